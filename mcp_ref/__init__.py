@@ -1,0 +1,114 @@
+"""mcp_ref: the Model Context Protocol, as client and as server, in every revision, with the standard library alone.
+
+    from mcp_ref import Client, Server
+
+Nothing is imported before it is used: `import mcp_ref` is cheap, and a server that has only tools never loads the pages about
+prompts. The package imports itself by relative names only, so that it works under any name, and from a zip file.
+
+Reading order, front to back; nothing is used before it is explained:
+
+    jsonrpc/messages.py             bytes <-> messages, strictly
+    jsonrpc/errors.py               what can go wrong, and who broke the rule
+    jsonrpc/dispatcher.py           requests and answers, in flight, both ways
+    revisions.py                    the six revisions, as data
+    codec.py                        dataclasses <-> JSON, for a revision
+    basic/meta.py, content.py       shapes that all pages share
+    basic/lifecycle.py              the handshake
+    basic/patterns/                 ping, cancellation, progress
+    basic/transports/               stdio, memory, and how to see the wire
+    typed.py                        a typed function is the schema
+    jsonschema.py, uritemplate.py   two standards that the features stand on
+    server/                         tools, resources, prompts; utilities: pagination, completion, logging
+    client/                         roots, sampling, elicitation
+    runtime/                        Connection, Context, Server, Client
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .basic.content import (
+        Annotations,
+        AudioContent,
+        BlobResourceContents,
+        EmbeddedResource,
+        Icon,
+        ImageContent,
+        ResourceLink,
+        TextContent,
+        TextResourceContents,
+    )
+    from .basic.lifecycle import CapabilityError, Implementation, UnsupportedRevision
+    from .basic.transports.trace import tracer
+    from .client.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, url_required
+    from .client.roots import Root
+    from .client.sampling import (
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        SamplingMessage,
+        ToolResultContent,
+        ToolUseContent,
+    )
+    from .jsonrpc.dispatcher import Limits
+    from .jsonrpc.errors import (
+        ConnectionClosed,
+        InvalidMessage,
+        McpError,
+        ProtocolError,
+        RemoteError,
+        RequestTimeout,
+    )
+    from .revisions import NotInRevision, Revision
+    from .runtime.client import Client
+    from .runtime.context import Context
+    from .runtime.server import Server
+    from .runtime.sync import SyncClient
+    from .server.prompts import GetPromptResult, PromptMessage
+    from .server.tools import CallToolResult, Tool, ToolAnnotations, ToolError
+    from .server.utilities.completion import Completion, PromptReference, ResourceTemplateReference
+
+__version__ = "0.1.0"
+
+_PAGES = {
+    "basic.content": (
+        "Annotations AudioContent BlobResourceContents EmbeddedResource Icon ImageContent ResourceLink TextContent "
+        "TextResourceContents"
+    ),
+    "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
+    "basic.transports.trace": "tracer",
+    "client.elicitation": "ElicitRequestFormParams ElicitRequestURLParams ElicitResult url_required",
+    "client.roots": "Root",
+    "client.sampling": (
+        "CreateMessageRequestParams CreateMessageResult SamplingMessage ToolResultContent ToolUseContent"
+    ),
+    "jsonrpc.dispatcher": "Limits",
+    "jsonrpc.errors": "ConnectionClosed InvalidMessage McpError ProtocolError RemoteError RequestTimeout",
+    "revisions": "NotInRevision Revision",
+    "runtime.client": "Client",
+    "runtime.context": "Context",
+    "runtime.server": "Server",
+    "runtime.sync": "SyncClient",
+    "server.prompts": "GetPromptResult PromptMessage",
+    "server.tools": "CallToolResult Tool ToolAnnotations ToolError",
+    "server.utilities.completion": "Completion PromptReference ResourceTemplateReference",
+}
+"""The public names, by the page that has each; a test holds it to the imports above."""
+
+_HOME = {name: page for page, names in _PAGES.items() for name in names.split()}
+
+__all__ = [*_HOME, "__version__"]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name's page when the name is first used."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

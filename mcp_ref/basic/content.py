@@ -1,0 +1,169 @@
+"""Content blocks: the pieces of text, image, audio and resources that tools, prompts and models exchange.
+
+One union, `ContentBlock`, serves them all; its members tell themselves apart by `type`. Blocks that an older peer does not
+know are written as text, so that nothing is lost without a trace.
+
+Spec:  server/tools#tool-result, server/prompts#data-types, server/resources#annotations; schema: ContentBlock
+Wire:  {"type": "text", "text": "Sunny, 22 degrees"}
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, TypeAlias
+
+from ..jsonrpc.messages import Object
+from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Life, Revision
+
+Role: TypeAlias = Literal["user", "assistant"]
+
+
+@dataclass
+class Icon:
+    """An image that stands for a server, tool, prompt or resource in a user interface.
+
+    src: an `https:` or `data:` URI. sizes: such as ["48x48"] or ["any"]. theme: the background it is made for.
+    Whoever fetches it sends no credentials and follows no redirect to another origin. [2025-11-25 basic/index#icons]
+    """
+
+    src: str
+    mime_type: str | None = None
+    sizes: list[str] | None = None
+    theme: Literal["light", "dark"] | None = None
+
+
+@dataclass
+class Annotations:
+    """Hints on how to use content: for whom, how important (0 to 1), last changed when (ISO 8601)."""
+
+    audience: list[Role] | None = None
+    priority: float | None = None
+    last_modified: Annotated[str | None, Life(since=R2025_06_18)] = None
+
+
+_Annotated = Annotated[Annotations | None, Life(since=R2024_11_05)]
+_Meta = Annotated[Object | None, Life(since=R2025_06_18)]
+
+
+@dataclass
+class TextContent:
+    """Text, for a person or a model."""
+
+    text: str
+    annotations: _Annotated = None
+    meta: _Meta = None
+    type: Literal["text"] = "text"
+
+
+@dataclass
+class ImageContent:
+    """An image; `data` is Base64."""
+
+    data: str
+    mime_type: str
+    annotations: _Annotated = None
+    meta: _Meta = None
+    type: Literal["image"] = "image"
+
+    @classmethod
+    def of(cls, image: bytes, mime_type: str) -> ImageContent:
+        """The content block for raw bytes."""
+        return cls(base64.b64encode(image).decode(), mime_type)
+
+
+def _audio_as_text(audio: object) -> object:
+    assert isinstance(audio, AudioContent)
+    return TextContent(f"[audio, {audio.mime_type}: this protocol revision cannot carry it]")
+
+
+@dataclass
+class AudioContent:
+    """A sound; `data` is Base64."""
+
+    life: ClassVar[Life] = Life(since=R2025_03_26, instead=_audio_as_text)
+
+    data: str
+    mime_type: str
+    annotations: _Annotated = None
+    meta: _Meta = None
+    type: Literal["audio"] = "audio"
+
+    @classmethod
+    def of(cls, sound: bytes, mime_type: str) -> AudioContent:
+        """The content block for raw bytes."""
+        return cls(base64.b64encode(sound).decode(), mime_type)
+
+
+@dataclass
+class TextResourceContents:
+    """What a resource holds, as text."""
+
+    uri: str
+    text: str
+    mime_type: str | None = None
+    meta: _Meta = None
+
+
+@dataclass
+class BlobResourceContents:
+    """What a resource holds, as bytes in Base64."""
+
+    uri: str
+    blob: str
+    mime_type: str | None = None
+    meta: _Meta = None
+
+    @classmethod
+    def of(cls, uri: str, data: bytes, mime_type: str | None = None) -> BlobResourceContents:
+        """The contents for raw bytes."""
+        return cls(uri, base64.b64encode(data).decode(), mime_type)
+
+
+ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
+
+
+@dataclass
+class EmbeddedResource:
+    """A resource's contents, put into a result or a message."""
+
+    resource: ResourceContents
+    annotations: _Annotated = None
+    meta: _Meta = None
+    type: Literal["resource"] = "resource"
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """The prose puts `annotations` inside `resource`, the schema beside it: written beside, read from both."""
+        # [2025-06-18 server/tools#embedded-resources]
+        resource = wire.get("resource")
+        if "annotations" not in wire and type(resource) is dict and "annotations" in resource:
+            return {**wire, "annotations": resource["annotations"]}
+        return wire
+
+
+def _link_as_text(link: object) -> object:
+    assert isinstance(link, ResourceLink)
+    about = f": {link.description}" if link.description else ""
+    return TextContent(f"{link.title or link.name} <{link.uri}>{about}")
+
+
+@dataclass
+class ResourceLink:
+    """A pointer to a resource, which the client may read or subscribe to. It need not be in `resources/list`."""
+
+    life: ClassVar[Life] = Life(since=R2025_06_18, instead=_link_as_text)
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    annotations: Annotations | None = None
+    size: int | None = None
+    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
+    meta: Object | None = None
+    type: Literal["resource_link"] = "resource_link"
+
+
+ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource

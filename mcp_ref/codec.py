@@ -1,0 +1,385 @@
+"""Dataclasses to JSON and back, in the shape of one revision.
+
+Every type of the protocol is one dataclass, whatever the revision. Its annotations say which JSON it is; `Life` on a
+field or a type says in which revisions it exists. From these, a `Codec` for a revision builds one writer and one reader
+for each type, once, when the type is first met.
+
+- Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
+- A field that still has its default is not written, unless it is a constant such as `type: Literal["text"] = "text"`.
+- Writing is exact: the peer gets only what its revision knows (`Life.loss` says what happens to the rest).
+- Reading is lenient where nothing can be misunderstood: unknown members are ignored, a null stands for an absent optional
+  one, and fields of other revisions are taken when present. A missing or mistyped member is a `ShapeError`.
+- Where a shape forks between revisions in a way that no field can say, the dataclass has a method `to_wire(wire, revision)`
+  that adjusts what is written, or a static method `from_wire(wire, revision)` that adjusts what is read.
+
+Spec:  schema/<revision>/schema.json
+Above: every page. Below: revisions.py. Elsewhere: which dataclass belongs to which method (`revisions.METHODS`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from .jsonrpc.messages import JSON, Object
+from .revisions import Life, NotInRevision, Revision
+
+T = TypeVar("T")
+_Read = Callable[[JSON], object]
+_Write = Callable[[object], JSON]
+
+
+class ShapeError(ValueError):
+    """A JSON value does not have the shape of its type. `path` says where, the text says what was expected."""
+
+    def __init__(self, expected: str, got: JSON, path: str = "") -> None:
+        self.expected, self.got, self.path = expected, got, path
+
+    def under(self, name: str) -> ShapeError:
+        """The same error, seen from one level further out."""
+        separator = "" if not self.path or self.path.startswith("[") else "."
+        return ShapeError(self.expected, self.got, f"{name}{separator}{self.path}")
+
+    def __str__(self) -> str:
+        return f"{self.path or 'value'}: expected {self.expected}, got {_kind(self.got)}"
+
+
+_MISSING: typing.Final = "\0missing"
+
+
+def _kind(value: JSON) -> str:
+    if value is _MISSING:
+        return "nothing"
+    if type(value) is str:
+        return f"the string {value[:40]!r}"
+    if value is None or type(value) is bool or type(value) in (int, float):
+        return f"{'null' if value is None else str(value).lower()[:40]}"
+    return "an array" if type(value) is list else "an object"
+
+
+@functools.cache
+def codec_for(revision: Revision) -> Codec:
+    """The codec of a revision; there is one each."""
+    return Codec(revision)
+
+
+class Codec:
+    """Writes and reads the protocol's types in the shape of one revision."""
+
+    def __init__(self, revision: Revision) -> None:
+        self.revision = revision
+        self._writers: dict[type, _Write] = {}
+        self._readers: dict[type, _Read] = {}
+
+    def encode(self, value: object) -> Object:
+        """The JSON object for a dataclass instance. Raises NotInRevision where `Life` refuses."""
+        cls = type(value)
+        write = self._writers.get(cls) or self._class_writer(cls)
+        return cast(Object, write(value))
+
+    def decode(self, cls: type[T], value: JSON) -> T:
+        """An instance of the dataclass `cls` from a JSON object. Raises ShapeError."""
+        read = self._readers.get(cls) or self._class_reader(cls)
+        return cast(T, read(value))
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def _class_writer(self, cls: type) -> _Write:
+        revision = self.revision
+        life: Life | None = getattr(cls, "life", None)
+        if life is not None and not life.covers(revision):
+            if life.instead is None:
+                return self._keep(cls, _refuser(f"{cls.__name__} does not exist in revision {revision}"))
+            instead = life.instead
+            return self._keep(cls, lambda value: self.encode(instead(value)))
+
+        hints = _hints(cls)
+        plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, wire name, writer, value not written
+        refused: list[tuple[str, str, object]] = []
+        for field in dataclasses.fields(cls):
+            hint, field_life = _split(hints[field.name])
+            default = dataclasses.MISSING if get_origin(hint) is Literal else field.default
+            if field_life.requires(revision):
+                default = dataclasses.MISSING
+            if field_life.covers(revision):
+                plan.append((field.name, wire_name(field.name), self._writer(hint), default))
+            elif field_life.loss == "refuse":
+                refused.append((field.name, wire_name(field.name), field.default))
+        adjust = getattr(cls, "to_wire", None)
+
+        def write(value: object) -> JSON:
+            wire: Object = {}
+            for attribute, name, convert, unwritten in plan:
+                member = getattr(value, attribute)
+                if member is not unwritten:
+                    wire[name] = convert(member) if convert else member
+            for attribute, name, unset in refused:
+                if getattr(value, attribute) is not unset:
+                    raise NotInRevision(f"{cls.__name__}.{name} does not exist in revision {revision}")
+            return adjust(value, wire, revision) if adjust else wire
+
+        return self._keep(cls, write)
+
+    def _keep(self, cls: type, write: _Write) -> _Write:
+        self._writers[cls] = write
+        return write
+
+    def _writer(self, hint: object) -> _Write | None:
+        """A writer for a type, None where the Python value is the JSON value already."""
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            return self.encode
+        origin, args = get_origin(hint), get_args(hint)
+        if origin is list:
+            item = self._writer(args[0])
+            return item and (lambda values: [item(value) for value in cast("list[object]", values)])
+        if origin is dict:
+            member = self._writer(args[1])
+            return member and (lambda values: {k: member(v) for k, v in cast("dict[str, object]", values).items()})
+        if origin in (Union, types.UnionType) and any(self._writer(arg) for arg in args):
+            return self._write_any
+        return None
+
+    def _write_any(self, value: object) -> JSON:
+        if dataclasses.is_dataclass(value):
+            return self.encode(value)
+        if type(value) is list:
+            return [self._write_any(item) for item in value]
+        return cast(JSON, value)
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def _class_reader(self, cls: type) -> _Read:
+        revision = self.revision
+        hints = _hints(cls)
+        plan: list[tuple[str, str, _Read | None, str]] = []  # attribute, wire name, reader, what a required one is
+        for field in dataclasses.fields(cls):
+            hint, life = _split(hints[field.name])
+            optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+            required = life.requires(revision) or not optional
+            if get_origin(hint) is Literal and len(get_args(hint)) == 1:
+                required = True  # the tag of a union
+            plan.append((field.name, wire_name(field.name), self._reader(hint), _describe(hint) if required else ""))
+        adjust = getattr(cls, "from_wire", None)
+
+        def read(value: JSON) -> object:
+            if type(value) is not dict:
+                raise ShapeError("an object", value)
+            if adjust:
+                value = cast(Object, adjust(value, revision))
+            members = {}
+            for attribute, name, convert, required in plan:
+                member = value.get(name, _MISSING)
+                if member is _MISSING or (member is None and not required):
+                    if required:
+                        raise ShapeError(required, _MISSING, name)
+                    continue
+                try:
+                    members[attribute] = convert(member) if convert else member
+                except ShapeError as error:
+                    raise error.under(name) from None
+            return cls(**members)
+
+        self._readers[cls] = read
+        return read
+
+    def _reader(self, hint: object) -> _Read | None:
+        """A reader for a type, None where any JSON will do."""
+        if hint in _SCALARS:
+            return _SCALARS[hint]
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+            return lambda value: self.decode(hint, value)
+        origin, args = get_origin(hint), get_args(hint)
+        if origin is Literal:
+            return functools.partial(_read_literal, args, {(type(arg), arg) for arg in args})
+        if origin is list:
+            return functools.partial(_read_list, self._reader(args[0]))
+        if origin is dict:
+            return functools.partial(_read_dict, self._reader(args[1]))
+        if origin in (Union, types.UnionType):
+            members = [arg for arg in args if arg is not type(None)]
+            return self._reader(members[0]) if len(members) == 1 else self._union_reader(members)
+        return None
+
+    def _union_reader(self, members: list[object]) -> _Read | None:
+        """A union: JSON arrays and scalars go by their kind, objects by their tag or their required members."""
+        objects = [m for m in members if isinstance(m, type) and dataclasses.is_dataclass(m)]
+        others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
+        if any(kinds is None for kinds, _ in others):
+            return None
+        expected = " or ".join(_describe(m) for m in members)
+
+        def read(value: JSON) -> object:
+            if type(value) is dict and objects:
+                return self.decode(_pick(objects, value, expected), value)
+            for kinds, convert in others:
+                if type(value) in (kinds or ()):
+                    return convert(value) if convert else value
+            raise ShapeError(expected, value)
+
+        return read
+
+
+def _refuser(text: str) -> _Write:
+    def refuse(value: object) -> JSON:
+        raise NotInRevision(text)
+
+    return refuse
+
+
+def _pick(classes: list[type], value: Object, expected: str) -> type:
+    """Which dataclass of a union an object is: the one whose constant members agree and whose required ones are there."""
+    for cls in classes:
+        constants, required = _marks(cls)
+        if all(value.get(name) == constant for name, constant in constants) and required <= value.keys():
+            return cls
+    tags = [value.get(name, _MISSING) for name, _ in _marks(classes[0])[0]]
+    raise ShapeError(expected, tags[0], _marks(classes[0])[0][0][0]) if tags else ShapeError(expected, value)
+
+
+@functools.cache
+def _marks(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
+    hints = _hints(cls)
+    constants, required = [], set()
+    for field in dataclasses.fields(cls):
+        hint, _ = _split(hints[field.name])
+        if get_origin(hint) is Literal and len(get_args(hint)) == 1:
+            constants.append((wire_name(field.name), get_args(hint)[0]))
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            required.add(wire_name(field.name))
+    # A tag is enough: with it, a missing member is reported by name instead of as "none of these".
+    return constants, frozenset() if constants else frozenset(required)
+
+
+# ---------------------------------------------------------------------------------------------------- annotations
+
+
+@functools.cache
+def wire_name(attribute: str) -> str:
+    """`mime_type` -> `mimeType`; `meta` -> `_meta`."""
+    if attribute == "meta":
+        return "_meta"
+    first, *rest = attribute.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, object]:
+    # JSON is recursive, which get_type_hints cannot follow, and needs no checking: it is whatever json.loads gave.
+    return typing.get_type_hints(cls, localns={"JSON": object, "Object": dict[str, object]}, include_extras=True)
+
+
+def _split(hint: object) -> tuple[object, Life]:
+    """`Annotated[X, Life(...)]` -> X and its life."""
+    if get_origin(hint) is Annotated:
+        base, *extras = get_args(hint)
+        return base, next((extra for extra in extras if isinstance(extra, Life)), Life())
+    return hint, Life()
+
+
+def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
+    """The members that a type has in a revision: wire name -> required. Read off the annotations, for docs and tests."""
+    shape = {}
+    for field in dataclasses.fields(cls):
+        hint, life = _split(_hints(cls)[field.name])
+        constant = get_origin(hint) is Literal and len(get_args(hint)) == 1
+        optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+        if life.covers(revision):
+            shape[wire_name(field.name)] = life.requires(revision) or constant or not optional
+    return shape
+
+
+def lives_of(cls: type) -> dict[str, Life]:
+    """The `Life` of each member of a type, by wire name."""
+    return {wire_name(field.name): _split(_hints(cls)[field.name])[1] for field in dataclasses.fields(cls)}
+
+
+# ---------------------------------------------------------------------------------------------------- JSON kinds
+
+
+def _read_str(value: JSON) -> object:
+    if type(value) is not str:
+        raise ShapeError("a string", value)
+    return value
+
+
+def _read_int(value: JSON) -> object:
+    if type(value) is float and value.is_integer():
+        return int(value)  # 1.0 is an integer in JSON
+    if type(value) is not int:
+        raise ShapeError("an integer", value)
+    return value
+
+
+def _read_number(value: JSON) -> object:
+    if type(value) is not int and type(value) is not float:
+        raise ShapeError("a number", value)
+    return value
+
+
+def _read_bool(value: JSON) -> object:
+    if type(value) is not bool:
+        raise ShapeError("true or false", value)
+    return value
+
+
+def _read_literal(options: tuple[JSON, ...], exact: set[tuple[type, JSON]], value: JSON) -> object:
+    if type(value) in (dict, list) or (type(value), value) not in exact:
+        raise ShapeError(" or ".join(repr(option) for option in options), value)
+    return value
+
+
+def _read_list(item: _Read | None, value: JSON) -> object:
+    if type(value) is not list:
+        raise ShapeError("an array", value)
+    if item is None:
+        return value
+    result = []
+    for index, member in enumerate(value):
+        try:
+            result.append(item(member))
+        except ShapeError as error:
+            raise error.under(f"[{index}]") from None
+    return result
+
+
+def _read_dict(item: _Read | None, value: JSON) -> object:
+    if type(value) is not dict:
+        raise ShapeError("an object", value)
+    if item is None:
+        return value
+    result = {}
+    for name, member in value.items():
+        try:
+            result[name] = item(member)
+        except ShapeError as error:
+            raise error.under(name) from None
+    return result
+
+
+_SCALARS: dict[object, _Read] = {str: _read_str, int: _read_int, float: _read_number, bool: _read_bool}
+
+_KINDS: dict[object, tuple[type, ...]] = {str: (str,), int: (int,), float: (int, float), bool: (bool,)}
+
+
+def _json_kinds(hint: object) -> tuple[type, ...] | None:
+    """The Python types of the JSON values that a non-object type takes; None for any."""
+    if hint in _KINDS:
+        return _KINDS[hint]
+    if get_origin(hint) is Literal:
+        return tuple({type(arg) for arg in get_args(hint)})
+    return {list: (list,), dict: (dict,)}.get(get_origin(hint))  # type: ignore[arg-type]
+
+
+def _describe(hint: object) -> str:
+    if get_origin(hint) is Literal:
+        return " or ".join(repr(arg) for arg in get_args(hint))
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(_describe(arg) for arg in get_args(hint) if arg is not type(None))
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return f"an object ({hint.__name__})"
+    names: dict[object, str] = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
+    return names.get(hint) or {list: "an array", dict: "an object"}.get(get_origin(hint) or hint, "a value")  # type: ignore[arg-type, call-overload]

@@ -1,0 +1,529 @@
+"""The client: starts or meets a server, and uses what it offers.
+
+    async with Client(["python3", "server.py"]) as client:
+        print((await client.call_tool("add", {"a": 1, "b": 2})).text)
+
+What the client offers to the server in turn, it is given at construction: a model (`sampling`), a way to ask the user
+(`elicitation`), directories (`roots`). Each one declares the capability.
+
+Spec:  basic/lifecycle; the pages of server/ (what is asked) and of client/ (what is answered)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from ..basic import lifecycle
+from ..basic.lifecycle import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult, declares
+from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams
+from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
+from ..basic.patterns.ping import ping
+from ..basic.patterns.progress import ProgressHandler, ProgressNotificationParams, receive_progress
+from ..jsonrpc.errors import ConnectionClosed, McpError
+from ..jsonrpc.messages import Object
+from ..revisions import LEGACY, Method, Revision, revision_named
+from .connection import TIMEOUT, Connection, Handler
+
+if TYPE_CHECKING:
+    import os
+
+    from ..basic.transports import Trace, Transport
+    from ..client.elicitation import ElicitationHandler, ElicitRequestParams, ElicitResult
+    from ..client.roots import ListRootsResult, Root
+    from ..client.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingHandler
+    from ..jsonrpc.dispatcher import Limits
+    from ..server.prompts import GetPromptResult, Prompt
+    from ..server.resources import ReadResourceResult, Resource, ResourceTemplate
+    from ..server.tools import CallToolResult, ResultChecker, Tool
+    from ..server.utilities.completion import Completion, Reference
+    from ..server.utilities.logging import LoggingLevel, LoggingMessageNotificationParams
+    from .server import Server
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+MAX_UPDATES = 1000
+"""Updates of one subscription that wait to be read; the oldest are forgotten."""
+
+
+class Client:
+    """An MCP client for one server; an async context manager, to be used once.
+
+    server: the command that starts it, as a list; a `Server`, to be called within this program; or a transport.
+    env, cwd, on_stderr: for a command; see `StdioClientTransport`. revision: the only revision to speak; by default the
+    latest is offered and any is accepted. info: who we are.
+
+    sampling: asks a model; sampling_tools: it can use tools. elicitation: asks the user, by form, and by URL too where
+    `elicitation_url`. roots: paths, `file://` URIs or `Root`s that the server may know of.
+    on_log, on_tools_changed, on_resources_changed, on_prompts_changed, on_elicitation_complete: called, on the event
+    loop, for the server's notifications; keep them short.
+
+    timeout: seconds for each request, by default. limits: bounds of the connection. trace: sees every frame.
+
+    Entering raises ConnectionClosed, within a second, where the server cannot be started or leaves at once, and
+    UnsupportedRevision where there is no common revision.
+    """
+
+    def __init__(
+        self,
+        server: Sequence[str] | Server | Transport,
+        *,
+        revision: Revision | str | None = None,
+        info: Implementation | None = None,
+        sampling: SamplingHandler | None = None,
+        sampling_tools: bool = False,
+        elicitation: ElicitationHandler | None = None,
+        elicitation_url: bool = False,
+        roots: Iterable[Root | str | os.PathLike[str]] | None = None,
+        on_log: Callable[[LoggingMessageNotificationParams], None] | None = None,
+        on_tools_changed: Callable[[], None] | None = None,
+        on_resources_changed: Callable[[], None] | None = None,
+        on_prompts_changed: Callable[[], None] | None = None,
+        on_elicitation_complete: Callable[[str], None] | None = None,
+        timeout: float | None = TIMEOUT,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        on_stderr: Callable[[bytes], None] | None = None,
+        limits: Limits | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        chosen = revision_named(revision) if isinstance(revision, str) else revision
+        if chosen is not None and chosen not in LEGACY:
+            raise ValueError(f"revision {chosen} has no handshake, and this client opens connections with one")
+        self.revisions: Sequence[Revision] = LEGACY if chosen is None else (chosen,)
+        self.timeout = timeout
+        self._server = server
+        self._info = info or Implementation("mcp_ref", "0.1.0")
+        self._process_options = {"env": env, "cwd": cwd, "on_stderr": on_stderr}
+        self._limits, self._trace = limits, trace
+        self._sampling, self._sampling_tools = sampling, sampling_tools
+        self._elicitation, self._elicitation_url = elicitation, elicitation_url
+        self._roots = _to_roots(roots) if roots is not None else None
+        self._on_log = on_log
+        self._on_changed = {
+            "notifications/tools/list_changed": on_tools_changed,
+            "notifications/resources/list_changed": on_resources_changed,
+            "notifications/prompts/list_changed": on_prompts_changed,
+        }
+        self._on_elicitation_complete = on_elicitation_complete
+        self._connection: ClientConnection | None = None
+        self._within: asyncio.Task[None] | None = None
+        self._greeting: InitializeResult | None = None
+        self._subscriptions: dict[str, list[Subscription]] = {}
+        self._checker: ResultChecker | None = None
+
+    # ------------------------------------------------------------------------------------- opening and closing
+
+    async def __aenter__(self) -> Client:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Start the server and shake hands. Whatever goes wrong, or is cancelled, nothing is left behind."""
+        if self._connection is not None:
+            raise RuntimeError("a Client connects once; make a new one for a new connection")
+        transport = self._make_transport()
+        connection = self._connection = ClientConnection(self, transport, self._limits)
+        try:
+            await connection.open()
+            self._greeting = await self._initialize(connection)
+        except BaseException:
+            await asyncio.shield(self.close())
+            raise
+        connection.notify("notifications/initialized", NotificationParams())
+
+    def _make_transport(self) -> Transport:
+        from ..basic.transports.trace import trace_from_environment
+
+        trace = self._trace or trace_from_environment()
+        if isinstance(self._server, (list, tuple)):
+            from ..basic.transports.stdio import StdioClientTransport
+
+            return StdioClientTransport(self._server, trace=trace, **self._process_options)  # type: ignore[arg-type]
+        if hasattr(self._server, "serve"):
+            from ..basic.transports.memory import memory_pair
+
+            ours, theirs = memory_pair(trace)
+            self._within = asyncio.get_running_loop().create_task(cast("Server", self._server).serve(theirs))
+            return ours
+        if isinstance(self._server, str):
+            raise TypeError(f'give the command as a list, such as ["python3", "server.py"], not {self._server!r}')
+        return cast("Transport", self._server)
+
+    async def _initialize(self, connection: ClientConnection) -> InitializeResult:
+        offered = self.revisions[-1]
+        connection.speak(offered)
+        capabilities = self._capabilities()
+        connection.capabilities = connection.codec.encode(capabilities)
+        params = InitializeRequestParams(offered.name, capabilities, self._info)
+        result = await connection.request("initialize", params, InitializeResult, timeout=self.timeout)
+        connection.speak(lifecycle.accept_revision(result.protocol_version, self.revisions))
+        connection.capabilities = connection.codec.encode(capabilities)
+        connection.peer_capabilities = connection.codec.encode(result.capabilities)
+        connection.peer_info = result.server_info
+        return result
+
+    def _capabilities(self) -> ClientCapabilities:
+        form_and_url: Object = {"form": {}, "url": {}}
+        return ClientCapabilities(
+            roots={"listChanged": True} if self._roots is not None else None,
+            sampling=({"tools": {}} if self._sampling_tools else {}) if self._sampling is not None else None,
+            elicitation=(form_and_url if self._elicitation_url else {}) if self._elicitation is not None else None,
+        )
+
+    async def close(self) -> None:
+        """End the connection, and the server if we started it. Any number of times, from any task."""
+        if self._connection is not None:
+            await self._connection.close()
+        self._end_subscriptions()
+        if self._within is not None:
+            await asyncio.wait([self._within], timeout=5.0)
+
+    def _end_subscriptions(self) -> None:
+        for subscriptions in self._subscriptions.values():
+            for subscription in subscriptions:
+                subscription.end()
+
+    # ------------------------------------------------------------------------------------- who we talk to
+
+    @property
+    def connection(self) -> ClientConnection:
+        """The connection; RuntimeError before it is open."""
+        if self._connection is None or self._greeting is None:
+            raise RuntimeError("not connected: use `async with Client(...) as client`")
+        return self._connection
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that is spoken."""
+        return self.connection.revision
+
+    @property
+    def server_info(self) -> Implementation:
+        """Who the server says it is."""
+        return self._greeted.server_info
+
+    @property
+    def server_capabilities(self) -> Object:
+        """What the server declared, as on the wire: `{"tools": {"listChanged": True}, ...}`."""
+        return self.connection.peer_capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """How to use the server, for a model."""
+        return self._greeted.instructions
+
+    @property
+    def _greeted(self) -> InitializeResult:
+        _ = self.connection
+        assert self._greeting is not None
+        return self._greeting
+
+    def server_can(self, capability: str) -> bool:
+        """Whether the server declared a capability, such as "tools" or "resources.subscribe"."""
+        return declares(self.server_capabilities, capability)
+
+    # ------------------------------------------------------------------------------------- asking the server
+
+    # timeout, on all of these: seconds for this request; None for the client's default.
+
+    async def ping(self, *, timeout: float | None = None) -> None:
+        """Ask whether the server still answers."""
+        await self._ask("ping", RequestParams(), EmptyResult, timeout)
+
+    async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
+        """All tools, page by page. From then on, results are checked against the tools' output schemas."""
+        from ..server.tools import ListToolsResult, ResultChecker
+        from ..server.utilities.pagination import all_pages
+
+        async def page(cursor: str | None) -> tuple[list[Tool], str | None]:
+            result = await self._ask("tools/list", PaginatedRequestParams(cursor), ListToolsResult, timeout)
+            return result.tools, result.next_cursor
+
+        tools = await all_pages(page)
+        self._checker = self._checker or ResultChecker()
+        self._checker.learn(tools)
+        return tools
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Object | None = None,
+        *,
+        on_progress: ProgressHandler | None = None,
+        timeout: float | None = None,
+        max_timeout: float | None = None,
+        meta: Object | None = None,
+    ) -> CallToolResult:
+        """Call a tool. What went wrong inside it is in the result, see `is_error`; a refused call raises RemoteError.
+
+        on_progress: called with progress, total and message. max_timeout: with it, each progress starts `timeout` anew,
+        up to so many seconds in all. meta: `_meta` for the request, such as trace context.
+        """
+        from ..server.tools import CallToolRequestParams, CallToolResult
+
+        result = await self.connection.request(
+            "tools/call",
+            CallToolRequestParams(name, arguments, meta),
+            CallToolResult,
+            timeout=timeout if timeout is not None else self.timeout,
+            max_timeout=max_timeout,
+            on_progress=on_progress,
+        )
+        if self._checker is not None and self.revision.structured_results:
+            self._checker.check(name, result)
+        return result
+
+    async def list_resources(self, *, timeout: float | None = None) -> list[Resource]:
+        """All resources, page by page."""
+        from ..server.resources import ListResourcesResult
+        from ..server.utilities.pagination import all_pages
+
+        async def page(cursor: str | None) -> tuple[list[Resource], str | None]:
+            result = await self._ask("resources/list", PaginatedRequestParams(cursor), ListResourcesResult, timeout)
+            return result.resources, result.next_cursor
+
+        return await all_pages(page)
+
+    async def list_resource_templates(self, *, timeout: float | None = None) -> list[ResourceTemplate]:
+        """All resource templates, page by page."""
+        from ..server.resources import ListResourceTemplatesResult
+        from ..server.utilities.pagination import all_pages
+
+        async def page(cursor: str | None) -> tuple[list[ResourceTemplate], str | None]:
+            params = PaginatedRequestParams(cursor)
+            result = await self._ask("resources/templates/list", params, ListResourceTemplatesResult, timeout)
+            return result.resource_templates, result.next_cursor
+
+        return await all_pages(page)
+
+    async def read_resource(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
+        """Read a resource. RemoteError where there is none; its code depends on the revision."""
+        from ..server.resources import ReadResourceRequestParams, ReadResourceResult
+
+        return await self._ask("resources/read", ReadResourceRequestParams(uri), ReadResourceResult, timeout)
+
+    def subscribe(self, uri: str) -> Subscription:
+        """Watch a resource: `async with client.subscribe(uri) as updates: async for changed_uri in updates: ...`"""
+        return Subscription(self, uri)
+
+    async def list_prompts(self, *, timeout: float | None = None) -> list[Prompt]:
+        """All prompts, page by page."""
+        from ..server.prompts import ListPromptsResult
+        from ..server.utilities.pagination import all_pages
+
+        async def page(cursor: str | None) -> tuple[list[Prompt], str | None]:
+            result = await self._ask("prompts/list", PaginatedRequestParams(cursor), ListPromptsResult, timeout)
+            return result.prompts, result.next_cursor
+
+        return await all_pages(page)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, str] | None = None, *, timeout: float | None = None
+    ) -> GetPromptResult:
+        """A prompt's messages, filled in with arguments, which are strings."""
+        from ..server.prompts import GetPromptRequestParams, GetPromptResult
+
+        return await self._ask("prompts/get", GetPromptRequestParams(name, arguments), GetPromptResult, timeout)
+
+    async def complete(
+        self,
+        ref: Reference,
+        argument: str,
+        value: str,
+        arguments: dict[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Completion:
+        """Suggestions for an argument that is being typed. arguments: what the others are already."""
+        from ..server.utilities import completion
+
+        context = completion.CompleteContext(arguments) if arguments is not None else None
+        params = completion.CompleteRequestParams(ref, completion.CompleteArgument(argument, value), context)
+        return (await self._ask("completion/complete", params, completion.CompleteResult, timeout)).completion
+
+    async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
+        """The least severe log messages to receive from now on."""
+        from ..server.utilities.logging import SetLevelRequestParams
+
+        await self._ask("logging/setLevel", SetLevelRequestParams(level), EmptyResult, timeout)
+
+    async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
+        """Send several requests in one frame, in revision 2025-03-26: `await client.batch(client.ping(), ...)`.
+
+        Gives the results in order, with an exception in the place of each call that failed.
+        """
+        if not self.revision.batch:
+            for call in calls:
+                call.close()
+            raise lifecycle.CapabilityError(f"revision {self.revision} has no batches; send the requests one by one")
+        return await self.connection.dispatcher.batched(*calls)
+
+    async def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
+        """Change the roots, and tell the server. Only for a client that was made with roots."""
+        if self._roots is None:
+            raise lifecycle.CapabilityError("roots were not declared; make the client with roots=[...], which may be empty")
+        self._roots = _to_roots(roots)
+        self.connection.notify("notifications/roots/list_changed", NotificationParams())
+        await self.connection.transport.drain()
+
+    async def _ask(self, method: str, params: object, result: type[T], timeout: float | None) -> T:
+        seconds = timeout if timeout is not None else self.timeout
+        return await self.connection.request(method, params, result, timeout=seconds)
+
+    # ------------------------------------------------------------------------------------- answering the server
+
+    async def list_roots(self, params: RequestParams, context: object) -> ListRootsResult:
+        """Serve `roots/list`."""
+        from ..client.roots import ListRootsResult
+
+        return ListRootsResult(self._roots or [])
+
+    async def create_message(self, params: CreateMessageRequestParams, context: object) -> CreateMessageResult:
+        """Serve `sampling/createMessage`."""
+        from ..client.sampling import check_request
+
+        assert self._sampling is not None
+        check_request(params, {"tools": {}} if self._sampling_tools else {})
+        return await self._sampling(params)
+
+    async def elicit(self, params: ElicitRequestParams, context: object) -> ElicitResult:
+        """Serve `elicitation/create`."""
+        from ..client.elicitation import check_request, complete_answer
+
+        assert self._elicitation is not None
+        check_request(params.request, {"form", "url"} if self._elicitation_url else {"form"}, self.revision)
+        return complete_answer(params.request, await self._elicitation(params.request))
+
+    def notified(self, method: str, params: object) -> None:
+        """Take one of the server's notifications."""
+        from ..server.resources import ResourceUpdatedNotificationParams
+
+        if isinstance(params, ResourceUpdatedNotificationParams):
+            self._updated(params.uri)
+        elif method == "notifications/message" and self._on_log is not None:
+            self._on_log(cast("LoggingMessageNotificationParams", params))
+        elif method == "notifications/elicitation/complete" and self._on_elicitation_complete is not None:
+            self._on_elicitation_complete(params.elicitation_id)  # type: ignore[attr-defined]
+        elif (changed := self._on_changed.get(method)) is not None:
+            changed()
+
+    def _updated(self, uri: str) -> None:
+        from ..server.resources import covers
+
+        for subscribed, subscriptions in self._subscriptions.items():
+            if covers(subscribed, uri):
+                for subscription in subscriptions:
+                    subscription.put(uri)
+
+
+class ClientConnection(Connection):
+    """The client's end of the conversation."""
+
+    def __init__(self, client: Client, transport: Transport, limits: Limits | None) -> None:
+        super().__init__("client", transport, limits)
+        self._client = client
+
+    def handler(self, method: Method) -> Handler | None:
+        """The function that serves a method; the capability was checked, so what it needs is there."""
+        client = self._client
+        handlers: dict[str, object] = {
+            "ping": ping,
+            "roots/list": client.list_roots,
+            "sampling/createMessage": client.create_message,
+            "elicitation/create": client.elicit,
+        }
+        return cast("Handler | None", handlers.get(method.name))
+
+    def notified(self, method: str, params: object) -> None:
+        """Take one of the server's notifications."""
+        if isinstance(params, CancelledNotificationParams):
+            receive_cancelled(params, self.dispatcher)
+        elif isinstance(params, ProgressNotificationParams):
+            receive_progress(params, self.dispatcher)
+        else:
+            self._client.notified(method, params)
+
+    def lost(self, error: McpError | None) -> None:
+        """The server is gone: subscriptions end too."""
+        super().lost(error)
+        self._client._end_subscriptions()
+
+
+class Subscription:
+    """The updates of one watched resource: an async context manager, and within it an async iterator of URIs.
+
+    Each URI that is yielded has changed since it was last yielded: the one that was subscribed to, or one below it. The
+    iterator raises ConnectionClosed when the connection ends.
+    """
+
+    def __init__(self, client: Client, uri: str) -> None:
+        self.uri = uri
+        self._client = client
+        self._changed: dict[str, None] = {}  # in order, each once: a second change before reading says nothing new
+        self._waker = asyncio.Event()
+        self._ended = False
+
+    async def __aenter__(self) -> Subscription:
+        from ..server.resources import SubscribeRequestParams
+
+        sharers = self._client._subscriptions.setdefault(self.uri, [])
+        sharers.append(self)  # first: the update may come before the answer is read
+        try:
+            await self._client._ask("resources/subscribe", SubscribeRequestParams(self.uri), EmptyResult, None)
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        from ..server.resources import UnsubscribeRequestParams
+
+        if self._leave() and not self._ended:
+            await self._client._ask("resources/unsubscribe", UnsubscribeRequestParams(self.uri), EmptyResult, None)
+
+    def _leave(self) -> bool:
+        """Stop receiving; True when nobody else watches the same resource."""
+        sharers = self._client._subscriptions.get(self.uri, [])
+        if self in sharers:
+            sharers.remove(self)
+        if not sharers:
+            self._client._subscriptions.pop(self.uri, None)
+        return not sharers
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> str:
+        while not self._changed:
+            if self._ended:
+                raise ConnectionClosed(f"the connection ended, and with it the subscription to {self.uri}")
+            self._waker.clear()
+            await self._waker.wait()
+        uri = next(iter(self._changed))
+        del self._changed[uri]
+        return uri
+
+    def put(self, uri: str) -> None:
+        """An update has come."""
+        self._changed[uri] = None
+        if len(self._changed) > MAX_UPDATES:
+            del self._changed[next(iter(self._changed))]
+        self._waker.set()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._ended = True
+        self._waker.set()
+
+
+def _to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:
+    from ..client.roots import to_roots
+
+    return to_roots(roots)

@@ -1,0 +1,259 @@
+"""The context of a request: all that a tool, resource or prompt may do to the client while it serves one.
+
+A function receives it by asking for it: any parameter annotated with `Context`.
+
+    @server.tool()
+    async def count(to: int, context: Context) -> str:
+        for number in range(to):
+            await context.report_progress(number + 1, to)
+        return "done"
+
+A plain `def` function runs in a worker thread, where nothing can be awaited; there, `context.run(...)` does it:
+
+    @server.tool()
+    def slow(context: Context) -> str:
+        context.run(context.log("info", "still at it"))
+
+Spec:  basic/utilities/progress, server/utilities/logging, client/elicitation, client/sampling, client/roots
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, TypeVar
+
+from ..basic.lifecycle import CapabilityError, Implementation, declares
+from ..basic.patterns.progress import ProgressReporter, progress_token
+from ..jsonrpc.errors import InvalidMessage
+from ..jsonrpc.messages import JSON, Object, RequestId
+from ..revisions import Revision
+
+if TYPE_CHECKING:
+    from ..client.elicitation import ElicitResult
+    from ..client.roots import Root
+    from ..client.sampling import CreateMessageResult, ModelPreferences, SamplingMessage, ToolChoice
+    from ..server.tools import Tool
+    from ..server.utilities.logging import LoggingLevel
+    from .server import ServerConnection
+
+T = TypeVar("T")
+
+PERSON_TIMEOUT = 600.0
+"""Seconds to wait for a person, in elicitation and sampling, by default."""
+
+
+class Context:
+    """The request being served. Not to be kept beyond it: once it is answered, progress and log messages are dropped."""
+
+    __slots__ = ("_connection", "_progress", "meta", "request_id")
+
+    def __init__(self, connection: ServerConnection, request_id: RequestId, meta: Object | None) -> None:
+        self.request_id = request_id
+        """The request's JSON-RPC id."""
+        self.meta: Object = meta or {}
+        """The request's `_meta`, untouched; trace context such as `traceparent` is here."""
+        self._connection = connection
+        self._progress: ProgressReporter | None = None
+
+    # ------------------------------------------------------------------------------------- who asks
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that the client speaks."""
+        return self._connection.revision
+
+    @property
+    def client_info(self) -> Implementation | None:
+        """Who the client says it is. For display and logs, never for decisions of trust."""
+        return self._connection.peer_info
+
+    @property
+    def client_capabilities(self) -> Object:
+        """What the client declared, as on the wire: `{"sampling": {}, ...}`."""
+        return self._connection.peer_capabilities
+
+    def client_can(self, capability: str) -> bool:
+        """Whether the client declared a capability, such as "sampling" or "elicitation"."""
+        return declares(self._connection.peer_capabilities, capability)
+
+    # ------------------------------------------------------------------------------------- telling
+
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Say how far the request has come; nothing is sent unless the client asked for it.
+
+        progress must increase from call to call; a value that does not is left out. total: None where unknown.
+        """
+        if self._progress is None:
+            token = progress_token(self.meta)
+            if token is None:
+                return
+            self._progress = ProgressReporter(token)
+        notification = self._progress.notification(progress, total, message)
+        # [2025-11-25 basic/utilities/progress#implementation-notes] MUST stop after completion
+        if notification is not None and self._is_open():
+            self._connection.notify("notifications/progress", notification, self.request_id)
+            await self._connection.transport.drain()
+
+    async def log(self, level: LoggingLevel, data: JSON, logger: str | None = None) -> None:
+        """Send a log message to the client, if it wants this level. `data` is any JSON: a text, or an object of details."""
+        from ..server.utilities.logging import LoggingMessageNotificationParams, is_wanted
+
+        if is_wanted(level, self._connection.logging_level) and self._is_open():
+            params = LoggingMessageNotificationParams(level, data, logger)
+            self._connection.notify("notifications/message", params, self.request_id)
+            await self._connection.transport.drain()
+
+    def _is_open(self) -> bool:
+        return self._connection.dispatcher.is_serving(self.request_id)
+
+    # ------------------------------------------------------------------------------------- asking
+
+    async def elicit(
+        self, message: str, schema: Object | type, *, timeout: float | None = PERSON_TIMEOUT
+    ) -> ElicitResult:
+        """Ask the user to fill in a form, and wait for what they do.
+
+        schema: a flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The answer's
+        content, where its action is "accept", matches the schema. Raises ValueError for a schema that no form can show.
+        """
+        from ..client import elicitation
+        from ..typed import schema_of
+
+        self._needs("elicitation")
+        capability = self._connection.peer_capabilities.get("elicitation")
+        if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
+            raise CapabilityError("the client does not support elicitation by form")
+        requested = schema if isinstance(schema, dict) else schema_of(schema)
+        fault = elicitation.schema_fault(requested, self.revision)
+        if fault is not None:
+            raise ValueError(f"no form can show this schema: {fault}")
+        mode = "form" if self.revision.elicitation_modes else None
+        form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
+        result = await self._ask(
+            "elicitation/create", elicitation.ElicitRequestParams(form), elicitation.ElicitResult, timeout
+        )
+        if result.action == "accept":
+            errors = elicitation.content_errors(requested, result.content or {})  # type: ignore[arg-type]
+            if errors:
+                raise InvalidMessage(f"the user's answers do not match the schema: {'; '.join(errors)}")
+        return result
+
+    async def elicit_url(
+        self, message: str, url: str, elicitation_id: str, *, timeout: float | None = PERSON_TIMEOUT
+    ) -> ElicitResult:
+        """Ask the user to visit a web page. "accept" means that they agreed to; see `elicitation_complete` for done.
+
+        elicitation_id: a name for this visit that nobody can guess. Revision 2025-11-25 and later.
+        """
+        from ..client import elicitation
+
+        self._needs("elicitation.url")
+        fault = elicitation.url_fault(url)
+        if fault is not None:
+            raise ValueError(fault)
+        page = elicitation.ElicitRequestURLParams(message, url, elicitation_id)
+        return await self._ask(
+            "elicitation/create", elicitation.ElicitRequestParams(page), elicitation.ElicitResult, timeout
+        )
+
+    async def elicitation_complete(self, elicitation_id: str) -> None:
+        """Tell the client that what the user did at the URL is done."""
+        from ..client.elicitation import ElicitationCompleteNotificationParams
+
+        params = ElicitationCompleteNotificationParams(elicitation_id)
+        self._connection.notify("notifications/elicitation/complete", params, self.request_id)
+        await self._connection.transport.drain()
+
+    async def sample(
+        self,
+        messages: str | list[SamplingMessage],
+        *,
+        max_tokens: int,
+        system_prompt: str | None = None,
+        model_preferences: ModelPreferences | None = None,
+        temperature: float | None = None,
+        stop_sequences: list[str] | None = None,
+        tools: list[Tool] | None = None,
+        tool_choice: ToolChoice | None = None,
+        timeout: float | None = PERSON_TIMEOUT,
+    ) -> CreateMessageResult:
+        """Ask the client's language model to go on with a conversation; a text alone is what the user says.
+
+        tools, tool_choice: for a client that declared `sampling.tools` (2025-11-25 and later).
+        """
+        from ..client import sampling
+
+        self._needs("sampling")
+        params = sampling.CreateMessageRequestParams(
+            sampling.to_messages(messages),
+            max_tokens,
+            system_prompt=system_prompt,
+            model_preferences=model_preferences,
+            temperature=temperature,
+            stop_sequences=stop_sequences,
+            tools=tools,
+            tool_choice=tool_choice,
+        )
+        capability = self._connection.peer_capabilities.get("sampling")
+        fault = sampling.request_fault(params, capability if isinstance(capability, dict) else {})
+        if fault is not None:
+            raise CapabilityError(fault) if "declare" in fault else ValueError(fault)
+        return await self._ask("sampling/createMessage", params, sampling.CreateMessageResult, timeout)
+
+    async def list_roots(self, *, timeout: float | None = 60.0) -> list[Root]:
+        """The directories and files that the user has opened to this server."""
+        from ..basic.meta import RequestParams
+        from ..client.roots import ListRootsResult
+
+        self._needs("roots")
+        result = await self._ask("roots/list", RequestParams(), ListRootsResult, timeout)
+        return result.roots
+
+    async def _ask(self, method: str, params: object, result: type[T], timeout: float | None) -> T:
+        # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
+        await self._connection.ready.wait()
+        return await self._connection.request(method, params, result, timeout=timeout, related=self.request_id)
+
+    def _needs(self, capability: str) -> None:
+        if not self.client_can(capability):
+            raise CapabilityError(f"the client did not declare {capability}, which this needs")
+
+    # ------------------------------------------------------------------------------------- from a worker thread
+
+    def run(self, coroutine: Coroutine[object, object, T]) -> T:
+        """Run one of the methods above from a plain `def` function, and wait for it."""
+        if _on(self._connection.loop):
+            coroutine.close()
+            raise RuntimeError("context.run() is for plain def functions; in an async def function, await it instead")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._connection.loop).result()
+
+    # ------------------------------------------------------------------------------------- for the pages
+
+    async def in_worker(self, function: Callable[[], object]) -> object:
+        """Run a blocking function in one of the server's worker threads."""
+        run = contextvars.copy_context().run
+        return await self._connection.loop.run_in_executor(self._connection.server.executor, run, function)
+
+    @property
+    def subscriptions(self) -> set[str]:
+        """The resources that the client watches."""
+        return self._connection.subscriptions
+
+    @property
+    def logging_level(self) -> LoggingLevel:
+        """The least severe level of log messages that the client receives."""
+        return self._connection.logging_level
+
+    @logging_level.setter
+    def logging_level(self, level: LoggingLevel) -> None:
+        self._connection.logging_level = level
+
+
+def _on(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False
+

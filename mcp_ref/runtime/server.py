@@ -1,0 +1,389 @@
+"""The server: what it offers, and the conversations it has about it.
+
+    server = Server("calculator")
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        "Add two numbers."
+        return a + b
+
+    server.run()
+
+A `Server` holds what is registered and no state of any client; each client has a `ServerConnection`. One server may serve
+many clients at a time, over any transports.
+
+Spec:  basic/lifecycle, server/index
+Below: the pages of `server/`, each imported when a server first uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from ..basic import lifecycle
+from ..basic.lifecycle import Implementation, InitializeRequestParams, InitializeResult, Phase, ServerCapabilities
+from ..basic.meta import RequestParams
+from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
+from ..basic.patterns.ping import ping
+from ..basic.patterns.progress import ProgressNotificationParams, receive_progress
+from ..jsonrpc.dispatcher import Limits
+from ..jsonrpc.errors import McpError
+from ..jsonrpc.messages import Object, Request
+from ..revisions import LEGACY, Method, Revision
+from .connection import Connection, Handler
+from .context import Context
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+    from typing import Unpack
+
+    from ..basic.content import Icon
+    from ..basic.transports import Trace, Transport
+    from ..server.prompts import PromptOptions, Prompts
+    from ..server.resources import ResourceOptions, Resources
+    from ..server.tools import ToolOptions, Tools
+    from ..server.utilities.completion import Completions
+    from ..server.utilities.logging import LoggingLevel
+
+log = logging.getLogger(__name__)
+F = TypeVar("F", bound=Callable[..., object])
+
+GRACE = 0.75
+"""Seconds that requests in flight may still take when the client has closed its side."""
+
+WORKERS = 32
+"""Worker threads for plain `def` functions, at most."""
+
+_WORKER_NAME = "mcp-worker"
+
+MAX_ANNOUNCEMENTS = 10_000
+"""Changes that wait to be announced to one client; when it reads too slowly, the oldest are forgotten."""
+
+
+class Server:
+    """An MCP server.
+
+    name, version, title, description, icons, website_url: who it is. instructions: for the client's model, how to use it.
+    revisions: those it speaks, oldest first. logging: whether it offers log messages. page_size: items in one page of a
+    list. executor: where plain `def` functions run, anything with the `submit` of `concurrent.futures.Executor`; give
+    one that queues to your main thread where a host such as Blender demands it. limits: bounds of each connection.
+    trace: sees every frame.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        version: str = "0.0.0",
+        *,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        website_url: str | None = None,
+        instructions: str | None = None,
+        revisions: Sequence[Revision] = LEGACY,
+        logging: bool = True,
+        page_size: int = 1000,
+        executor: Executor | None = None,
+        limits: Limits | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        self.info = Implementation(name, version, title, description, icons, website_url)
+        self.instructions = instructions
+        self.revisions = sorted(revisions)
+        self.limits = limits
+        self.trace = trace
+        self._logging = logging
+        self._page_size = page_size
+        self._executor = executor
+        self._workers: Executor | None = None
+        self._connections: set[ServerConnection] = set()
+
+    # ------------------------------------------------------------------------------------- what it offers
+
+    # A feature's page is imported, and its capability declared, once the feature is used.
+
+    @cached_property
+    def tools(self) -> Tools:
+        """The tools; `@server.tool()` is the usual way to add one."""
+        from ..server.tools import Tools
+
+        return Tools(Context, self._page_size, lambda: self._announce("notifications/tools/list_changed"))
+
+    @cached_property
+    def resources(self) -> Resources:
+        """The resources and templates; `@server.resource(uri)` is the usual way to add one."""
+        from ..server.resources import Resources
+
+        return Resources(Context, self._page_size, lambda: self._announce("notifications/resources/list_changed"))
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        """The prompts; `@server.prompt()` is the usual way to add one."""
+        from ..server.prompts import Prompts
+
+        return Prompts(Context, self._page_size, lambda: self._announce("notifications/prompts/list_changed"))
+
+    @cached_property
+    def completions(self) -> Completions:
+        """The completions; `@server.completion(target, argument)` is the usual way to add one."""
+        from ..server.utilities.completion import Completions
+
+        return Completions(Context, self._is_completable)
+
+    def _offers(self, feature: str) -> bool:
+        return feature in self.__dict__  # where cached_property keeps what was used
+
+    def _is_completable(self, target: str) -> bool:
+        return (self._offers("prompts") and self.prompts.has(target)) or (
+            self._offers("resources") and self.resources.has(target)
+        )
+
+    def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
+        """Make a function a tool. Its signature and docstring are the tool's schema and description; see `ToolOptions`."""
+        _not_bare(name, "tool")
+
+        def register(function: F) -> F:
+            self.tools.add(function, name, **options)
+            return function
+
+        return register
+
+    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Make a function the reader of a resource, or of all that match a template such as `users://{id}/profile`."""
+        _not_bare(uri, "resource")
+
+        def register(function: F) -> F:
+            self.resources.add(uri, function, **options)
+            return function
+
+        return register
+
+    def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
+        """Make a function a prompt. Its parameters, all str, are the prompt's arguments."""
+        _not_bare(name, "prompt")
+
+        def register(function: F) -> F:
+            self.prompts.add(function, name, **options)
+            return function
+
+        return register
+
+    def completion(self, target: str, argument: str) -> Callable[[F], F]:
+        """Make a function suggest values for an argument of a prompt (its name) or a resource template (its URI)."""
+
+        def register(function: F) -> F:
+            self.completions.add(target, argument, function)
+            return function
+
+        return register
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the clients that watch this resource, or one above it, that it has changed. From any thread."""
+        for connection in tuple(self._connections):
+            connection.loop.call_soon_threadsafe(connection.resource_updated, uri)
+
+    def _announce(self, method: str) -> None:
+        for connection in tuple(self._connections):
+            connection.loop.call_soon_threadsafe(connection.announce, method)
+
+    def capabilities(self) -> ServerCapabilities:
+        """What this server declares: what has been used of it so far."""
+        changing: Object = {"listChanged": True}
+        return ServerCapabilities(
+            logging={} if self._logging else None,
+            completions={} if self._offers("completions") else None,
+            prompts=changing if self._offers("prompts") else None,
+            resources={"subscribe": True, **changing} if self._offers("resources") else None,
+            tools=changing if self._offers("tools") else None,
+        )
+
+    # ------------------------------------------------------------------------------------- serving
+
+    @property
+    def executor(self) -> Executor:
+        """Where plain `def` functions run: the caller's executor, or worker threads of our own, started when needed."""
+        if self._executor is not None:
+            return self._executor
+        if self._workers is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._workers = ThreadPoolExecutor(WORKERS, _WORKER_NAME)
+        return self._workers
+
+    async def serve(self, transport: Transport) -> None:
+        """Have one conversation, until the client ends it. What is in flight then may finish within `GRACE` seconds."""
+        connection = ServerConnection(self, transport)
+        self._connections.add(connection)
+        try:
+            await connection.open()
+            await asyncio.shield(connection.ended)
+            await connection.dispatcher.finish(GRACE)
+        finally:
+            self._connections.discard(connection)
+            await connection.close()
+
+    async def serve_stdio(self) -> None:
+        """Serve the client on standard input and output, until the input ends.
+
+        For as long as it runs, `print` goes to standard error, and reading standard input gives nothing.
+        """
+        from ..basic.transports.stdio import StdioServerTransport, claimed_stdio
+        from ..basic.transports.trace import trace_from_environment
+
+        with claimed_stdio() as (source, sink):
+            await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment()))
+
+    def run(self) -> None:
+        """Serve on standard input and output, as the whole program: what a server file ends with. From any thread.
+
+        Returns when the client has closed the input, or at SIGINT or SIGTERM.
+        """
+        try:
+            asyncio.run(self._run())
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            pass
+        if self._workers is not None:
+            self._workers.shutdown(wait=False, cancel_futures=True)
+            _leave_if_stuck()
+
+    async def _run(self) -> None:
+        task = asyncio.current_task()
+        if task is not None and threading.current_thread() is threading.main_thread():
+            with contextlib.suppress(NotImplementedError):  # Windows
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        await self.serve_stdio()
+
+
+def _leave_if_stuck() -> None:
+    """Leave the process although a worker thread is still inside a tool: Python cannot stop a thread, and would wait.
+
+    [2025-11-25 basic/lifecycle#shutdown] the client expects the server to exit when its input is closed
+    """
+    workers = [thread for thread in threading.enumerate() if thread.name.startswith(_WORKER_NAME)]
+    for thread in workers:
+        thread.join(0.2 / len(workers))  # idle ones leave at once
+    if any(thread.is_alive() for thread in workers):
+        log.warning("leaving while a tool still runs in a worker thread")
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _not_bare(argument: object, decorator: str) -> None:
+    if callable(argument):
+        raise TypeError(f"write @server.{decorator}(...), with parentheses")
+
+
+class ServerConnection(Connection):
+    """The server's end of one conversation: how far the handshake is, and what this client asked for."""
+
+    def __init__(self, server: Server, transport: Transport) -> None:
+        super().__init__("server", transport, server.limits)
+        self.server = server
+        self.phase = Phase.NEW
+        self.ready = asyncio.Event()
+        self.logging_level: LoggingLevel = "debug"
+        self.subscriptions: set[str] = set()
+        self._announcements: dict[tuple[str, str | None], None] = {}  # method and URI, in order, each once
+        self._announcer: asyncio.Task[None] | None = None
+
+    def refusal(self, method: str) -> str | None:
+        """See `lifecycle.refusal`."""
+        return lifecycle.refusal(self.phase, method) if self.phase is not Phase.READY or method == "initialize" else None
+
+    def context(self, request: Request, params: object) -> Context:
+        """The context of one request."""
+        return Context(self, request.id, cast(RequestParams, params).meta)
+
+    def handler(self, method: Method) -> Handler | None:
+        """The page's function that serves a method."""
+        server = self.server
+        feature, _, action = method.name.partition("/")
+        match feature, action:
+            case "initialize", _:
+                return cast(Handler, self._initialize)
+            case "ping", _:
+                return cast(Handler, ping)
+            case "logging", "setLevel":
+                from ..server.utilities.logging import set_level
+
+                return cast(Handler, set_level)
+            case "completion", "complete":
+                return cast(Handler, server.completions.complete) if server._offers("completions") else None
+            case "resources", "templates/list":
+                return cast(Handler, server.resources.list_templates)
+            case _:
+                # tools/call is Tools.call, and so on; the capability was checked, so the feature is there
+                return cast(Handler, getattr(getattr(server, feature), action))
+
+    async def _initialize(self, params: InitializeRequestParams, context: Context) -> InitializeResult:
+        revision = lifecycle.choose_revision(params.protocol_version, self.server.revisions)
+        self.speak(revision)
+        declared = self.server.capabilities()
+        self.capabilities = self.codec.encode(declared)
+        self.peer_capabilities = self.codec.encode(params.capabilities)
+        self.peer_info = params.client_info
+        self.phase = Phase.READY if self.ready.is_set() else Phase.GREETED
+        return InitializeResult(revision.name, declared, self.server.info, self.server.instructions)
+
+    def notified(self, method: str, params: object) -> None:
+        """Take one of the client's notifications."""
+        if isinstance(params, CancelledNotificationParams):
+            receive_cancelled(params, self.dispatcher)
+        elif isinstance(params, ProgressNotificationParams):
+            receive_progress(params, self.dispatcher)
+        elif method == "notifications/initialized":
+            if self.phase is Phase.GREETED:
+                self.phase = Phase.READY
+            self.ready.set()  # it may also stand right behind an initialize that is still to be served
+
+    # ------------------------------------------------------------------------------------- what has changed
+
+    def announce(self, method: str, uri: str | None = None) -> None:
+        """Tell the client that a list or a resource has changed: once, however often that happens before it can be told."""
+        if self.phase is Phase.NEW or self.ended.done():
+            return
+        self._announcements[method, uri] = None
+        if len(self._announcements) > MAX_ANNOUNCEMENTS:
+            del self._announcements[next(iter(self._announcements))]
+        if self._announcer is None:
+            self._announcer = self.loop.create_task(self._announce())
+
+    async def _announce(self) -> None:
+        from ..basic.meta import NotificationParams
+        from ..server.resources import ResourceUpdatedNotificationParams
+
+        try:
+            # [2025-11-25 basic/lifecycle#initialization] only pings and logging before the client is initialized
+            await self.ready.wait()
+            while self._announcements:
+                method, uri = next(iter(self._announcements))
+                del self._announcements[method, uri]
+                self.notify(method, NotificationParams() if uri is None else ResourceUpdatedNotificationParams(uri))
+                await self.transport.drain()
+        finally:
+            self._announcer = None
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell the client that a resource has changed, if it watches it."""
+        if self.subscriptions:
+            from ..server.resources import covers
+
+            if any(covers(subscribed, uri) for subscribed in self.subscriptions):
+                self.announce("notifications/resources/updated", uri)
+
+    async def close(self, reason: McpError | None = None) -> None:
+        """Also stop announcing."""
+        if self._announcer is not None:
+            self._announcer.cancel()
+        await super().close(reason)

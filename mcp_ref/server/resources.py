@@ -1,0 +1,290 @@
+"""Resources: data that a server offers for reading, each under a URI.
+
+`resources/list` says which there are, `resources/templates/list` which families of URIs (RFC 6570), `resources/read` gives
+the contents, as text or as bytes in Base64. A client may subscribe to a URI and is told when its contents have changed.
+
+Spec:  server/resources (2024-10-07 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
+Wire:  {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
+       C->S resources/list, resources/templates/list, resources/subscribe, resources/unsubscribe
+       S->C notifications/resources/updated, notifications/resources/list_changed
+Below: uritemplate.py. Elsewhere: the contents' types (basic/content.py), as tools and prompts embed them too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Protocol, TypedDict
+
+from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents
+from ..basic.handling import Scope, call
+from ..basic.meta import EmptyResult, PaginatedRequestParams
+from ..jsonrpc.errors import ProtocolError
+from ..jsonrpc.messages import INVALID_PARAMS, Object
+from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
+from ..typed import Signature, signature_of, to_json
+from ..uritemplate import UriTemplate
+from .utilities.pagination import PAGE_SIZE, Registry
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+log = logging.getLogger(__name__)
+
+MAX_SUBSCRIPTIONS = 1000
+"""URIs that one connection may be subscribed to at a time."""
+
+# ---------------------------------------------------------------------------------------------------- types
+
+
+@dataclass
+class Resource:
+    """What a client learns about a resource. `size` is the number of bytes before any encoding, where known."""
+
+    uri: str
+    name: str
+    title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    description: str | None = None
+    mime_type: str | None = None
+    annotations: Annotated[Annotations | None, Life(since=R2024_11_05)] = None
+    size: Annotated[int | None, Life(since=R2024_11_05)] = None
+    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
+    meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
+
+
+@dataclass
+class ResourceTemplate:
+    """A family of resources. `uri_template` is RFC 6570, such as `file:///{path}`; `mime_type` only if all share it."""
+
+    uri_template: str
+    name: str
+    title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    description: str | None = None
+    mime_type: str | None = None
+    annotations: Annotated[Annotations | None, Life(since=R2024_11_05)] = None
+    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
+    meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
+
+
+@dataclass
+class ListResourcesResult:
+    """One page of resources."""
+
+    resources: list[Resource]
+    next_cursor: Annotated[str | None, Life(since=R2024_11_05)] = None
+    meta: Object | None = None
+
+
+@dataclass
+class ListResourceTemplatesResult:
+    """One page of templates."""
+
+    resource_templates: list[ResourceTemplate]
+    next_cursor: Annotated[str | None, Life(since=R2024_11_05)] = None
+    meta: Object | None = None
+
+
+@dataclass
+class ReadResourceRequestParams:
+    """Which resource to read."""
+
+    uri: str
+    meta: Object | None = None
+
+
+@dataclass
+class ReadResourceResult:
+    """What it holds: often one item, several for a resource such as a directory."""
+
+    contents: list[ResourceContents]
+    meta: Object | None = None
+
+
+@dataclass
+class SubscribeRequestParams:
+    """Which resource to watch."""
+
+    uri: str
+    meta: Object | None = None
+
+
+@dataclass
+class UnsubscribeRequestParams:
+    """Which resource to watch no longer."""
+
+    uri: str
+    meta: Object | None = None
+
+
+@dataclass
+class ResourceUpdatedNotificationParams:
+    """Which resource has changed; it may be a part of the one that was subscribed to."""
+
+    uri: str
+    meta: Object | None = None
+
+
+class ResourceOptions(TypedDict, total=False):
+    """What can be said about a resource or a template beyond its function."""
+
+    name: str
+    title: str
+    description: str
+    mime_type: str
+    annotations: Annotations
+    size: int
+    icons: list[Icon]
+    meta: Object
+
+
+# ---------------------------------------------------------------------------------------------------- server
+
+
+class SubscribingScope(Scope, Protocol):
+    """The request of a client whose subscriptions are kept."""
+
+    @property
+    def subscriptions(self) -> set[str]:
+        """The URIs that the client watches."""
+
+
+@dataclass
+class RegisteredResource:
+    """A resource and the function that reads it."""
+
+    resource: Resource
+    function: Callable[..., object]
+    signature: Signature
+
+
+@dataclass
+class RegisteredTemplate:
+    """A template and the function that reads what matches it; the variables become the function's arguments."""
+
+    template: ResourceTemplate
+    matcher: UriTemplate
+    function: Callable[..., object]
+    signature: Signature
+
+
+class Resources:
+    """A server's resources: what is registered, and the requests about them."""
+
+    def __init__(
+        self, context_type: type | None = None, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._context_type = context_type
+        self._resources: Registry[RegisteredResource] = Registry("resource", page_size, changed)
+        self._templates: Registry[RegisteredTemplate] = Registry("resource template", page_size, changed)
+
+    def add(
+        self,
+        uri: str,
+        function: Callable[..., object],
+        **options: Unpack[ResourceOptions],
+    ) -> Resource | ResourceTemplate:
+        """Register a function that reads a resource, or, where `uri` has variables, a family of them.
+
+        The function returns str, bytes, contents, or a list of these; anything else is written as JSON. Raises
+        TemplateError for a bad template, ValueError for a URI that is taken or a function that lacks a variable.
+        """
+        signature = signature_of(function, context_type=self._context_type)
+        about = {"name": signature.name, "description": signature.description or None, **options}
+        matcher = UriTemplate(uri)
+        expected = {parameter.name for parameter in signature.parameters if parameter.required}
+        if not expected <= set(matcher.variables):
+            missing = ", ".join(sorted(expected - set(matcher.variables)))
+            raise ValueError(f"{signature.name}() needs {missing}, which {uri!r} does not name as a variable")
+        if not matcher.variables:
+            resource = Resource(uri, **about)
+            self._resources.add(uri, RegisteredResource(resource, function, signature))
+            return resource
+        if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
+            raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} of {uri!r}")
+        about.pop("size", None)
+        template = ResourceTemplate(uri, **about)
+        self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature))
+        return template
+
+    def remove(self, uri: str) -> None:
+        """Remove a resource or template; KeyError when there is none."""
+        (self._templates if self._templates.get(uri) is not None else self._resources).remove(uri)
+
+    def has(self, uri: str) -> bool:
+        """Whether a resource has this URI, or a template this text."""
+        return self._resources.get(uri) is not None or self._templates.get(uri) is not None
+
+    async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListResourcesResult:
+        """Serve `resources/list`."""
+        page, following = self._resources.page(params.cursor, scope.revision)
+        return ListResourcesResult([registered.resource for registered in page], following)
+
+    async def list_templates(self, params: PaginatedRequestParams, scope: Scope) -> ListResourceTemplatesResult:
+        """Serve `resources/templates/list`."""
+        page, following = self._templates.page(params.cursor, scope.revision)
+        return ListResourceTemplatesResult([registered.template for registered in page], following)
+
+    async def read(self, params: ReadResourceRequestParams, scope: Scope) -> ReadResourceResult:
+        """Serve `resources/read`: the resource of that URI, else the first template that matches it."""
+        registered = self._resources.get(params.uri)
+        if registered is not None:
+            value = await call(registered.function, registered.signature, {}, scope)
+            return ReadResourceResult(_contents_of(params.uri, registered.resource.mime_type, value))
+        for family in self._templates:
+            variables = family.matcher.match(params.uri)
+            if variables is not None:
+                try:
+                    arguments = family.signature.bind(_typed(variables, family.signature))
+                except ValueError:
+                    continue
+                value = await call(family.function, family.signature, arguments, scope)
+                return ReadResourceResult(_contents_of(params.uri, family.template.mime_type, value))
+        raise not_found(params.uri, scope)
+
+    async def subscribe(self, params: SubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
+        """Serve `resources/subscribe`. Only for what can be read; twice is like once."""
+        known = self._resources.get(params.uri) is not None
+        if not known and not any(family.matcher.match(params.uri) is not None for family in self._templates):
+            raise not_found(params.uri, scope)
+        if len(scope.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in scope.subscriptions:
+            raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} for one connection")
+        scope.subscriptions.add(params.uri)
+        return EmptyResult()
+
+    async def unsubscribe(self, params: UnsubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
+        """Serve `resources/unsubscribe`; also where there was no subscription."""
+        scope.subscriptions.discard(params.uri)
+        return EmptyResult()
+
+
+def not_found(uri: str, scope: Scope) -> ProtocolError:
+    """The error for a resource that does not exist; functions that read a template's resources may raise it."""
+    # [2025-11-25 server/resources#error-handling] -32002 with the URI as data; the code depends on the revision
+    return ProtocolError(scope.revision.resource_not_found_code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
+
+
+def covers(subscribed: str, updated: str) -> bool:
+    """Whether an update concerns a subscription: the same URI, or one below it."""
+    # [2025-11-25 server/resources#subscriptions] it might be a sub-resource of the one that the client subscribed to
+    return updated == subscribed or updated.startswith(subscribed.rstrip("/") + "/")
+
+
+def _typed(variables: dict[str, object], signature: Signature) -> dict[str, object]:
+    """Variables of a URI are text; where the function says int or float, they are numbers."""
+    numbers = {p.name: p.annotation for p in signature.parameters if p.annotation in (int, float)}
+    return {name: numbers[name](value) if name in numbers else value for name, value in variables.items()}
+
+
+def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:
+    """Make contents of what a resource's function returned."""
+    if isinstance(value, (TextResourceContents, BlobResourceContents)):
+        return [value]
+    if isinstance(value, list) and any(isinstance(v, (TextResourceContents, BlobResourceContents)) for v in value):
+        return [contents for item in value for contents in _contents_of(uri, mime_type, item)]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return [BlobResourceContents.of(uri, bytes(value), mime_type or "application/octet-stream")]
+    if isinstance(value, str):
+        return [TextResourceContents(uri, value, mime_type or "text/plain")]
+    return [TextResourceContents(uri, json.dumps(to_json(value), ensure_ascii=False), mime_type or "application/json")]

@@ -1,0 +1,342 @@
+"""Tools: functions of a server that a language model may call.
+
+`tools/list` says which there are, each with a JSON Schema for its arguments and, from 2025-06-18 on, for its result.
+`tools/call` calls one. What goes wrong *inside* a tool is part of the result (`isError`), so that the model can see it and
+do better; what is wrong with the *request* is a JSON-RPC error.
+
+Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
+Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+       {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "3"}]}}
+       S->C notifications/tools/list_changed
+Below: typed.py (a function's schema), jsonschema.py (validation). Elsewhere: `Context`, what a tool may do besides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+from ..basic.content import (
+    AudioContent,
+    ContentBlock,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+from ..basic.handling import Scope, call
+from ..basic.meta import PaginatedRequestParams
+from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..jsonschema import SchemaError, Validator, compile_schema
+from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision
+from ..typed import Signature, signature_of, to_json
+from .utilities.pagination import PAGE_SIZE, Registry
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+log = logging.getLogger(__name__)
+
+# ---------------------------------------------------------------------------------------------------- types
+
+
+@dataclass
+class ToolAnnotations:
+    """Hints about a tool's behaviour. They are not to be trusted, unless the server is. None means the spec's default.
+
+    read_only_hint: it changes nothing (default: false). destructive_hint: it may destroy (true). idempotent_hint: twice
+    is like once (false). open_world_hint: it reaches beyond its own domain (true).
+    """
+
+    title: str | None = None
+    read_only_hint: bool | None = None
+    destructive_hint: bool | None = None
+    idempotent_hint: bool | None = None
+    open_world_hint: bool | None = None
+
+
+@dataclass
+class Tool:
+    """What a client learns about a tool. `input_schema` and `output_schema` are JSON Schemas whose type is "object"."""
+
+    name: str
+    input_schema: Object
+    description: str | None = None
+    title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    output_schema: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    annotations: Annotated[ToolAnnotations | None, Life(since=R2025_03_26)] = None
+    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
+    execution: Annotated[Object | None, Life(since=R2025_11_25, until=R2026_07_28)] = None
+    meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
+
+    @property
+    def display_name(self) -> str:
+        """What to show to people: the title, the annotations' title, or the name, whichever is there first."""
+        return self.title or (self.annotations.title if self.annotations else None) or self.name
+
+
+@dataclass
+class ListToolsResult:
+    """One page of tools."""
+
+    tools: list[Tool]
+    next_cursor: Annotated[str | None, Life(since=R2024_11_05)] = None
+    meta: Object | None = None
+
+
+@dataclass
+class CallToolRequestParams:
+    """Which tool to call, with which arguments."""
+
+    name: str
+    arguments: Object | None = None
+    meta: Object | None = None
+
+
+@dataclass
+class CallToolResult:
+    """What a tool gives back: blocks for the model, the same as data where the tool has an output schema."""
+
+    content: list[ContentBlock]
+    structured_content: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    is_error: bool = False
+    meta: Object | None = None
+
+    @property
+    def text(self) -> str:
+        """The text blocks, one below the other."""
+        return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """2024-10-07 has no content blocks: the result is `toolResult`, any JSON."""
+        if not revision.tool_result_is_bare:
+            return wire
+        bare: JSON = self.structured_content if self.structured_content is not None else wire["content"]
+        if self.structured_content is None and len(self.content) == 1 and isinstance(self.content[0], TextContent):
+            bare = self.content[0].text
+        return {"toolResult": {"error": self.text} if self.is_error else bare}
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """A bare result becomes one text block, and data where it is an object."""
+        if "toolResult" not in wire or "content" in wire:
+            return wire
+        bare = wire["toolResult"]
+        text = bare if type(bare) is str else json.dumps(bare, ensure_ascii=False)
+        structured: Object = {"structuredContent": bare} if type(bare) is dict else {}
+        return {**wire, "content": [{"type": "text", "text": text}], **structured}
+
+
+class ToolOptions(TypedDict, total=False):
+    """What can be said about a tool beyond its function; what is not said is read off signature and docstring.
+
+    A schema that is given is shown to clients as it is, and arguments are checked against it.
+    """
+
+    title: str
+    description: str
+    input_schema: Object
+    output_schema: Object
+    annotations: ToolAnnotations
+    icons: list[Icon]
+    meta: Object
+
+
+class ToolError(Exception):
+    """Raised by a tool to tell the model what went wrong: the text becomes the result, with `isError`."""
+
+
+# ---------------------------------------------------------------------------------------------------- server
+
+
+@dataclass
+class RegisteredTool:
+    """A tool and the function behind it."""
+
+    tool: Tool
+    function: Callable[..., object]
+    signature: Signature
+
+    @cached_property
+    def check_arguments(self) -> Validator:
+        """The compiled input schema."""
+        return compile_schema(self.tool.input_schema)
+
+    @cached_property
+    def check_result(self) -> Validator | None:
+        """The compiled output schema, None where there is none."""
+        return compile_schema(self.tool.output_schema) if self.tool.output_schema is not None else None
+
+
+class Tools:
+    """A server's tools: what is registered, `tools/list` and `tools/call`."""
+
+    def __init__(
+        self, context_type: type | None = None, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None
+    ) -> None:
+        self._context_type = context_type
+        self._registry: Registry[RegisteredTool] = Registry("tool", page_size, changed)
+
+    def add(
+        self,
+        function: Callable[..., object],
+        name: str | None = None,
+        **options: Unpack[ToolOptions],
+    ) -> Tool:
+        """Register a function as a tool.
+
+        Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken, SchemaError
+        for a schema that is none.
+        """
+        signature = signature_of(function, context_type=self._context_type)
+        tool = Tool(
+            name or signature.name,
+            options.get("input_schema", signature.input_schema),
+            options.get("description", signature.description) or None,
+            options.get("title"),
+            options.get("output_schema", signature.output_schema),
+            options.get("annotations"),
+            options.get("icons"),
+            meta=options.get("meta"),
+        )
+        registered = RegisteredTool(tool, function, signature)
+        if "input_schema" in options or "output_schema" in options:
+            _ = registered.check_arguments, registered.check_result  # hand-written: a mistake shows here, not at a call
+        self._registry.add(tool.name, registered)
+        return tool
+
+    def remove(self, name: str) -> None:
+        """Remove a tool; KeyError when there is none."""
+        self._registry.remove(name)
+
+    async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListToolsResult:
+        """Serve `tools/list`."""
+        page, following = self._registry.page(params.cursor, scope.revision)
+        return ListToolsResult([registered.tool for registered in page], following)
+
+    async def call(self, params: CallToolRequestParams, scope: Scope) -> CallToolResult:
+        """Serve `tools/call`: find the tool, check the arguments, run it, make a result of what it gives."""
+        registered = self._registry.get(params.name)
+        if registered is None:
+            # [2025-11-25 server/tools#error-handling] an unknown tool is a protocol error
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+        arguments = params.arguments or {}
+        if not registered.check_arguments.is_valid(arguments):
+            return _invalid_arguments([str(error) for error in registered.check_arguments.errors(arguments)], scope)
+        try:
+            bound = registered.signature.bind(arguments)
+        except ValueError as error:
+            return _invalid_arguments([str(error)], scope)
+        try:
+            value = await call(registered.function, registered.signature, bound, scope)
+            return _result_of(registered, value)
+        except asyncio.CancelledError:
+            raise
+        except ToolError as error:
+            return _error(str(error))
+        except ProtocolError as error:
+            if isinstance(error, RemoteError):  # the client refused what the tool asked of it
+                return _error(f"the client answered: {error.message}")
+            raise
+        except McpError as error:  # a missing capability, a timeout: our texts, made to be read
+            return _error(str(error))
+        except BaseException:
+            # The traceback is for the operator; the model learns only that it failed. SystemExit must not end the server.
+            log.exception("tool %s failed", params.name)
+            return _error(f"Tool {params.name} failed")
+
+
+def _invalid_arguments(errors: list[str], scope: Scope) -> CallToolResult:
+    text = "Invalid arguments: " + "; ".join(errors)
+    if scope.revision.invalid_arguments_are_results:
+        # [2025-11-25 server/tools#error-handling] so that the model can correct itself
+        return _error(text)
+    raise ProtocolError(INVALID_PARAMS, text)
+
+
+def _error(text: str) -> CallToolResult:
+    return CallToolResult([TextContent(text)], is_error=True)
+
+
+_BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+
+
+def _result_of(registered: RegisteredTool, value: object) -> CallToolResult:
+    """Make a result of what a tool's function returned."""
+    if isinstance(value, CallToolResult):
+        result = value
+    elif registered.check_result is None:
+        result = CallToolResult(_blocks_of(value))
+    else:
+        written = registered.signature.write(value)
+        data = {"result": written} if registered.signature.wraps_result else written
+        # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
+        result = CallToolResult([TextContent(_text_of(written))], data if type(data) is dict else None)
+    if registered.check_result is not None and not result.is_error:
+        # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
+        errors = registered.check_result.errors(result.structured_content)
+        if errors:
+            log.error("tool %s broke its own output schema: %s", registered.tool.name, "; ".join(map(str, errors)))
+            return _error(f"Tool {registered.tool.name} gave a result that does not match its output schema")
+    return result
+
+
+def _blocks_of(value: object) -> list[ContentBlock]:
+    if value is None:
+        return []
+    if isinstance(value, _BLOCKS):
+        return [value]
+    if isinstance(value, (list, tuple)) and any(isinstance(item, _BLOCKS) for item in value):
+        return [block for item in value for block in _blocks_of(item)]
+    return [TextContent(_text_of(to_json(value)))]
+
+
+def _text_of(value: JSON) -> str:
+    return value if type(value) is str else json.dumps(value, ensure_ascii=False)
+
+
+# ---------------------------------------------------------------------------------------------------- client
+
+
+class ResultChecker:
+    """The client's part: holds results to the output schemas that the server's tools were listed with."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, Object] = {}
+        self._validators: dict[str, Validator | None] = {}
+
+    def learn(self, tools: list[Tool]) -> None:
+        """Take the schemas of a freshly listed set of tools, in place of all earlier ones."""
+        self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
+        self._validators.clear()
+
+    def check(self, name: str, result: CallToolResult) -> None:
+        """Raise InvalidMessage when a result does not conform. Tools that were never listed are not checked."""
+        schema = self._schemas.get(name)
+        if schema is None or result.is_error:
+            return
+        if name not in self._validators:
+            self._validators[name] = self._compile(name, schema)
+        validator = self._validators[name]
+        if validator is None:
+            return
+        # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema
+        errors = validator.errors(result.structured_content)
+        if result.structured_content is None or errors:
+            why = "; ".join(map(str, errors)) if result.structured_content is not None else "it has no structuredContent"
+            raise InvalidMessage(f"the result of tool {name!r} does not match its output schema: {why}")
+
+    @staticmethod
+    def _compile(name: str, schema: Object) -> Validator | None:
+        try:
+            return compile_schema(schema)
+        except SchemaError as error:
+            log.warning("results of tool %s are not checked, its output schema cannot be used: %s", name, error)
+            return None

@@ -1,0 +1,1 @@
+"""The spec's utilities for servers: pages of lists, argument completion, log messages."""
