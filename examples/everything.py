@@ -1,0 +1,307 @@
+"""A server with one of everything: each tool, resource and prompt shows one feature, in two to ten lines.
+
+    python3 -m mcp_ref run examples/everything.py
+
+Names and texts are those that the official conformance suite expects of a server. After them come a few of our own.
+"""
+
+import asyncio
+import json
+import sys
+from base64 import b64decode
+
+from mcp_ref import (
+    AudioContent,
+    Context,
+    EmbeddedResource,
+    ImageContent,
+    PromptMessage,
+    Server,
+    TextContent,
+    TextResourceContents,
+    ToolError,
+)
+
+server = Server("everything", "1.0", instructions="Call a tool to see the feature that it is named after.")
+
+RED_PIXEL = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+)
+NO_SOUND = b64decode("UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=")
+
+
+# ---------------------------------------------------------------------------------------------------- what tools return
+
+
+@server.tool()
+def test_simple_text() -> TextContent:
+    """Return one block of text."""
+    return TextContent("This is a simple text response for testing.")
+
+
+@server.tool()
+def test_image_content() -> ImageContent:
+    """Return an image."""
+    return ImageContent.of(RED_PIXEL, "image/png")
+
+
+@server.tool()
+def test_audio_content() -> AudioContent:
+    """Return a sound."""
+    return AudioContent.of(NO_SOUND, "audio/wav")
+
+
+@server.tool()
+def test_embedded_resource() -> EmbeddedResource:
+    """Return a resource's contents, embedded."""
+    text = "This is an embedded resource content."
+    return EmbeddedResource(TextResourceContents("test://embedded-resource", text, "text/plain"))
+
+
+@server.tool()
+def test_multiple_content_types() -> list[TextContent | ImageContent | EmbeddedResource]:
+    """Return several blocks of different types."""
+    data = json.dumps({"test": "data", "value": 123})
+    return [
+        TextContent("Multiple content types test:"),
+        ImageContent.of(RED_PIXEL, "image/png"),
+        EmbeddedResource(TextResourceContents("test://mixed-content-resource", data, "application/json")),
+    ]
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    """Add two numbers: the annotations make the schemas, and the result comes as text and as structured content."""
+    return a + b
+
+
+@server.tool()
+def echo(message: str) -> TextContent:
+    """Return the message as it came."""
+    return TextContent(message)
+
+
+@server.tool()
+def test_error_handling() -> TextContent:
+    """Fail, and tell the model why; the text of any other exception stays in the server's log."""
+    raise ToolError("This tool intentionally returns an error for testing")
+
+
+ADDRESS_BOOK_ENTRY = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "$defs": {
+        "address": {
+            "$anchor": "addressDef",
+            "type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+        }
+    },
+    "properties": {
+        "name": {"type": "string"},
+        "address": {"$ref": "#/$defs/address"},
+        "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+        "phone": {"type": "string"},
+        "email": {"type": "string"},
+    },
+    "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+    "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+    "then": {"required": ["phone"]},
+    "else": {"required": ["email"]},
+    "additionalProperties": False,
+}
+
+
+@server.tool(input_schema=ADDRESS_BOOK_ENTRY)
+def json_schema_2020_12_tool(**entry: object) -> TextContent:
+    """Take arguments by a schema written by hand, which clients see as it is."""
+    return TextContent(f"JSON Schema 2020-12 tool called with: {json.dumps(entry)}")
+
+
+# ---------------------------------------------------------------------------------------------------- while a tool runs
+
+
+@server.tool()
+async def test_tool_with_logging(context: Context) -> TextContent:
+    """Send log messages; the client says which levels it wants."""
+    await context.log("info", "Tool execution started")
+    await asyncio.sleep(0.05)
+    await context.log("info", "Tool processing data")
+    await asyncio.sleep(0.05)
+    await context.log("info", "Tool execution completed")
+    return TextContent("Tool with logging executed successfully")
+
+
+@server.tool()
+async def test_tool_with_progress(context: Context) -> TextContent:
+    """Report progress, which only a client that gave a progress token receives."""
+    for percent in (0, 50, 100):
+        await context.report_progress(percent, 100, f"Completed step {percent} of 100")
+        await asyncio.sleep(0.05)
+    return TextContent("Tool with progress executed successfully")
+
+
+@server.tool()
+async def slow(seconds: float, context: Context) -> TextContent:
+    """Take some time. A cancelled call ends here, with an exception: tidy up, and let it go on."""
+    try:
+        await context.report_progress(0, seconds)
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        print("slow: cancelled", file=sys.stderr)
+        raise
+    return TextContent(f"slept {seconds} s")
+
+
+# ---------------------------------------------------------------------------------------------------- asking the client
+
+
+@server.tool()
+async def test_sampling(prompt: str, context: Context) -> TextContent:
+    """Ask the client's language model."""
+    answer = await context.sample(prompt, max_tokens=100)
+    return TextContent(f"LLM response: {answer.text}")
+
+
+@server.tool()
+async def list_roots(context: Context) -> TextContent:
+    """Ask which directories the user has opened to this server."""
+    return TextContent(json.dumps([root.uri for root in await context.list_roots()]))
+
+
+@server.tool()
+async def test_elicitation(message: str, context: Context) -> TextContent:
+    """Ask the user, who may also decline, or close the form without an answer."""
+    response = {"type": "string", "description": "User's response"}
+    form = {"type": "object", "properties": {"response": response}, "required": ["response"]}
+    answer = await context.elicit(message, form)
+    return TextContent(f"User response: action={answer.action}, content={json.dumps(answer.content or {})}")
+
+
+@server.tool()
+async def test_elicitation_sep1034_defaults(context: Context) -> TextContent:
+    """Ask with a form that is filled in already."""
+    form = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "User name", "default": "John Doe"},
+            "age": {"type": "integer", "description": "User age", "default": 30},
+            "score": {"type": "number", "description": "User score", "default": 95.5},
+            "status": {
+                "type": "string",
+                "description": "User status",
+                "enum": ["active", "inactive", "pending"],
+                "default": "active",
+            },
+            "verified": {"type": "boolean", "description": "Verification status", "default": True},
+        },
+        "required": [],
+    }
+    answer = await context.elicit("Please review and update the form fields with defaults", form)
+    return TextContent(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content or {})}")
+
+
+@server.tool()
+async def test_elicitation_sep1330_enums(context: Context) -> TextContent:
+    """Ask with every kind of choice: one or several, with titles or without."""
+    options = ["option1", "option2", "option3"]
+    values = {"value1": "First", "value2": "Second", "value3": "Third"}
+    titled = [{"const": value, "title": f"{nth} Option"} for value, nth in values.items()]
+    choices = [{"const": value, "title": f"{nth} Choice"} for value, nth in values.items()]
+    several = {"type": "array", "minItems": 1, "maxItems": 3}
+    form = {
+        "type": "object",
+        "properties": {
+            "untitledSingle": {"type": "string", "description": "Select one option", "enum": options},
+            "titledSingle": {"type": "string", "description": "Select one option with titles", "oneOf": titled},
+            "legacyEnum": {
+                "type": "string",
+                "description": "Select one option (legacy)",
+                "enum": ["opt1", "opt2", "opt3"],
+                "enumNames": ["Option One", "Option Two", "Option Three"],
+            },
+            "untitledMulti": {**several, "description": "Select several", "items": {"type": "string", "enum": options}},
+            "titledMulti": {**several, "description": "Select several with titles", "items": {"anyOf": choices}},
+        },
+        "required": [],
+    }
+    answer = await context.elicit("Please select options from the enum fields", form)
+    return TextContent(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content or {})}")
+
+
+# ---------------------------------------------------------------------------------------------------- resources
+
+
+@server.resource("test://static-text", title="Static Text Resource", mime_type="text/plain")
+def static_text() -> str:
+    """A resource that is text."""
+    return "This is the content of the static text resource."
+
+
+@server.resource("test://static-binary", title="Static Binary Resource", mime_type="image/png")
+def static_binary() -> bytes:
+    """A resource that is not text."""
+    return RED_PIXEL
+
+
+@server.resource("test://template/{id}/data", title="Resource Template", mime_type="application/json")
+def template(id: str) -> dict[str, object]:
+    """A resource for every id; what is neither text nor bytes becomes JSON."""
+    return {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}
+
+
+@server.resource("test://watched-resource", title="Watched Resource", mime_type="text/plain")
+def watched_resource() -> str:
+    """A resource to subscribe to."""
+    return "Watched resource content"
+
+
+@server.tool()
+def touch_watched() -> TextContent:
+    """Change the watched resource: whoever subscribed to it is told."""
+    server.resource_updated("test://watched-resource")
+    return TextContent("touched")
+
+
+# ---------------------------------------------------------------------------------------------------- prompts
+
+
+@server.prompt(title="Simple Test Prompt")
+def test_simple_prompt() -> str:
+    """A prompt without arguments: the text is what the user says."""
+    return "This is a simple prompt for testing."
+
+
+@server.prompt(title="Prompt With Arguments")
+def test_prompt_with_arguments(arg1: str, arg2: str) -> str:
+    """A prompt whose parameters are its arguments."""
+    return f"Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"
+
+
+@server.completion("test_prompt_with_arguments", "arg1")
+def complete_arg1(value: str) -> list[str]:
+    """Suggest what begins like the value typed so far."""
+    return [city for city in ("paris", "park", "party", "london") if city.startswith(value)]
+
+
+@server.prompt(title="Prompt With Embedded Resource")
+def test_prompt_with_embedded_resource(resourceUri: str) -> list[PromptMessage]:
+    """A prompt that shows the model a resource."""
+    contents = TextResourceContents(resourceUri, "Embedded resource content for testing.", "text/plain")
+    return [
+        PromptMessage("user", EmbeddedResource(contents)),
+        PromptMessage("user", TextContent("Please process the embedded resource above.")),
+    ]
+
+
+@server.prompt(title="Prompt With Image")
+def test_prompt_with_image() -> list[PromptMessage]:
+    """A prompt that shows the model an image."""
+    return [
+        PromptMessage("user", ImageContent.of(RED_PIXEL, "image/png")),
+        PromptMessage("user", TextContent("Please analyze the image above.")),
+    ]
+
+
+if __name__ == "__main__":
+    server.run()
