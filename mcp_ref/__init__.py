@@ -2,8 +2,9 @@
 
     from mcp_ref import Client, Server
 
-Nothing is imported before it is used: `import mcp_ref` is cheap, and a server that has only tools never loads the pages about
-prompts. The package imports itself by relative names only, so that it works under any name, and from a zip file.
+Nothing is imported before it is used: `import mcp_ref` is cheap, and a server that has only tools never loads the
+pages about prompts. The package imports itself by relative names only, so that it works under any name, and from a zip
+file.
 
 Reading order, front to back; nothing is used before it is explained:
 
@@ -98,7 +99,7 @@ _PAGES = {
 
 _HOME = {name: page for page, names in _PAGES.items() for name in names.split()}
 
-__all__ = [*_HOME, "__version__"]  # noqa: PLE0604
+__all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> object:

@@ -7,9 +7,11 @@ for each type, once, when the type is first met.
 - Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
 - A field that still has its default is not written, unless it is a constant such as `type: Literal["text"] = "text"`.
 - Writing is exact: the peer gets only what its revision knows (`Life.loss` says what happens to the rest).
-- Reading is lenient where nothing can be misunderstood: unknown members are ignored, a null stands for an absent optional
+- Reading is lenient where nothing can be misunderstood: unknown members are ignored, a null stands for an absent
+optional
   one, and fields of other revisions are taken when present. A missing or mistyped member is a `ShapeError`.
-- Where a shape forks between revisions in a way that no field can say, the dataclass has a method `to_wire(wire, revision)`
+- Where a shape forks between revisions in a way that no field can say, the dataclass has a method `to_wire(wire,
+revision)`
   that adjusts what is written, or a static method `from_wire(wire, revision)` that adjusts what is read.
 
 Spec:  schema/<revision>/schema.json
@@ -231,7 +233,8 @@ def _refuser(text: str) -> _Write:
 
 
 def _pick(classes: list[type], value: Object, expected: str) -> type:
-    """Which dataclass of a union an object is: the one whose constant members agree and whose required ones are there."""
+    """Which dataclass of a union an object is: the one whose constant members agree and whose required ones are
+    there."""
     for cls in classes:
         constants, required = _marks(cls)
         if all(value.get(name) == constant for name, constant in constants) and required <= value.keys():
@@ -281,7 +284,8 @@ def _split(hint: object) -> tuple[object, Life]:
 
 
 def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
-    """The members that a type has in a revision: wire name -> required. Read off the annotations, for docs and tests."""
+    """The members that a type has in a revision: wire name -> required. Read off the annotations, for docs and
+    tests."""
     shape = {}
     for field in dataclasses.fields(cls):
         hint, life = _split(_hints(cls)[field.name])

@@ -32,7 +32,8 @@ class Revision:
     batch: bool = False
     """A frame may be an array of messages. [2025-03-26 basic/index#batching]"""
     error_id_optional: bool = False
-    """An error whose request could not be read omits `id`; before, it is null. [2025-11-25 basic/index#error-responses]"""
+    """An error whose request could not be read omits `id`; before, it is null. [2025-11-25
+    basic/index#error-responses]"""
     pagination: bool = True
     """Lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
     tool_result_is_bare: bool = False
@@ -42,7 +43,8 @@ class Revision:
     invalid_arguments_are_results: bool = False
     """Arguments that break a tool's schema give `isError`, not -32602. [2025-11-25 server/tools#error-handling]"""
     completions_are_declared: bool = True
-    """`completion/complete` needs the server capability `completions`. [2025-03-26 server/utilities/completion#capabilities]"""
+    """`completion/complete` needs the server capability `completions`. [2025-03-26
+    server/utilities/completion#capabilities]"""
     elicitation_modes: bool = False
     """Elicitation has form and URL modes, declared by name. [2025-11-25 client/elicitation#capabilities]"""
     sampling_tools: bool = False
@@ -220,10 +222,10 @@ METHODS: Final = (
         capability="resources.subscribe",
     ),
     Method("notifications/resources/list_changed", "server", _NOTICE, capability="resources.listChanged"),
-    Method("prompts/list", "client", "basic.meta:PaginatedRequestParams", "server.prompts:ListPromptsResult", "prompts"),
-    Method("prompts/get", "client", "server.prompts:GetPromptRequestParams", "server.prompts:GetPromptResult", "prompts"),
-    Method("notifications/prompts/list_changed", "server", _NOTICE, capability="prompts.listChanged"),
-    Method(
+    Method("prompts/list", "client", "basic.meta:PaginatedRequestParams", "server.prompts:ListPromptsResult",
+    "prompts"), Method("prompts/get", "client", "server.prompts:GetPromptRequestParams",
+    "server.prompts:GetPromptResult", "prompts"), Method("notifications/prompts/list_changed", "server", _NOTICE,
+    capability="prompts.listChanged"), Method(
         "completion/complete", "client", "server.utilities.completion:CompleteRequestParams",
         "server.utilities.completion:CompleteResult", "completions",
     ),

@@ -1,7 +1,7 @@
 """Content blocks: the pieces of text, image, audio and resources that tools, prompts and models exchange.
 
-One union, `ContentBlock`, serves them all; its members tell themselves apart by `type`. Blocks that an older peer does not
-know are written as text, so that nothing is lost without a trace.
+One union, `ContentBlock`, serves them all; its members tell themselves apart by `type`. Blocks that an older peer does
+not know are written as text, so that nothing is lost without a trace.
 
 Spec:  server/tools#tool-result, server/prompts#data-types, server/resources#annotations; schema: ContentBlock
 Wire:  {"type": "text", "text": "Sunny, 22 degrees"}

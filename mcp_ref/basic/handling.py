@@ -1,7 +1,7 @@
 """What the pages share when they run a user's function: the request it belongs to, and where the function runs.
 
-A page takes the params of a request and calls the function that a user registered for it. `async def` functions run on the
-event loop; plain `def` functions run in a worker thread, so that one that blocks never freezes the server.
+A page takes the params of a request and calls the function that a user registered for it. `async def` functions run on
+the event loop; plain `def` functions run in a worker thread, so that one that blocks never freezes the server.
 
 Above: `runtime/context.py` has the real `Context`, which user functions receive; pages need only what is here.
 """

@@ -1,8 +1,8 @@
 """The handshake that opens a connection in the revisions up to 2025-11-25, and what may be said before it is done.
 
-The client's first request, `initialize`, names the revision it would like, itself, and what it can do. The server answers
-with the revision that will be spoken, itself, and what *it* can do. The client confirms with `notifications/initialized`.
-From then on both keep to that revision and to the capabilities that were declared.
+The client's first request, `initialize`, names the revision it would like, itself, and what it can do. The server
+answers with the revision that will be spoken, itself, and what *it* can do. The client confirms with
+`notifications/initialized`. From then on both keep to that revision and to the capabilities that were declared.
 
     NEW --initialize answered--> GREETED --initialized--> READY
 
@@ -76,7 +76,8 @@ class ClientCapabilities:
 class ServerCapabilities:
     """What a server offers. None: it does not; an object, also `{}`: it does, with these sub-capabilities.
 
-    tools, prompts: {"listChanged": bool}. resources: {"subscribe": bool, "listChanged": bool}. logging, completions: {}.
+    tools, prompts: {"listChanged": bool}. resources: {"subscribe": bool, "listChanged": bool}. logging, completions:
+    {}.
     """
 
     experimental: Object | None = None
@@ -100,7 +101,8 @@ class InitializeRequestParams:
 
 @dataclass
 class InitializeResult:
-    """What the server answers. `protocol_version` is the revision that both will speak; `instructions` is for the model."""
+    """What the server answers. `protocol_version` is the revision that both will speak; `instructions` is for the
+    model."""
 
     protocol_version: str
     capabilities: ServerCapabilities
@@ -123,7 +125,7 @@ def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
     """
     # [2025-11-25 basic/lifecycle#version-negotiation] the same version, or another one, the latest that it supports
     wanted = find_revision(requested)
-    return wanted if wanted in supported else supported[-1]
+    return wanted if wanted is not None and wanted in supported else supported[-1]
 
 
 def accept_revision(offered: str, supported: Sequence[Revision]) -> Revision:
@@ -132,7 +134,7 @@ def accept_revision(offered: str, supported: Sequence[Revision]) -> Revision:
     if revision is None or revision not in supported:
         # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
         ours = ", ".join(r.name for r in supported)
-        raise UnsupportedRevision(f"the server answers in protocol revision {offered[:40]!r}; this client speaks {ours}")
+        raise UnsupportedRevision(f"the server answers in revision {offered[:40]!r}; this client speaks {ours}")
     return revision
 
 
@@ -166,7 +168,8 @@ class CapabilityError(McpError):
 
 
 def declares(capabilities: Object, path: str) -> bool:
-    """Whether capabilities, as on the wire, declare a path such as `resources.subscribe`. `{}` declares; false does not."""
+    """Whether capabilities, as on the wire, declare a path such as `resources.subscribe`. `{}` declares; false does
+    not."""
     value: object = capabilities
     for name in path.split("."):
         value = value.get(name) if isinstance(value, dict) else None

@@ -1,7 +1,7 @@
 """What every message may carry: `_meta`, and the params and results that have nothing else.
 
-`_meta` is the spec's place for what belongs to no feature: the progress token, trace context (`traceparent`), and whatever
-two peers agree on under a name with a prefix of their own. It is passed through untouched.
+`_meta` is the spec's place for what belongs to no feature: the progress token, trace context (`traceparent`), and
+whatever two peers agree on under a name with a prefix of their own. It is passed through untouched.
 
 Spec:  basic/index#meta (2025-06-18 on); schema: RequestParams, NotificationParams, Result, PaginatedRequestParams
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"progressToken": "abc123"}}}

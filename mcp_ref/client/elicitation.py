@@ -1,8 +1,8 @@
 """Elicitation: a server asks the client's user a question in the middle of a request.
 
-Two ways to ask. *Form* mode (2025-06-18 on) sends a flat JSON Schema, from which the client makes a form, and gets the answers
-back through the client. *URL* mode (2025-11-25 on) sends a web address for what must not pass through the client, such as
-a password; `accept` then means that the user agreed to open it, not that it is done.
+Two ways to ask. *Form* mode (2025-06-18 on) sends a flat JSON Schema, from which the client makes a form, and gets the
+answers back through the client. *URL* mode (2025-11-25 on) sends a web address for what must not pass through the
+client, such as a password; `accept` then means that the user agreed to open it, not that it is done.
 
 Spec:  client/elicitation (2025-06-18, 2025-11-25); schema: ElicitRequest, ElicitResult, PrimitiveSchemaDefinition
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "Your name?",
@@ -111,7 +111,9 @@ def schema_fault(schema: Object, revision: Revision) -> str | None:
         if not isinstance(field, dict) or type(kind) is not str or kind not in _KEYWORDS:
             return f"{name}: a field is a string, number, integer, boolean or a list of choices, not nested"
         if kind == "array" and (not revision.elicitation_modes or not _is_choice(field.get("items"))):
-            return f"{name}: a list is a choice of strings (items.enum or items.anyOf), in revision 2025-11-25 and later"
+            return (
+                f"{name}: a list is a choice of strings (items.enum or items.anyOf), in revision 2025-11-25 and later"
+            )
         if unknown := field.keys() - _KEYWORDS[kind]:
             return f"{name}: {', '.join(sorted(unknown))} cannot be used in a form's {kind} field"
         if field.get("format") is not None and field["format"] not in FORMATS:
@@ -147,7 +149,9 @@ def supported_modes(capability: Object) -> set[str]:
     return modes or {"form"}
 
 
-def check_request(request: ElicitRequestFormParams | ElicitRequestURLParams, modes: set[str], revision: Revision) -> None:
+def check_request(
+    request: ElicitRequestFormParams | ElicitRequestURLParams, modes: set[str], revision: Revision
+) -> None:
     """Refuse, with -32602, what this client did not declare or what is no proper question."""
     mode = "url" if isinstance(request, ElicitRequestURLParams) else "form"
     if mode not in modes:

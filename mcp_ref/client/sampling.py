@@ -155,7 +155,8 @@ SamplingHandler: TypeAlias = Callable[[CreateMessageRequestParams], Awaitable[Cr
 
 
 def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
-    """What breaks the rules of tool use in a conversation, or None. Servers check before sending, clients on receipt."""
+    """What breaks the rules of tool use in a conversation, or None. Servers check before sending, clients on
+    receipt."""
     open_uses: set[str] = set()
     for number, message in enumerate(messages):
         results = [block for block in message.blocks if isinstance(block, ToolResultContent)]

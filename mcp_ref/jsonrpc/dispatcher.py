@@ -12,7 +12,8 @@ Elsewhere: what `notifications/cancelled` and `notifications/progress` look like
 
 Nothing hangs: every wait for an answer has a time limit, and ends when the connection does. Nothing grows: requests in
 flight are bounded both ways. A peer that sends more than `max_in_flight` requests is not read from until one ends; if
-none ends within `patience` seconds, the next request is refused, so that answers and cancellations behind it get through.
+none ends within `patience` seconds, the next request is refused, so that answers and cancellations behind it get
+through.
 """
 
 from __future__ import annotations
@@ -179,14 +180,15 @@ class Dispatcher:
     def _receive_batch(self, batch: Batch) -> None:
         if not self.accepts_batches:
             # [2025-06-18 changelog#major-changes] batching is gone; only 2025-03-26 has it
-            error = Error(INVALID_REQUEST, "Invalid Request: batches exist only in revision 2025-03-26; send one message")
-            return self._answer(ErrorResponse(None, error), None)
+            text = "Invalid Request: only revision 2025-03-26 has batches; send one message"
+            return self._answer(ErrorResponse(None, Error(INVALID_REQUEST, text)), None)
         answers = any(isinstance(m, (Response, ErrorResponse)) for m in batch.messages)
         reply = _BatchReply(open=1)  # one for this loop, so that the reply waits for all members
         for member in batch.messages:
             if isinstance(member, Request) and answers:
                 # [2025-03-26 schema] an array holds requests and notifications, or responses, never both
-                member = Malformed(Error(INVALID_REQUEST, "Invalid Request: a batch of responses holds no request"), member.id)
+                text = "Invalid Request: a batch of responses holds no request"
+                member = Malformed(Error(INVALID_REQUEST, text), member.id)
             elif isinstance(member, Request) and member.method in self.unbatchable:
                 # [2025-03-26 basic/lifecycle#initialization] initialize MUST NOT be part of a JSON-RPC batch
                 text = f"Invalid Request: {member.method} must not be part of a batch"
@@ -208,8 +210,8 @@ class Dispatcher:
             error = Error(INVALID_REQUEST, f"Invalid Request: a request with id {request.id!r} is still in flight")
             return self._refuse(Malformed(error, request.id), reply)
         if len(self._tasks) >= self._limits.max_in_flight:
-            error = Error(INTERNAL_ERROR, f"too many requests in flight (at most {self._limits.max_in_flight}); retry later")
-            self._refuse(Malformed(error, request.id), reply)
+            text = f"too many requests in flight (at most {self._limits.max_in_flight}); retry later"
+            self._refuse(Malformed(Error(INTERNAL_ERROR, text), request.id), reply)
             return self._pause()
         if reply is not None:
             reply.open += 1
@@ -409,7 +411,8 @@ class Dispatcher:
     # ------------------------------------------------------------------------------------- endings
 
     def cancel(self, id: JSON) -> bool:
-        """Stop serving the peer's request `id`; it gets no answer. False when there is none (a lost race, not a fault)."""
+        """Stop serving the peer's request `id`; it gets no answer. False when there is none (a lost race, not a
+        fault)."""
         entry = self._serving.get(id) if type(id) is str or type(id) is int else None
         if entry is None:
             return False
@@ -445,7 +448,7 @@ class Dispatcher:
         serving = [entry for entry in self._serving.values() if entry.task is not me]
         for entry in serving:
             entry.stop()
-        for task in set(others).difference(entry.task for entry in serving):  # those whose answer waits to leave
+        for task in set(others) - {entry.task for entry in serving}:  # those whose answer waits to leave
             task.cancel()
         if others:
             _, stuck = await asyncio.wait(others, timeout=grace)

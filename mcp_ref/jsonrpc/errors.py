@@ -31,7 +31,8 @@ class ProtocolError(McpError):
         self.data = data
 
     def __str__(self) -> str:
-        return f"{self.message} (error {self.code})" if self.data is None else f"{self.message} ({self.code}): {self.data}"
+        details = "" if self.data is None else f": {self.data}"
+        return f"{self.message} (error {self.code}){details}"
 
     def to_error(self) -> Error:
         """The `error` member to put on the wire."""

@@ -10,8 +10,8 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 Above: `dispatcher.py`. Elsewhere: whether an array is welcome at all (the dispatcher asks the negotiated revision).
 
 JSON is read more strictly than `json.loads` does by itself, because two readers of one message must never disagree on
-what it says: no duplicate keys, no NaN or Infinity, no lone surrogates, no integers beyond Python's digit limit (4,300),
-no nesting beyond `MAX_DEPTH`.
+what it says: no duplicate keys, no NaN or Infinity, no lone surrogates, no integers beyond Python's digit limit
+(4,300), no nesting beyond `MAX_DEPTH`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeGuard
 
-JSON: TypeAlias = "None | bool | int | float | str | list[JSON] | dict[str, JSON]"
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 Object: TypeAlias = dict[str, JSON]
 RequestId: TypeAlias = str | int
 

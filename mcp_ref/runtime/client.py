@@ -368,7 +368,7 @@ class Client:
     async def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
         """Change the roots, and tell the server. Only for a client that was made with roots."""
         if self._roots is None:
-            raise lifecycle.CapabilityError("roots were not declared; make the client with roots=[...], which may be empty")
+            raise lifecycle.CapabilityError("roots were not declared: make the client with roots=[...], empty or not")
         self._roots = _to_roots(roots)
         self.connection.notify("notifications/roots/list_changed", NotificationParams())
         await self.connection.transport.drain()

@@ -144,7 +144,8 @@ class Connection:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        """Send a notification, if the revision has it and we declared what it belongs to. False when it was not sent."""
+        """Send a notification, if the revision has it and we declared what it belongs to. False when it was not
+        sent."""
         row = find_method(method, self.revision, self.role)
         if row is None or not self._declared(self.capabilities, row):
             return False
@@ -185,7 +186,7 @@ class Connection:
             raise ProtocolError(-32600, f"Invalid Request: {refused}")
         route = self._routes.get(request.method) or self._find_route(request.method)
         try:
-            params = self.codec.decode(route.params, request.params)
+            params: object = self.codec.decode(route.params, request.params)
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
         result = await route.handler(params, self.context(request, params))
@@ -202,10 +203,10 @@ class Connection:
     def _notified(self, notification: Notification) -> None:
         row = find_method(notification.method, self.revision, self.peer_role)
         if row is None or not row.is_notification:
-            log.debug("ignored the notification %.100r, which revision %s does not have", notification.method, self.revision)
+            log.debug("ignored the notification %.100r, unknown in revision %s", notification.method, self.revision)
             return
         try:
-            params = self.codec.decode(load(row.params), notification.params)
+            params: object = self.codec.decode(load(row.params), notification.params)
         except ShapeError as error:
             log.warning("ignored a malformed %s: %s", notification.method, error)
             return

@@ -45,7 +45,8 @@ PERSON_TIMEOUT = 600.0
 
 
 class Context:
-    """The request being served. Not to be kept beyond it: once it is answered, progress and log messages are dropped."""
+    """The request being served. Not to be kept beyond it: once it is answered, progress and log messages are
+    dropped."""
 
     __slots__ = ("_connection", "_progress", "meta", "request_id")
 
@@ -97,7 +98,8 @@ class Context:
             await self._connection.transport.drain()
 
     async def log(self, level: LoggingLevel, data: JSON, logger: str | None = None) -> None:
-        """Send a log message to the client, if it wants this level. `data` is any JSON: a text, or an object of details."""
+        """Send a log message to the client, if it wants this level. `data` is any JSON: a text, or an object of
+        details."""
         from ..server.utilities.logging import LoggingMessageNotificationParams, is_wanted
 
         if is_wanted(level, self._connection.logging_level) and self._is_open():
@@ -115,8 +117,9 @@ class Context:
     ) -> ElicitResult:
         """Ask the user to fill in a form, and wait for what they do.
 
-        schema: a flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The answer's
-        content, where its action is "accept", matches the schema. Raises ValueError for a schema that no form can show.
+        schema: a flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The
+        answer's content, where its action is "accept", matches the schema. Raises ValueError for a schema that no form
+        can show.
         """
         from ..client import elicitation
         from ..typed import schema_of
@@ -256,4 +259,3 @@ def _on(loop: asyncio.AbstractEventLoop) -> bool:
         return asyncio.get_running_loop() is loop
     except RuntimeError:
         return False
-

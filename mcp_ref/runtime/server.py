@@ -9,8 +9,8 @@
 
     server.run()
 
-A `Server` holds what is registered and no state of any client; each client has a `ServerConnection`. One server may serve
-many clients at a time, over any transports.
+A `Server` holds what is registered and no state of any client; each client has a `ServerConnection`. One server may
+serve many clients at a time, over any transports.
 
 Spec:  basic/lifecycle, server/index
 Below: the pages of `server/`, each imported when a server first uses it.
@@ -72,10 +72,10 @@ MAX_ANNOUNCEMENTS = 10_000
 class Server:
     """An MCP server.
 
-    name, version, title, description, icons, website_url: who it is. instructions: for the client's model, how to use it.
-    revisions: those it speaks, oldest first. logging: whether it offers log messages. page_size: items in one page of a
-    list. executor: where plain `def` functions run, anything with the `submit` of `concurrent.futures.Executor`; give
-    one that queues to your main thread where a host such as Blender demands it. limits: bounds of each connection.
+    name, version, title, description, icons, website_url: who it is. instructions: for the client's model, how to use
+    it. revisions: those it speaks, oldest first. logging: whether it offers log messages. page_size: items in one page
+    of a list. executor: where plain `def` functions run, anything with the `submit` of `concurrent.futures.Executor`;
+    give one that queues to your main thread where a host such as Blender demands it. limits: bounds of each connection.
     trace: sees every frame.
     """
 
@@ -148,7 +148,8 @@ class Server:
         )
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
-        """Make a function a tool. Its signature and docstring are the tool's schema and description; see `ToolOptions`."""
+        """Make a function a tool. Its signature and docstring are the tool's schema and description; see
+        `ToolOptions`."""
         _not_bare(name, "tool")
 
         def register(function: F) -> F:
@@ -247,10 +248,8 @@ class Server:
 
         Returns when the client has closed the input, or at SIGINT or SIGTERM.
         """
-        try:
+        with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             asyncio.run(self._run())
-        except (KeyboardInterrupt, asyncio.CancelledError):
-            pass
         if self._workers is not None:
             self._workers.shutdown(wait=False, cancel_futures=True)
             _leave_if_stuck()
@@ -299,7 +298,7 @@ class ServerConnection(Connection):
 
     def refusal(self, method: str) -> str | None:
         """See `lifecycle.refusal`."""
-        return lifecycle.refusal(self.phase, method) if self.phase is not Phase.READY or method == "initialize" else None
+        return lifecycle.refusal(self.phase, method)
 
     def context(self, request: Request, params: object) -> Context:
         """The context of one request."""
@@ -350,7 +349,8 @@ class ServerConnection(Connection):
     # ------------------------------------------------------------------------------------- what has changed
 
     def announce(self, method: str, uri: str | None = None) -> None:
-        """Tell the client that a list or a resource has changed: once, however often that happens before it can be told."""
+        """Tell the client that a list or a resource has changed: once, however often that happens before it can be
+        told."""
         if self.phase is Phase.NEW or self.ended.done():
             return
         self._announcements[method, uri] = None

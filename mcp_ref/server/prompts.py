@@ -1,16 +1,17 @@
 """Prompts: messages that a server has ready for a person to choose, filled in with arguments.
 
-`prompts/list` says which there are and what they ask for; `prompts/get` gives one's messages. Arguments are always strings.
+`prompts/list` says which there are and what they ask for; `prompts/get` gives one's messages. Arguments are always
+strings.
 
 Spec:  server/prompts (2024-10-07 to 2026-07-28); schema: Prompt, GetPromptRequest, GetPromptResult
-Wire:  {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": {"name": "review", "arguments": {"code": "x = 1"}}}
+Wire:  {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": {"name": "review", "arguments": {"code": "x"}}}
        S->C notifications/prompts/list_changed
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from ..basic.content import (
@@ -136,8 +137,8 @@ class Prompts:
         """
         signature = signature_of(function, context_type=self._context_type)
         arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
-        about = {"description": signature.description or None, **options}
-        prompt = Prompt(name or signature.name, arguments=arguments or None, **about)
+        prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
+        prompt = replace(prompt, **options)
         self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature))
         return prompt
 

@@ -1,7 +1,8 @@
 """Resources: data that a server offers for reading, each under a URI.
 
-`resources/list` says which there are, `resources/templates/list` which families of URIs (RFC 6570), `resources/read` gives
-the contents, as text or as bytes in Base64. A client may subscribe to a URI and is told when its contents have changed.
+`resources/list` says which there are, `resources/templates/list` which families of URIs (RFC 6570), `resources/read`
+gives the contents, as text or as bytes in Base64. A client may subscribe to a URI and is told when its contents have
+changed.
 
 Spec:  server/resources (2024-10-07 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
@@ -15,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Protocol, TypedDict
 
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents
@@ -191,20 +192,20 @@ class Resources:
         TemplateError for a bad template, ValueError for a URI that is taken or a function that lacks a variable.
         """
         signature = signature_of(function, context_type=self._context_type)
-        about = {"name": signature.name, "description": signature.description or None, **options}
         matcher = UriTemplate(uri)
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))
             raise ValueError(f"{signature.name}() needs {missing}, which {uri!r} does not name as a variable")
         if not matcher.variables:
-            resource = Resource(uri, **about)
+            resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
             self._resources.add(uri, RegisteredResource(resource, function, signature))
             return resource
         if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
             raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} of {uri!r}")
-        about.pop("size", None)
-        template = ResourceTemplate(uri, **about)
+        if "size" in options:
+            raise TypeError("a template has no size; only a single resource has")
+        template = replace(ResourceTemplate(uri, signature.name, description=signature.description or None), **options)
         self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature))
         return template
 
@@ -249,7 +250,7 @@ class Resources:
         if not known and not any(family.matcher.match(params.uri) is not None for family in self._templates):
             raise not_found(params.uri, scope)
         if len(scope.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in scope.subscriptions:
-            raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} for one connection")
+            raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a connection")
         scope.subscriptions.add(params.uri)
         return EmptyResult()
 
@@ -262,7 +263,8 @@ class Resources:
 def not_found(uri: str, scope: Scope) -> ProtocolError:
     """The error for a resource that does not exist; functions that read a template's resources may raise it."""
     # [2025-11-25 server/resources#error-handling] -32002 with the URI as data; the code depends on the revision
-    return ProtocolError(scope.revision.resource_not_found_code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
+    code = scope.revision.resource_not_found_code
+    return ProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
 
 
 def covers(subscribed: str, updated: str) -> bool:

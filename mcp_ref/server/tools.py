@@ -1,8 +1,8 @@
 """Tools: functions of a server that a language model may call.
 
 `tools/list` says which there are, each with a JSON Schema for its arguments and, from 2025-06-18 on, for its result.
-`tools/call` calls one. What goes wrong *inside* a tool is part of the result (`isError`), so that the model can see it and
-do better; what is wrong with the *request* is a JSON-RPC error.
+`tools/call` calls one. What goes wrong *inside* a tool is part of the result (`isError`), so that the model can see it
+and do better; what is wrong with the *request* is a JSON-RPC error.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -192,8 +192,8 @@ class Tools:
     ) -> Tool:
         """Register a function as a tool.
 
-        Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken, SchemaError
-        for a schema that is none.
+        Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken,
+        SchemaError for a schema that is none.
         """
         signature = signature_of(function, context_type=self._context_type)
         tool = Tool(
@@ -248,7 +248,8 @@ class Tools:
         except McpError as error:  # a missing capability, a timeout: our texts, made to be read
             return _error(str(error))
         except BaseException:
-            # The traceback is for the operator; the model learns only that it failed. SystemExit must not end the server.
+            # The traceback is for the operator; the model learns only that it failed. SystemExit must not end the
+            # server.
             log.exception("tool %s failed", params.name)
             return _error(f"Tool {params.name} failed")
 
@@ -330,7 +331,8 @@ class ResultChecker:
         # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema
         errors = validator.errors(result.structured_content)
         if result.structured_content is None or errors:
-            why = "; ".join(map(str, errors)) if result.structured_content is not None else "it has no structuredContent"
+            missing = result.structured_content is None
+            why = "it has no structuredContent" if missing else "; ".join(map(str, errors))
             raise InvalidMessage(f"the result of tool {name!r} does not match its output schema: {why}")
 
     @staticmethod

@@ -1,1 +1,2 @@
-"""What may happen around any request: it is cancelled, it reports progress, or one side asks whether the other lives."""
+"""What may happen around any request: it is cancelled, it reports progress, or one side asks whether the other
+lives."""

@@ -1,8 +1,8 @@
 """Cancellation: the sender of a request no longer wants its answer.
 
-Either side says so with `notifications/cancelled`. The receiver stops the work if it still goes on, and sends no answer. The
-two messages may cross on the wire; then the answer is ignored, and the cancellation too. A notification gets no reply, so
-nothing here is an error.
+Either side says so with `notifications/cancelled`. The receiver stops the work if it still goes on, and sends no
+answer. The two messages may cross on the wire; then the answer is ignored, and the cancellation too. A notification
+gets no reply, so nothing here is an error.
 
 Spec:  basic/utilities/cancellation (2024-11-05 to 2025-11-25), basic/patterns/cancellation (2026-07-28)
 Wire:  {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 123, "reason": "took too long"}}

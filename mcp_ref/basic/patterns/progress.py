@@ -1,7 +1,7 @@
 """Progress: the receiver of a long request tells its sender how far it has come.
 
-The sender asks for it by putting a `progressToken` into the request's `_meta`. The receiver may then send notifications that
-carry the token, with a value that always increases, until it answers.
+The sender asks for it by putting a `progressToken` into the request's `_meta`. The receiver may then send
+notifications that carry the token, with a value that always increases, until it answers.
 
 Spec:  basic/utilities/progress (2024-11-05 to 2025-11-25), basic/patterns/progress (2026-07-28)
 Wire:  {"jsonrpc": "2.0", "method": "notifications/progress",
@@ -46,14 +46,18 @@ def progress_token(meta: Object | None) -> RequestId | None:
 
 
 class ProgressReporter:
-    """The receiver's side: makes the notifications of one request, and holds its values to the rule that they increase."""
+    """The receiver's side: makes the notifications of one request, and holds its values to the rule that they
+    increase."""
 
     def __init__(self, token: RequestId) -> None:
         self.token = token
         self._last = -math.inf
 
-    def notification(self, progress: float, total: float | None, message: str | None) -> ProgressNotificationParams | None:
-        """The notification to send, or None where the value did not increase. Raises ValueError for NaN and infinity."""
+    def notification(
+        self, progress: float, total: float | None, message: str | None
+    ) -> ProgressNotificationParams | None:
+        """The notification to send, or None where the value did not increase. Raises ValueError for NaN and
+        infinity."""
         if not math.isfinite(progress) or not math.isfinite(total or 0):
             raise ValueError(f"progress and total are finite numbers, not {progress} of {total}")
         if progress <= self._last:

@@ -1,12 +1,13 @@
 """Transports move messages between two peers. They know JSON-RPC, but no method and no feature.
 
-A transport turns bytes into messages (`jsonrpc.messages.decode`) and hands them to one receiver; it turns messages into bytes
-and lets the other side take its time: nothing waits on a slow peer but those who send to it.
+A transport turns bytes into messages (`jsonrpc.messages.decode`) and hands them to one receiver; it turns messages
+into bytes and lets the other side take its time: nothing waits on a slow peer but those who send to it.
 
     start(receive, lost)  ->  receive(message)*  ->  lost(error or None)
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25)
-Files: `lines.py` (bytes to lines), `stdio.py` (a server process), `memory.py` (two peers in one program), `trace.py` (to
+Files: `lines.py` (bytes to lines), `stdio.py` (a server process), `memory.py` (two peers in one program), `trace.py`
+(to
        see every frame)
 Above: `runtime/connection.py`.
 """

@@ -1,12 +1,14 @@
 """stdio: the client starts the server as a child process and talks to it over the child's standard input and output.
 
-One message a line, UTF-8, nothing else on either stream; standard error is free for logs. The client ends the conversation by
-closing the child's input; a child that stays is asked to leave (SIGTERM), then made to (SIGKILL).
+One message a line, UTF-8, nothing else on either stream; standard error is free for logs. The client ends the
+conversation by closing the child's input; a child that stays is asked to leave (SIGTERM), then made to (SIGKILL).
 
 Two classes, one for each side of the pipe:
 
-- `StdioServerTransport` takes the process's real stdin and stdout for the protocol and puts harmless ones in their place, so
-  that a `print`, an `os.write(1, ...)` or a child process inside a tool can neither corrupt the output nor eat the input.
+- `StdioServerTransport` takes the process's real stdin and stdout for the protocol and puts harmless ones in their
+place, so
+  that a `print`, an `os.write(1, ...)` or a child process inside a tool can neither corrupt the output nor eat the
+  input.
 - `StdioClientTransport` starts the command, drains its standard error and keeps the end of it for error messages, and
   leaves no process behind, grandchildren included.
 
@@ -38,8 +40,8 @@ from .lines import MAX_LINE, LineReader
 def claimed_stdio() -> Iterator[tuple[int, int]]:
     """Take file descriptors 0 and 1 away from the program, and give them back at the end.
 
-    Gives private copies (input, output). Meanwhile descriptor 0 reads as empty and descriptor 1 goes where standard error
-    goes, also for child processes. [2025-11-25 basic/transports#stdio] nothing on stdout that is not a valid MCP message
+    Gives private copies (input, output). Meanwhile descriptor 0 reads as empty and descriptor 1 goes where standard
+    error goes, also for child processes. [2025-11-25 basic/transports#stdio] nothing on stdout that is not a valid MCP message
     """
     sys.stdout.flush()
     source, sink = os.dup(0), os.dup(1)
@@ -61,8 +63,8 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 class StdioServerTransport(asyncio.Protocol):
     """The server's end: reads messages from one file descriptor and writes them to another.
 
-    They may be pipes, sockets, terminals or plain files. source, sink: the descriptors, which stay the caller's to close.
-    max_line: bytes in one message. Both ends of flow control work: see `drain` and `pause_reading`.
+    They may be pipes, sockets, terminals or plain files. source, sink: the descriptors, which stay the caller's to
+    close. max_line: bytes in one message. Both ends of flow control work: see `drain` and `pause_reading`.
     """
 
     def __init__(self, source: int, sink: int, *, max_line: int = MAX_LINE, trace: Trace | None = None) -> None:
@@ -162,7 +164,9 @@ class StdioServerTransport(asyncio.Protocol):
         lost, self._lost = self._lost, None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(0.5):
-                while self._writer is not None and self._writer.get_write_buffer_size() and not self._writer.is_closing():
+                while (
+                    self._writer is not None and not self._writer.is_closing() and self._writer.get_write_buffer_size()
+                ):
                     await asyncio.sleep(0.005)
         if self._writer is not None:
             self._writer.abort()
@@ -263,7 +267,7 @@ class StdioClientTransport(asyncio.SubprocessProtocol):
         except (OSError, ValueError) as error:
             hint = "is it installed, and on the PATH?" if isinstance(error, FileNotFoundError) else ""
             raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}. {hint}".rstrip()) from error
-        self._process = cast(asyncio.SubprocessTransport, process)
+        self._process = process
         self._stdin = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
 
     @property
@@ -360,7 +364,8 @@ class StdioClientTransport(asyncio.SubprocessProtocol):
     # ------------------------------------------------------------------ closing
 
     async def close(self) -> None:
-        """Close the server's input, and wait until it and its descendants are gone: SIGTERM, then SIGKILL, if need be."""
+        """Close the server's input, and wait until it and its descendants are gone: SIGTERM, then SIGKILL, if need
+        be."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)

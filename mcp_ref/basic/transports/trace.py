@@ -17,7 +17,18 @@ from typing import Literal, TextIO
 from ...jsonrpc.messages import JSON
 from . import Trace
 
-SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie", "credential")
+SECRET_NAMES = (
+    "authorization",
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+    "cookie",
+    "credential",
+)
 """A member whose name contains one of these is shown as "***". Progress tokens are no secrets."""
 
 _HARMLESS = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")

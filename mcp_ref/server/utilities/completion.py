@@ -7,9 +7,9 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, cast
 
 from ...basic.handling import Scope, call
 from ...jsonrpc.errors import ProtocolError
@@ -93,7 +93,9 @@ class Completions:
     `is_known(target)` says whether a prompt or resource exists that merely has no completer.
     """
 
-    def __init__(self, context_type: type | None = None, is_known: Callable[[str], bool] = lambda target: False) -> None:
+    def __init__(
+        self, context_type: type | None = None, is_known: Callable[[str], bool] = lambda target: False
+    ) -> None:
         self._context_type = context_type
         self._is_known = is_known
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
@@ -119,9 +121,13 @@ class Completions:
         if found is None:
             return CompleteResult(Completion([]))
         function, signature = found
-        given = [params.argument.value, (params.context.arguments if params.context else None) or {}]
-        value = await call(function, signature, dict(zip([p.name for p in signature.parameters], given, strict=False)), scope)
-        completion = value if isinstance(value, Completion) else Completion([str(item) for item in value])  # type: ignore[attr-defined]
+        others = (params.context.arguments if params.context else None) or {}
+        names = [parameter.name for parameter in signature.parameters]
+        arguments: dict[str, object] = dict(zip(names, (params.argument.value, others), strict=False))
+        value = await call(function, signature, arguments, scope)
+        completion = (
+            value if isinstance(value, Completion) else Completion([str(v) for v in cast(Iterable[object], value)])
+        )
         if len(completion.values) > MAX_VALUES:
             total = completion.total if completion.total is not None else len(completion.values)
             completion = Completion(completion.values[:MAX_VALUES], total, True)

@@ -4,7 +4,8 @@ Spec:  server/utilities/logging (2024-10-07 to 2026-07-28); schema: SetLevelRequ
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}}
        {"jsonrpc": "2.0", "method": "notifications/message",
         "params": {"level": "error", "logger": "database", "data": {"error": "Connection failed"}}}
-Elsewhere: what a tool calls is `Context.log`. Messages hold no credentials and no personal data: that is their author's duty.
+Elsewhere: what a tool calls is `Context.log`. Messages hold no credentials and no personal data: that is their
+author's duty.
 """
 
 from __future__ import annotations

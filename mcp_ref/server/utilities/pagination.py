@@ -1,7 +1,8 @@
 """Pagination: a long list is handed out in pages, each with a cursor that says where the next one starts.
 
-A cursor is opaque to the client. Here it names the last item that was handed out by its place in the order of registration,
-so it stays good when the list changes in between: what was removed is not missed, what was added comes at the end.
+A cursor is opaque to the client. Here it names the last item that was handed out by its place in the order of
+registration, so it stays good when the list changes in between: what was removed is not missed, what was added comes
+at the end.
 
 Spec:  server/utilities/pagination (2024-11-05 on)
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "eyJwYWdlIjogM30="}}

@@ -1,0 +1,130 @@
+"""The client for programs without asyncio: scripts, notebooks, an application's embedded Python.
+
+    with SyncClient(["python3", "server.py"]) as client:
+        print(client.call_tool("add", {"a": 1, "b": 2}).text)
+
+It runs a `Client` on an event loop in a thread of its own; every call waits for that loop. Callbacks (`sampling`,
+`on_log`, ...) are called in that thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, TypeVar
+
+from ..basic.lifecycle import Implementation
+from ..jsonrpc.messages import Object
+from ..revisions import Revision
+from .client import Client
+
+if TYPE_CHECKING:
+    from ..basic.patterns.progress import ProgressHandler
+    from ..server.prompts import GetPromptResult, Prompt
+    from ..server.resources import ReadResourceResult, Resource, ResourceTemplate
+    from ..server.tools import CallToolResult, Tool
+    from ..server.utilities.completion import Completion, Reference
+    from ..server.utilities.logging import LoggingLevel
+
+T = TypeVar("T")
+
+
+class SyncClient:
+    """A blocking client, a context manager. It takes a `Client` that is not connected yet, or what makes one.
+
+    Methods are those of `Client`, with the same arguments; `run` reaches the rest, such as `batch`.
+    """
+
+    def __init__(self, server: Client | list[str]) -> None:
+        self.client = server if isinstance(server, Client) else Client(server)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mcp-client", daemon=True)
+
+    def __enter__(self) -> SyncClient:
+        self._thread.start()
+        try:
+            self.run(self.client.connect())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self.run(self.client.close())
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, call: Coroutine[object, object, T]) -> T:
+        """Wait for any call of the underlying client: `sync.run(sync.client.batch(...))`."""
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C while waiting: the server is told that nobody waits any more
+            raise
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that is spoken."""
+        return self.client.revision
+
+    @property
+    def server_info(self) -> Implementation:
+        """Who the server says it is."""
+        return self.client.server_info
+
+    def ping(self) -> None:
+        """See `Client.ping`."""
+        self.run(self.client.ping())
+
+    def list_tools(self) -> list[Tool]:
+        """See `Client.list_tools`."""
+        return self.run(self.client.list_tools())
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Object | None = None,
+        *,
+        on_progress: ProgressHandler | None = None,
+        timeout: float | None = None,
+    ) -> CallToolResult:
+        """See `Client.call_tool`."""
+        return self.run(self.client.call_tool(name, arguments, on_progress=on_progress, timeout=timeout))
+
+    def list_resources(self) -> list[Resource]:
+        """See `Client.list_resources`."""
+        return self.run(self.client.list_resources())
+
+    def list_resource_templates(self) -> list[ResourceTemplate]:
+        """See `Client.list_resource_templates`."""
+        return self.run(self.client.list_resource_templates())
+
+    def read_resource(self, uri: str) -> ReadResourceResult:
+        """See `Client.read_resource`."""
+        return self.run(self.client.read_resource(uri))
+
+    def list_prompts(self) -> list[Prompt]:
+        """See `Client.list_prompts`."""
+        return self.run(self.client.list_prompts())
+
+    def get_prompt(self, name: str, arguments: dict[str, str] | None = None) -> GetPromptResult:
+        """See `Client.get_prompt`."""
+        return self.run(self.client.get_prompt(name, arguments))
+
+    def complete(
+        self, ref: Reference, argument: str, value: str, arguments: dict[str, str] | None = None
+    ) -> Completion:
+        """See `Client.complete`."""
+        return self.run(self.client.complete(ref, argument, value, arguments))
+
+    def set_logging_level(self, level: LoggingLevel) -> None:
+        """See `Client.set_logging_level`."""
+        self.run(self.client.set_logging_level(level))
