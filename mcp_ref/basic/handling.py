@@ -9,10 +9,12 @@ Above: `runtime/context.py` has the real `Context`, which user functions receive
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ..revisions import Revision
-from ..typed import Signature
+
+if TYPE_CHECKING:
+    from ..typed import Signature
 
 
 class Scope(Protocol):

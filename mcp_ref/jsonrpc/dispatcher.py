@@ -148,6 +148,7 @@ class Dispatcher:
         self.accepts_batches = False  # the negotiated revision says; see `Revision.batch`
         self.unbatchable: frozenset[str] = frozenset()  # methods that may not stand in a batch
         self.omits_unknown_ids = False  # see `Revision.error_id_optional`
+        self.answers_nameless = True  # whether what is no message and has no readable id gets an error, or only a log line
         self.pending: dict[RequestId, Pending] = {}
         self._limits = limits or Limits()
         self._transport = transport
@@ -275,7 +276,7 @@ class Dispatcher:
 
     def _refuse(self, malformed: Malformed, reply: _BatchReply | None) -> None:
         """Answer what is no message. An answer that is malformed ends the wait of its request instead."""
-        if not malformed.answer:
+        if not malformed.answer and (malformed.id is not None or self.answers_nameless):
             answer = ErrorResponse(malformed.id, malformed.error)
             if reply is None:
                 return self._answer(answer, malformed.id)

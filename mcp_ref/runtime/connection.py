@@ -69,6 +69,8 @@ class Connection:
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
         self.dispatcher = Dispatcher(transport, self._serve, self._notified, self._abandoned, limits)
         self.dispatcher.unbatchable = frozenset({"initialize"})
+        # A server that prints to its stdout by mistake is not helped by errors on its stdin: a client only logs these.
+        self.dispatcher.answers_nameless = role == "server"
         self._routes: dict[str, _Route] = {}
         self.speak(LATEST_LEGACY)
 

@@ -1,0 +1,133 @@
+"""The official schemas as an oracle: is this message valid in that revision?
+
+2024-10-07 was never published as a schema; its shapes are in `SHAPES_2024_10_07`, taken by hand from the history of the spec.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING
+
+from mcp_ref.jsonrpc.messages import (
+    JSON,
+    Batch,
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Object,
+    Outgoing,
+    Request,
+    RequestId,
+    Response,
+    encode,
+)
+from mcp_ref.jsonschema import Validator, compile_schema
+from tests.support import DATA
+
+if TYPE_CHECKING:
+    from mcp_ref.runtime.connection import Connection
+
+_EMPTY_RESULTS = {"ping", "resources/subscribe", "resources/unsubscribe", "logging/setLevel"}
+
+
+@functools.cache
+def official(revision: str) -> Object:
+    """The schema.json of a revision. 2024-10-07 is judged by 2024-11-05, save its tool results."""
+    assert DATA is not None
+    name = "2024-11-05" if revision == "2024-10-07" else revision
+    value = json.loads((DATA / "mcp-schema" / name / "schema.json").read_text("utf-8"))
+    assert isinstance(value, dict)
+    return value
+
+
+def definitions(revision: str) -> Object:
+    """All named types of a revision."""
+    schema = official(revision)
+    found = schema.get("$defs") or schema["definitions"]
+    assert isinstance(found, dict)
+    return found
+
+
+@functools.cache
+def validator(revision: str, name: str) -> Validator:
+    """A compiled validator for one named type."""
+    schema = official(revision)
+    key = "$defs" if "$defs" in schema else "definitions"
+    rooted: Object = {"$schema": schema["$schema"], key: schema[key], "$ref": f"#/{key}/{name}"}
+    if key == "definitions":  # in draft-07 a $ref hides its siblings
+        rooted = {"$schema": schema["$schema"], key: schema[key], "allOf": [{"$ref": f"#/{key}/{name}"}]}
+    return compile_schema(rooted)
+
+
+@functools.cache
+def name_of_method(revision: str, method: str) -> str | None:
+    """The type of a method's message: `tools/list` is ListToolsRequest."""
+    for name, definition in definitions(revision).items():
+        properties = definition.get("properties", {}) if isinstance(definition, dict) else {}
+        declared = properties.get("method") if isinstance(properties, dict) else None
+        if isinstance(declared, dict) and declared.get("const") == method:
+            return name
+    return None
+
+
+def faults_of(message: Outgoing, revision: str, asked: dict[RequestId, str]) -> list[str]:
+    """What the schema of a revision has against a message. asked: the methods of the requests that are answered."""
+    if isinstance(message, Batch):
+        return [fault for member in message.messages for fault in _faults(member, revision, asked)]
+    return _faults(message, revision, asked)
+
+
+def _faults(message: object, revision: str, asked: dict[RequestId, str]) -> list[str]:
+    match message:
+        case Request() | Notification():
+            name = name_of_method(revision, message.method)
+            if name is None:
+                return [f"{revision} has no {message.method}"]
+            value: JSON = json.loads(encode(message))
+        case Response():
+            name, value = _result_type(revision, asked.get(message.id, "")), message.result
+        case ErrorResponse():
+            if message.id is None and revision < "2025-11-25":
+                return []  # JSON-RPC demands null here, those schemas know only ids: JSON-RPC is followed
+            name = "JSONRPCErrorResponse" if revision >= "2025-11-25" else "JSONRPCError"
+            value = json.loads(encode(message))
+        case _:
+            assert isinstance(message, Malformed)
+            return ["a malformed message was sent"]
+    if name is None:
+        return []
+    if revision == "2024-10-07" and name == "CallToolResult":
+        return [] if isinstance(value, dict) and "toolResult" in value else ["2024-10-07 wants toolResult"]
+    return [f"{revision} {name}: {error} in {str(value)[:300]}" for error in validator(revision, name).errors(value)]
+
+
+def _result_type(revision: str, method: str) -> str | None:
+    if method in _EMPTY_RESULTS:
+        return "EmptyResult" if "EmptyResult" in definitions(revision) else "Result"
+    name = name_of_method(revision, method)
+    return name.removesuffix("Request") + "Result" if name is not None else None
+
+
+class FrameChecker:
+    """Sits on one connection and holds all that it sends to the schema of the revision that is spoken."""
+
+    def __init__(self, connection: Connection, faults: list[str]) -> None:
+        self._connection, self._faults = connection, faults
+        self._asked: dict[RequestId, str] = {}
+
+    def attach(self) -> None:
+        """Begin to watch."""
+        transport, serve = self._connection.transport, self._connection.dispatcher._serve
+        send = transport.send
+
+        async def watched_serve(request: Request) -> Object:
+            self._asked[request.id] = request.method
+            return await serve(request)
+
+        def checked_send(message: Outgoing, related: RequestId | None = None) -> None:
+            self._faults.extend(faults_of(message, self._connection.revision.name, self._asked))
+            send(message, related)
+
+        self._connection.dispatcher._serve = watched_serve
+        transport.send = checked_send  # type: ignore[method-assign]

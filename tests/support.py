@@ -1,0 +1,236 @@
+"""What the tests share: raw peers that speak bytes, so that behaviour is asserted on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import TypeVar
+
+from mcp_ref import Client, Server
+from mcp_ref.basic.transports.memory import MemoryTransport, memory_pair
+from mcp_ref.basic.transports.stdio import StdioServerTransport
+from mcp_ref.jsonrpc.messages import JSON, Object
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 10.0
+"""Seconds that any single wait of a test may take before the test fails."""
+
+
+def _find_data() -> Path | None:
+    named = os.environ.get("MCP_REF_DATA")
+    path = Path(named) if named else ROOT.parent / "shared" / "data"
+    if path.is_dir():
+        return path
+    if os.environ.get("CI"):
+        raise RuntimeError(f"the spec's data are not at {path}; in CI they must be: set MCP_REF_DATA")
+    return None
+
+
+DATA = _find_data()
+"""The spec's schemas and requirements; None where they are not, and tests that need them are skipped."""
+
+
+def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
+    """Run a test's coroutine on a fresh loop, for at most so many seconds."""
+
+    async def bounded() -> T:
+        async with asyncio.timeout(seconds):
+            return await test
+
+    return asyncio.run(bounded())
+
+
+class Wire:
+    """The bare end of a connection: sends what it is told to, also what is no message, and hands out what comes."""
+
+    def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
+        self._write = write
+        self.frames: asyncio.Queue[bytes] = asyncio.Queue()
+        self.closed = asyncio.Event()
+
+    async def send(self, frame: JSON | bytes) -> None:
+        """One frame: bytes as they are (without the newline), anything else as JSON."""
+        await self._write(frame if isinstance(frame, bytes) else json.dumps(frame).encode())
+
+    async def receive(self) -> JSON:
+        """The next frame, as JSON."""
+        async with asyncio.timeout(PATIENCE):
+            value: JSON = json.loads(await self.frames.get())
+        return value
+
+    async def receive_object(self) -> Object:
+        """The next frame, which is no array."""
+        value = await self.receive()
+        assert isinstance(value, dict), value
+        return value
+
+    async def ask(self, method: str, params: Object | None = None, id: JSON = "q") -> Object:
+        """Send a request and give its answer; what comes before it must be nothing."""
+        await self.send(request(method, params, id))
+        return await self.receive_object()
+
+    async def nothing_more(self) -> None:
+        """Nothing has come that was not received: a ping is answered next. [legacy revisions]"""
+        answer = await self.ask("ping", id="nothing-more")
+        assert answer == {"jsonrpc": "2.0", "id": "nothing-more", "result": {}}, answer
+
+
+def request(method: str, params: Object | None = None, id: JSON = 1) -> Object:
+    """A request as on the wire."""
+    return {"jsonrpc": "2.0", "id": id, "method": method, **({"params": params} if params is not None else {})}
+
+
+def notification(method: str, params: Object | None = None) -> Object:
+    """A notification as on the wire."""
+    return {"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})}
+
+
+def initialize(revision: str = "2025-11-25", capabilities: Object | None = None, id: JSON = "init") -> Object:
+    """The first request of every legacy connection."""
+    info: Object = {"name": "raw", "version": "1"}
+    params: Object = {"protocolVersion": revision, "capabilities": capabilities or {}, "clientInfo": info}
+    return request("initialize", params, id)
+
+
+SERVER_TRANSPORTS = ["memory", "stdio"]
+"""The kinds of `raw_client`: every one is to give the same behaviour."""
+
+
+@contextlib.asynccontextmanager
+async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire]:
+    """A bare client of a server of ours, over one of SERVER_TRANSPORTS, before the handshake."""
+    opened = _memory_wire if kind == "memory" else _stdio_wire
+    async with opened(server) as wire:
+        yield wire
+
+
+@contextlib.asynccontextmanager
+async def greeted_client(
+    server: Server, kind: str = "memory", revision: str = "2025-11-25", capabilities: Object | None = None
+) -> AsyncIterator[Wire]:
+    """A bare client, after the handshake."""
+    async with raw_client(server, kind) as wire:
+        await wire.send(initialize(revision, capabilities))
+        answer = await wire.receive_object()
+        assert isinstance(answer["result"], dict), answer
+        await wire.send(notification("notifications/initialized"))
+        yield wire
+
+
+@contextlib.asynccontextmanager
+async def _memory_wire(server: Server) -> AsyncIterator[Wire]:
+    ours, theirs = memory_pair()
+    wire = _wire_of(ours)
+    serving = asyncio.create_task(server.serve(theirs))
+    ours._pump_soon()
+    try:
+        yield wire
+    finally:
+        await ours.close()
+        async with asyncio.timeout(PATIENCE):
+            await serving
+
+
+def _wire_of(end: MemoryTransport) -> Wire:
+    """A bare end of a memory pair: frames are taken from and put into the inboxes as bytes."""
+
+    async def write(frame: bytes) -> None:
+        peer = end.peer
+        assert peer is not None
+        peer._inbox.append(frame)
+        peer._pump_soon()
+        await asyncio.sleep(0)
+
+    wire = Wire(write)
+
+    def pump() -> None:
+        end._pumping = False
+        while end._inbox:
+            frame = end._inbox.popleft()
+            end._size -= len(frame)
+            wire.frames.put_nowait(frame)
+        end._valve.open()
+        if end._closed:
+            wire.closed.set()
+
+    end._pump = pump  # type: ignore[method-assign]
+    end._receive = lambda message: None
+    return wire
+
+
+@contextlib.asynccontextmanager
+async def _stdio_wire(server: Server) -> AsyncIterator[Wire]:
+    """A server on real pipes, in this process."""
+    to_server, from_client = os.pipe()
+    to_client, from_server = os.pipe()
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 28)
+    incoming, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(to_client, "rb", 0)
+    )
+    outgoing, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(from_client, "wb", 0))
+    writer = asyncio.StreamWriter(outgoing, protocol, None, loop)
+
+    async def write(frame: bytes) -> None:
+        writer.write(frame + b"\n")
+        await writer.drain()
+
+    wire = Wire(write)
+
+    async def pump() -> None:
+        while line := await reader.readline():
+            assert line.endswith(b"\n"), line
+            wire.frames.put_nowait(line[:-1])
+        wire.closed.set()
+
+    pumping = asyncio.create_task(pump())
+    serving = asyncio.create_task(server.serve(StdioServerTransport(to_server, from_server)))
+    try:
+        yield wire
+    finally:
+        outgoing.close()
+        async with asyncio.timeout(PATIENCE):
+            await serving
+            os.close(to_server)
+            os.close(from_server)
+            await pumping
+        incoming.close()
+        await asyncio.sleep(0)
+
+
+@contextlib.asynccontextmanager
+async def raw_server(client: Callable[[MemoryTransport], Client]) -> AsyncIterator[tuple[Client, Wire]]:
+    """A client of ours, made by `client(transport)` but not connected, and the bare server that it will talk to."""
+    ours, theirs = memory_pair()
+    made, wire = client(ours), _wire_of(theirs)
+    try:
+        yield made, wire
+    finally:
+        await made.close()
+
+
+async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None) -> Object:
+    """Shake hands from the server's side; gives the client's initialize params."""
+    connecting = asyncio.create_task(client.connect())
+    asked = await wire.receive_object()
+    info: Object = {"name": "raw", "version": "1"}
+    result: Object = {"protocolVersion": revision, "capabilities": capabilities or {}, "serverInfo": info}
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+    async with asyncio.timeout(PATIENCE):
+        await connecting
+    assert (await wire.receive_object())["method"] == "notifications/initialized"
+    params = asked["params"]
+    assert isinstance(params, dict)
+    return params
+
+
+def python(source: str) -> list[str]:
+    """The command that runs a piece of Python, with this project importable."""
+    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{source}"]
