@@ -1,0 +1,88 @@
+"""python_sdk_1.py COMMAND...: the official Python SDK 1.x as a client of the server that COMMAND starts.
+
+This SDK knows the handshake only. Prints one JSON object: see scenario.py.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from typing import Any
+
+from mcp import ClientSession, StdioServerParameters, stdio_client, types
+from pydantic import AnyUrl
+from scenario import SCENARIO, WATCHED, Dialect, Seen, elicited, plain, run, sampled, until
+
+
+async def main(command: list[str]) -> dict[str, Any]:
+    seen = Seen()
+
+    async def sampling(_: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        seen.sampling.append(plain(params))
+        return types.CreateMessageResult.model_validate(sampled(plain(params)))
+
+    async def elicitation(_: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        seen.elicitation.append(plain(params))
+        return types.ElicitResult.model_validate(elicited(plain(params)))
+
+    async def roots(_: Any) -> types.ListRootsResult:
+        return types.ListRootsResult.model_validate({"roots": SCENARIO["roots"]})
+
+    async def log(params: types.LoggingMessageNotificationParams) -> None:
+        seen.logs.append(plain(params))
+
+    async def message(message: Any) -> None:
+        notification = getattr(message, "root", None)
+        if isinstance(notification, types.ResourceUpdatedNotification):
+            seen.updated.append(str(notification.params.uri))
+
+    parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
+    async with (
+        stdio_client(parameters) as (reading, writing),
+        ClientSession(
+            reading,
+            writing,
+            sampling_callback=sampling,
+            elicitation_callback=elicitation,
+            list_roots_callback=roots,
+            logging_callback=log,
+            message_handler=message,
+        ) as session,
+    ):
+        initialized = plain(await session.initialize())
+
+        async def call_logging_at(level: Any, tool: str) -> Any:
+            await session.set_logging_level(level)
+            return await session.call_tool(tool, {})
+
+        async def watch(touch: Any) -> None:
+            await session.subscribe_resource(AnyUrl(WATCHED))
+            await touch()
+            await until(lambda: len(seen.updated) > 0)
+            await session.unsubscribe_resource(AnyUrl(WATCHED))
+
+        async def cancel(call: asyncio.Task[Any]) -> None:
+            # This SDK never tells the server when it gives up on a call: the notification has to be sent by hand, and
+            # the id of the last request sent is kept nowhere else.
+            cancelled = types.CancelledNotificationParams(requestId=session._request_id - 1, reason="a test")
+            await session.send_notification(
+                types.ClientNotification(
+                    types.CancelledNotification(method="notifications/cancelled", params=cancelled)
+                )
+            )
+            call.cancel()
+            await asyncio.wait([call])
+
+        dialect = Dialect(
+            uri=AnyUrl,
+            page=lambda cursor: {"params": types.PaginatedRequestParams(cursor=cursor)} if cursor is not None else {},
+            prompt_reference=types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments"),
+            call_logging_at=call_logging_at,
+            watch=watch,
+            cancel=cancel,
+            ping=session.send_ping,
+        )
+        return {"initialize": initialized, **await run(session, seen, dialect)}
+
+
+print(json.dumps(asyncio.run(main(sys.argv[1:]))))

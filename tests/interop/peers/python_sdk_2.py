@@ -1,0 +1,95 @@
+"""python_sdk_2.py ERA COMMAND...: the official Python SDK 2.x as a client of the server that COMMAND starts.
+
+ERA is `legacy` for the handshake, or `auto` for a client that asks with server/discover first and speaks the newest
+revision to a server that offers it. Prints one JSON object: see scenario.py.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import warnings
+from typing import Any
+
+import mcp_types as types
+from mcp import Client, StdioServerParameters
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from scenario import SCENARIO, WATCHED, Dialect, Seen, elicited, plain, run, sampled, until
+
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+
+
+async def main(era: str, command: list[str]) -> dict[str, Any]:
+    seen = Seen()
+
+    async def sampling(_: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        seen.sampling.append(plain(params))
+        return types.CreateMessageResult.model_validate(sampled(plain(params)))
+
+    async def elicitation(_: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        seen.elicitation.append(plain(params))
+        return types.ElicitResult.model_validate(elicited(plain(params)))
+
+    async def roots(_: Any) -> types.ListRootsResult:
+        return types.ListRootsResult.model_validate({"roots": SCENARIO["roots"]})
+
+    async def log(params: types.LoggingMessageNotificationParams) -> None:
+        seen.logs.append(plain(params))
+
+    async def message(notification: Any) -> None:
+        if isinstance(notification, types.ResourceUpdatedNotification):
+            seen.updated.append(str(notification.params.uri))
+
+    async with Client(
+        StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ)),
+        mode="legacy" if era == "legacy" else "auto",
+        sampling_callback=sampling,
+        elicitation_callback=elicitation,
+        list_roots_callback=roots,
+        logging_callback=log,
+        message_handler=message,
+    ) as client:
+        initialized = {
+            "protocolVersion": client.protocol_version,
+            "serverInfo": plain(client.server_info),
+            "capabilities": plain(client.server_capabilities),
+            "instructions": client.instructions,
+        }
+
+        modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+        async def call_logging_at(level: Any, tool: str) -> Any:
+            if modern:
+                return await client.call_tool(tool, {}, meta={LOG_LEVEL: level})
+            await client.set_logging_level(level)
+            return await client.call_tool(tool, {})
+
+        async def watch(touch: Any) -> None:
+            if modern:
+                async with client.listen(resource_subscriptions=[WATCHED]) as events:
+                    await touch()
+                    await anext(aiter(events))
+                return
+            await client.subscribe_resource(WATCHED)
+            await touch()
+            await until(lambda: len(seen.updated) > 0)
+            await client.unsubscribe_resource(WATCHED)
+
+        async def cancel(call: asyncio.Task[Any]) -> None:
+            call.cancel()  # the SDK tells the server
+            await asyncio.wait([call])
+
+        dialect = Dialect(
+            uri=str,
+            page=lambda cursor: {"cursor": cursor},
+            prompt_reference=types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments"),
+            call_logging_at=call_logging_at,
+            watch=watch,
+            cancel=cancel,
+            ping=None if modern else client.send_ping,
+        )
+        return {"initialize": initialized, **await run(client, seen, dialect)}
+
+
+warnings.simplefilter("ignore")  # the SDK deprecates what the newest revision does; the older ones are tested here too
+print(json.dumps(asyncio.run(main(sys.argv[1], sys.argv[2:]))))

@@ -1,0 +1,54 @@
+"""A server process seen from outside: which processes there were, how they ended, and what they wrote to stderr."""
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+SCRIPT = Path(__file__).parent / "peers" / "recorded.sh"
+
+
+class Recorded:
+    """Servers started through `command` leave their traces in `folder`, whoever starts them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def command(self, server: Sequence[str | Path]) -> list[str]:
+        """The command to give to a client in place of the server's own."""
+        return ["sh", str(SCRIPT), str(self.folder), *map(str, server)]
+
+    @property
+    def stderr(self) -> str:
+        return self._read("stderr")
+
+    @property
+    def statuses(self) -> list[int]:
+        """How the servers ended, in that order; one that the client killed along with its shell has no entry."""
+        return [int(line) for line in self._read("statuses").split()]
+
+    @property
+    def pids(self) -> list[int]:
+        return [int(line) for line in self._read("pids").split()]
+
+    def alive(self, within: float = 5.0) -> list[int]:
+        """The servers that still run, after they had this many seconds to end."""
+        deadline = time.monotonic() + within
+        while (running := [pid for pid in self.pids if _runs(pid)]) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return running
+
+    def _read(self, name: str) -> str:
+        file = self.folder / name
+        return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except ProcessLookupError:
+        return False
+    except FileNotFoundError:  # it ended just now; or this system has no /proc, and the signal is all we know
+        return not Path("/proc/self/stat").exists()
+    return stat.rpartition(") ")[2][0] != "Z"  # a zombie has ended; whoever inherited it has not looked yet

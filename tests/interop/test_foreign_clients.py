@@ -1,0 +1,410 @@
+"""Other people's clients drive examples/everything.py.
+
+Each client (a script in peers/) runs once, tries every feature, and prints what it saw; the tests then look at that
+report, one feature each. What a client cannot do is said where it matters.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.recorded import Recorded
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = Path(__file__).parent / "peers"
+SCENARIO = json.loads((SCRIPTS / "scenario.json").read_text(encoding="utf-8"))
+SERVER = [sys.executable, "-m", "mcp_ref", "run", "examples/everything.py"]
+
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+WAV = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
+
+#: name → the program and its arguments, relative to the peers' folder and to SCRIPTS; the revision it should agree on.
+CLIENTS = {
+    "python-sdk-1": ("python-sdk-1/bin/python", "python_sdk_1.py", [], "2025-11-25"),
+    "python-sdk-2": ("python-sdk-2/bin/python", "python_sdk_2.py", ["legacy"], "2025-11-25"),
+    "python-sdk-2-auto": ("python-sdk-2/bin/python", "python_sdk_2.py", ["auto"], "2025-11-25"),
+    "typescript-sdk-1": ("node_modules/.bin/node", "typescript_sdk_1.mjs", [], "2025-11-25"),
+    "typescript-sdk-2": ("node_modules/.bin/node", "typescript_sdk_2.mjs", ["legacy"], "2025-11-25"),
+    "typescript-sdk-2-auto": ("node_modules/.bin/node", "typescript_sdk_2.mjs", ["auto"], "2025-11-25"),
+}
+
+
+@dataclass
+class Visit:
+    """What one client saw, and what the server it started left behind."""
+
+    client: str
+    revision: str
+    report: dict[str, Any]
+    server: Recorded
+
+    @property
+    def modern(self) -> bool:
+        """Whether they agreed on the era without a handshake. An `auto` client asks for it with server/discover."""
+        return self.revision == "2026-07-28"
+
+    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+        return self._answer("calls", name, arguments)
+
+    def prompt(self, name: str, **arguments: str) -> dict[str, Any]:
+        return self._answer("gets", name, arguments)
+
+    def read(self, uri: str) -> dict[str, Any]:
+        return dict(self.report["reads"])[uri]
+
+    def _answer(self, kind: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        [answer] = [answer for *call, answer in self.report[kind] if call == [name, arguments]]
+        assert isinstance(answer, dict)
+        return answer
+
+
+@pytest.fixture(scope="module", params=CLIENTS)
+def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    program, script, arguments, revision = CLIENTS[request.param]
+    server = Recorded(tmp_path_factory.mktemp(request.param))
+    ran = subprocess.run(
+        [peers / program, SCRIPTS / script, *arguments, *server.command(SERVER)],
+        cwd=ROOT,
+        env={**os.environ, "MCP_REF_PEERS": str(peers)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    if ran.returncode != 0:
+        pytest.fail(f"{request.param}\n{ran.stdout}\n{ran.stderr}\nThe server's stderr:\n{server.stderr}")
+    return Visit(request.param, revision, json.loads(ran.stdout), server)
+
+
+def text(result: dict[str, Any]) -> str:
+    """The text of a result that has no other content, and is no error."""
+    assert not result.get("isError", False), result
+    [block] = result["content"]
+    assert block["type"] == "text"
+    return str(block["text"])
+
+
+def test_both_agree_on_a_revision(visit: Visit) -> None:
+    initialized = visit.report["initialize"]
+    assert initialized["protocolVersion"] == visit.revision
+    assert initialized["serverInfo"]["name"] == "everything"
+    assert initialized["serverInfo"]["version"]
+    assert {"tools", "resources", "prompts", "logging", "completions"} <= initialized["capabilities"].keys()
+    assert initialized["capabilities"]["resources"]["subscribe"] is True
+    assert initialized["instructions"]
+
+
+def test_ping_is_answered(visit: Visit) -> None:
+    if visit.modern:
+        assert visit.report["ping"] is None  # 2026-07-28 has no ping
+    else:
+        assert visit.report["ping"] in ({}, {"resultType": "complete"})  # Python SDK 2 fills in the newest field
+
+
+def test_every_tool_is_listed_with_its_schemas(visit: Visit) -> None:
+    tools = {tool["name"]: tool for tool in visit.report["tools"]}
+    assert len(tools) == len(visit.report["tools"])
+    assert tools.keys() >= {name for name, _ in SCENARIO["calls"] if name != "no_such_tool"}
+    assert tools.keys() >= {"test_tool_with_logging", "test_tool_with_progress", "slow", "touch_watched"}
+    assert all(tool["inputSchema"]["type"] == "object" and tool["description"] for tool in tools.values())
+
+    schema = tools["add"]["inputSchema"]
+    assert {name: field["type"] for name, field in schema["properties"].items()} == {"a": "integer", "b": "integer"}
+    assert sorted(schema["required"]) == ["a", "b"]
+    assert tools["add"]["outputSchema"]["properties"]["result"]["type"] == "integer"
+
+
+def test_a_hand_written_schema_arrives_as_it_was_written(visit: Visit) -> None:
+    [schema] = [t["inputSchema"] for t in visit.report["tools"] if t["name"] == "json_schema_2020_12_tool"]
+    assert schema == {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {
+            "address": {
+                "$anchor": "addressDef",
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            }
+        },
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": False,
+    }
+
+
+def test_arguments_are_held_against_a_hand_written_schema(visit: Visit) -> None:
+    address = {"street": "Main", "city": "Bath"}
+    called = visit.call("json_schema_2020_12_tool", name="Ada", address=address, email="ada@example.org")
+    assert "Ada" in text(called)
+    assert visit.call("json_schema_2020_12_tool", name="Ada", surprise=True)["isError"] is True
+
+
+def test_tools_return_every_kind_of_content(visit: Visit) -> None:
+    image = {"type": "image", "data": PNG, "mimeType": "image/png"}
+    assert text(visit.call("test_simple_text")) == "This is a simple text response for testing."
+    assert visit.call("test_image_content")["content"] == [image]
+    assert visit.call("test_audio_content")["content"] == [{"type": "audio", "data": WAV, "mimeType": "audio/wav"}]
+    [embedded] = visit.call("test_embedded_resource")["content"]
+    assert embedded == {
+        "type": "resource",
+        "resource": {
+            "uri": "test://embedded-resource",
+            "mimeType": "text/plain",
+            "text": "This is an embedded resource content.",
+        },
+    }
+    first, second, third = visit.call("test_multiple_content_types")["content"]
+    assert first == {"type": "text", "text": "Multiple content types test:"}
+    assert second == image
+    assert third["resource"]["uri"] == "test://mixed-content-resource"
+    assert json.loads(third["resource"]["text"]) == {"test": "data", "value": 123}
+
+
+def test_any_text_comes_back_as_it_was_sent(visit: Visit) -> None:
+    [message] = [arguments["message"] for name, arguments in SCENARIO["calls"] if name == "echo"]
+    assert text(visit.call("echo", message=message)) == message
+
+
+def test_a_typed_result_comes_as_text_and_structured(visit: Visit) -> None:
+    result = visit.call("add", a=2, b=3)
+    assert result["structuredContent"] == {"result": 5}
+    assert text(result) == "5"
+
+
+def test_a_tool_that_fails_is_a_result_and_an_unknown_one_a_protocol_error(visit: Visit) -> None:
+    failed = visit.call("test_error_handling")
+    assert failed["isError"] is True
+    assert failed["content"][0]["text"] == "This tool intentionally returns an error for testing"
+
+    wrong = visit.call("add", a="two", b=3)
+    assert wrong["isError"] is True
+    assert "a" in wrong["content"][0]["text"]
+    assert "integer" in wrong["content"][0]["text"]
+
+    unknown = visit.call("no_such_tool")["error"]
+    assert unknown["code"] == -32602
+    assert "no_such_tool" in unknown["message"]
+
+
+def test_sampling_asks_the_client_and_gets_its_answer(visit: Visit) -> None:
+    assert text(visit.call("test_sampling", prompt="Say something")) == "LLM response: sampled: Say something"
+    [asked] = visit.report["sampling"]
+    assert asked["messages"] == [{"role": "user", "content": {"type": "text", "text": "Say something"}}]
+    assert asked["maxTokens"] == 100
+
+
+def test_elicitation_asks_the_user_and_gets_the_three_answers(visit: Visit) -> None:
+    def answer(message: str) -> tuple[str, Any]:
+        action, content = text(visit.call("test_elicitation", message=message)).split(", content=")
+        return action, json.loads(content)
+
+    assert answer("Your name?") == ("User response: action=accept", {"response": "an answer"})
+    assert answer("decline") == ("User response: action=decline", {})
+    assert answer("cancel") == ("User response: action=cancel", {})
+
+    asked = visit.report["elicitation"][0]
+    assert asked["message"] == "Your name?"
+    assert asked.get("mode", "form") == "form"
+    assert asked["requestedSchema"]["type"] == "object"
+    assert asked["requestedSchema"]["properties"]["response"]["type"] == "string"
+    assert asked["requestedSchema"]["required"] == ["response"]
+
+
+def test_a_form_carries_defaults_of_every_type(visit: Visit) -> None:
+    fields = visit.report["elicitation"][3]["requestedSchema"]["properties"]
+    assert {name: (field["type"], field["default"]) for name, field in fields.items()} == {
+        "name": ("string", "John Doe"),
+        "age": ("integer", 30),
+        "score": ("number", 95.5),
+        "status": ("string", "active"),
+        "verified": ("boolean", True),
+    }
+    assert fields["status"]["enum"] == ["active", "inactive", "pending"]
+    action, content = text(visit.call("test_elicitation_sep1034_defaults")).split(", content=")
+    assert action == "Elicitation completed: action=accept"
+    assert json.loads(content) == {name: field["default"] for name, field in fields.items()}
+
+
+def test_a_form_carries_every_kind_of_choice(visit: Visit) -> None:
+    fields = visit.report["elicitation"][4]["requestedSchema"]["properties"]
+    assert fields["untitledSingle"]["enum"] == ["option1", "option2", "option3"]
+    assert fields["titledSingle"]["oneOf"][1] == {"const": "value2", "title": "Second Option"}
+    assert fields["legacyEnum"]["enumNames"] == ["Option One", "Option Two", "Option Three"]
+    assert fields["untitledMulti"]["items"]["enum"] == ["option1", "option2", "option3"]
+    assert fields["titledMulti"]["items"]["anyOf"][2] == {"const": "value3", "title": "Third Choice"}
+    action, content = text(visit.call("test_elicitation_sep1330_enums")).split(", content=")
+    assert action == "Elicitation completed: action=accept"
+    assert json.loads(content) == {
+        "untitledSingle": "option1",
+        "titledSingle": "value1",
+        "legacyEnum": "opt1",
+        "untitledMulti": ["option1"],
+        "titledMulti": ["value1"],
+    }
+
+
+def test_roots_come_from_the_client(visit: Visit) -> None:
+    assert json.loads(text(visit.call("list_roots"))) == [root["uri"] for root in SCENARIO["roots"]]
+
+
+def test_progress_arrives_in_order_before_the_result(visit: Visit) -> None:
+    assert visit.report["progress"]["steps"] == [
+        {"progress": step, "total": 100, "message": f"Completed step {step} of 100"} for step in (0, 50, 100)
+    ]
+    assert "error" not in visit.report["progress"]["result"]
+
+
+def test_logs_arrive_from_the_level_that_the_client_asked_for(visit: Visit) -> None:
+    logs = visit.report["logs"]
+    assert text(logs["result"]) == "Tool with logging executed successfully"
+    assert [(log["level"], log["data"]) for log in logs["at info"]] == [
+        ("info", "Tool execution started"),
+        ("info", "Tool processing data"),
+        ("info", "Tool execution completed"),
+    ]
+    assert logs["at error"] == []
+
+
+def test_a_subscriber_hears_of_updates_until_it_unsubscribes(visit: Visit) -> None:
+    assert visit.report["updates"] == {"while subscribed": ["test://watched-resource"], "afterwards": []}
+
+
+def test_a_cancelled_call_stops_at_the_server_and_disturbs_no_other(visit: Visit) -> None:
+    assert visit.report["cancellation"]["cancelled"] is True
+    assert text(visit.report["cancellation"]["next call"]) == "slept 0.1 s"
+    assert visit.server.stderr.count("slow: cancelled") == 1
+
+
+def test_resources_and_templates_are_listed(visit: Visit) -> None:
+    resources = {resource["uri"]: resource for resource in visit.report["resources"]}
+    assert resources.keys() >= {"test://static-text", "test://static-binary", "test://watched-resource"}
+    assert resources["test://static-text"]["mimeType"] == "text/plain"
+    assert resources["test://static-binary"]["mimeType"] == "image/png"
+    [template] = [t for t in visit.report["resourceTemplates"] if t["uriTemplate"] == "test://template/{id}/data"]
+    assert template["mimeType"] == "application/json"
+    assert all(thing["name"] for thing in [*resources.values(), template])
+
+
+def test_resources_are_read_as_text_as_bytes_and_by_template(visit: Visit) -> None:
+    assert visit.read("test://static-text")["contents"] == [
+        {
+            "uri": "test://static-text",
+            "mimeType": "text/plain",
+            "text": "This is the content of the static text resource.",
+        }
+    ]
+    assert visit.read("test://static-binary")["contents"] == [
+        {"uri": "test://static-binary", "mimeType": "image/png", "blob": PNG}
+    ]
+    [content] = visit.read("test://template/42/data")["contents"]
+    assert (content["uri"], content["mimeType"]) == ("test://template/42/data", "application/json")
+    assert json.loads(content["text"]) == {"id": "42", "templateTest": True, "data": "Data for ID: 42"}
+
+
+def test_a_missing_resource_is_the_error_of_the_revision(visit: Visit) -> None:
+    error = visit.read("test://no-such-resource")["error"]
+    assert error["code"] == (-32602 if visit.modern else -32002)
+    assert error["data"] == {"uri": "test://no-such-resource"}
+
+
+def test_prompts_are_listed_with_their_arguments(visit: Visit) -> None:
+    prompts = {prompt["name"]: prompt for prompt in visit.report["prompts"]}
+    assert prompts.keys() >= {name for name, _ in SCENARIO["prompts"] if name != "no_such_prompt"}
+    assert not prompts["test_simple_prompt"].get("arguments")
+    assert [(a["name"], a["required"]) for a in prompts["test_prompt_with_arguments"]["arguments"]] == [
+        ("arg1", True),
+        ("arg2", True),
+    ]
+
+
+def test_prompts_are_filled_in(visit: Visit) -> None:
+    def contents(result: dict[str, Any]) -> list[Any]:
+        assert all(message["role"] == "user" for message in result["messages"])
+        return [message["content"] for message in result["messages"]]
+
+    def words(value: str) -> dict[str, str]:
+        return {"type": "text", "text": value}
+
+    assert contents(visit.prompt("test_simple_prompt")) == [words("This is a simple prompt for testing.")]
+    assert contents(visit.prompt("test_prompt_with_arguments", arg1="one", arg2="two")) == [
+        words("Prompt with arguments: arg1='one', arg2='two'")
+    ]
+    assert contents(visit.prompt("test_prompt_with_embedded_resource", resourceUri="test://embedded")) == [
+        {
+            "type": "resource",
+            "resource": {
+                "uri": "test://embedded",
+                "mimeType": "text/plain",
+                "text": "Embedded resource content for testing.",
+            },
+        },
+        words("Please process the embedded resource above."),
+    ]
+    assert contents(visit.prompt("test_prompt_with_image")) == [
+        {"type": "image", "data": PNG, "mimeType": "image/png"},
+        words("Please analyze the image above."),
+    ]
+
+
+def test_an_unknown_prompt_and_a_missing_argument_are_invalid_params(visit: Visit) -> None:
+    assert visit.prompt("no_such_prompt")["error"]["code"] == -32602
+    missing = visit.prompt("test_prompt_with_arguments", arg1="one")["error"]
+    assert missing["code"] == -32602
+    assert "arg2" in missing["message"]
+
+
+def test_completion_offers_what_begins_like_the_argument(visit: Visit) -> None:
+    completion = visit.report["completion"]["completion"]
+    assert completion["values"] == ["paris", "park", "party"]
+    assert not completion.get("hasMore", False)
+
+
+def test_nothing_is_left_behind(visit: Visit) -> None:
+    # TypeScript SDK 2 first asks for the era in a process of its own, which it then kills; its status is no matter.
+    probes = 1 if visit.client == "typescript-sdk-2-auto" else 0
+    assert len(visit.server.pids) == probes + 1
+    assert visit.server.alive() == []
+    assert visit.server.statuses[-1:] == [0]
+    assert len(visit.server.statuses) <= probes + 1
+    assert "Traceback" not in visit.server.stderr
+
+
+def test_the_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded) -> None:
+    """The official inspector's command line: another host, with its own ideas of when to close."""
+
+    programs = peers / "node_modules/.bin"
+
+    def inspect(*arguments: str) -> Any:
+        ran = subprocess.run(
+            [programs / "node", programs / "mcp-inspector", "--cli", *recorded.command(SERVER), *arguments],
+            cwd=ROOT,
+            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ran.returncode == 0, ran.stderr + recorded.stderr
+        return json.loads(ran.stdout[ran.stdout.index("{") :])
+
+    assert "add" in [tool["name"] for tool in inspect("--method", "tools/list")["tools"]]
+    called = inspect("--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=2", "b=3")
+    assert called["structuredContent"] == {"result": 5}
+    assert recorded.alive() == []
+    assert "Traceback" not in recorded.stderr

@@ -1,0 +1,622 @@
+"""Our client drives other people's servers: the official everything, filesystem and memory servers (TypeScript SDK 1),
+git and time servers (Python SDK 2)."""
+
+import asyncio
+import base64
+import json
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcp_ref import (
+    CapabilityError,
+    Client,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    EmbeddedResource,
+    ImageContent,
+    PromptReference,
+    RemoteError,
+    RequestTimeout,
+    ResourceLink,
+    ResourceTemplateReference,
+    Root,
+    TextContent,
+)
+from tests.interop.recorded import Recorded
+
+HELD = 60.0
+"""Seconds that a whole test may take."""
+
+
+@dataclass
+class Host:
+    """A program with everything a server may ask for, which remembers what it was asked."""
+
+    logs: list[Any] = field(default_factory=list)
+    sampling: list[CreateMessageRequestParams] = field(default_factory=list)
+    elicitation: list[ElicitRequestFormParams | ElicitRequestURLParams] = field(default_factory=list)
+    resources_changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
+        self.sampling.append(params)
+        return CreateMessageResult("assistant", TextContent("four"), "a model", "endTurn")
+
+    async def elicit(self, params: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+        self.elicitation.append(params)
+        return ElicitResult("accept", {"name": "Ada"} if isinstance(params, ElicitRequestFormParams) else None)
+
+    def client(self, command: list[str], **options: Any) -> Client:
+        return Client(
+            command,
+            sampling=self.sample,
+            elicitation=self.elicit,
+            elicitation_url=True,
+            on_log=self.logs.append,
+            on_resources_changed=self.resources_changed.set,
+            **options,
+        )
+
+
+def node_server(peers: Path, name: str, *arguments: str | Path) -> list[str | Path]:
+    """The command that starts one of the official servers for Node.js."""
+    script = peers / f"node_modules/@modelcontextprotocol/server-{name}/dist/index.js"
+    return [peers / "node_modules/.bin/node", script, *arguments]
+
+
+@pytest.fixture
+def everything(peers: Path, recorded: Recorded) -> Iterator[list[str]]:
+    with left_clean(recorded):
+        yield recorded.command(node_server(peers, "everything", "stdio"))
+
+
+@pytest.fixture
+def busy_everything(peers: Path, recorded: Recorded) -> Iterator[list[str]]:
+    """The same server, which does not end by itself while one of its tools runs: it has to be told with a signal."""
+    yield recorded.command(node_server(peers, "everything", "stdio"))
+    assert len(recorded.pids) == 1
+    assert recorded.alive() == []
+
+
+@contextmanager
+def left_clean(recorded: Recorded) -> Iterator[None]:
+    """Afterwards the server that was started has ended, by itself, because its input was closed."""
+    yield
+    assert len(recorded.pids) == 1
+    assert recorded.alive() == []
+    assert recorded.statuses == [0]
+
+
+def held(test: Callable[[], Awaitable[None]]) -> None:
+    """Runs an async test within a bounded time."""
+    asyncio.run(asyncio.wait_for(test(), HELD))  # type: ignore[arg-type]
+
+
+# ---------------------------------------------------------------------------------------------------- everything
+
+
+def test_the_handshake_tells_who_the_server_is(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            assert client.revision.name == "2025-11-25"
+            assert client.server_info.name == "mcp-servers/everything"
+            assert client.server_info.title == "Everything Reference Server"
+            assert client.instructions is not None and client.instructions.startswith("# Everything Server")
+            for capability in ("logging", "prompts", "resources.subscribe", "tools", "completions"):
+                assert client.server_can(capability)
+            await client.ping()
+
+    held(test)
+
+
+@pytest.mark.parametrize("revision", ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+def test_every_revision_that_the_server_knows_can_be_spoken(everything: list[str], revision: str) -> None:
+    async def test() -> None:
+        async with Client(everything, revision=revision) as client:
+            assert client.revision.name == revision
+            assert (await client.call_tool("get-sum", {"a": 2, "b": 3})).text == "The sum of 2 and 3 is 5."
+
+    held(test)
+
+
+def test_tools_depend_on_what_the_client_declared(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Host().client(everything, roots=["file:///home/ada"]) as client:
+            await client.ping()  # this server adds tools when it is told that the client is initialized
+            assert {tool.name for tool in await client.list_tools()} >= {
+                "get-roots-list",
+                "trigger-elicitation-request",
+                "trigger-sampling-request",
+                "trigger-url-elicitation",
+            }
+            await client.call_tool("get-roots-list")  # else it asks 350 ms later, and waits a minute for the answer
+
+    held(test)
+
+
+def test_without_client_features_no_tool_asks_for_them(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            tools = {tool.name: tool for tool in await client.list_tools()}
+            assert "trigger-sampling-request" not in tools
+            assert tools["echo"].title == "Echo Tool"
+            assert tools["echo"].annotations is not None and tools["echo"].annotations.read_only_hint is True
+            assert tools["echo"].input_schema["required"] == ["message"]
+            assert tools["get-structured-content"].output_schema is not None
+
+    held(test)
+
+
+def test_tools_give_every_kind_of_content(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            message = "snowman \u2603, line\u2028break, emoji \U0001f600"
+            assert (await client.call_tool("echo", {"message": message})).text == f"Echo: {message}"
+
+            image = (await client.call_tool("get-tiny-image")).content[1]
+            assert isinstance(image, ImageContent) and image.mime_type == "image/png"
+            assert base64.b64decode(image.data).startswith(b"\x89PNG")
+
+            success = {"messageType": "success", "includeImage": True}
+            text, image = (await client.call_tool("get-annotated-message", success)).content
+            assert isinstance(text, TextContent) and text.annotations is not None
+            assert (text.annotations.audience, text.annotations.priority) == (["user"], 0.7)
+            assert isinstance(image, ImageContent) and image.annotations is not None
+
+            _, *links = (await client.call_tool("get-resource-links", {"count": 2})).content
+            assert all(isinstance(link, ResourceLink) for link in links)
+            assert [link.uri for link in links] == [  # type: ignore[union-attr]
+                "demo://resource/dynamic/blob/1",
+                "demo://resource/dynamic/text/2",
+            ]
+
+            reference = {"resourceType": "Blob", "resourceId": 3}
+            _, embedded, _ = (await client.call_tool("get-resource-reference", reference)).content
+            assert isinstance(embedded, EmbeddedResource)
+            assert embedded.resource.uri == "demo://resource/dynamic/blob/3"
+
+    held(test)
+
+
+def test_structured_results_are_held_against_the_listed_schema(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            await client.list_tools()
+            result = await client.call_tool("get-structured-content", {"location": "Chicago"})
+            assert result.structured_content == {
+                "temperature": 36,
+                "conditions": "Light rain / drizzle",
+                "humidity": 82,
+            }
+            assert json.loads(result.text) == result.structured_content
+
+    held(test)
+
+
+def test_this_server_reports_even_unknown_tools_in_the_result(everything: list[str]) -> None:
+    """The spec calls for a protocol error; TypeScript SDK 1 puts all that goes wrong into the result."""
+
+    async def test() -> None:
+        async with Client(everything) as client:
+            unknown = await client.call_tool("no-such-tool")
+            assert unknown.is_error
+            assert "-32602" in unknown.text and "no-such-tool" in unknown.text
+            wrong = await client.call_tool("get-sum", {"a": "two", "b": 3})
+            assert wrong.is_error and "expected number" in wrong.text
+            # Its one tool that must run as a task; our client has no tasks.
+            task_only = await client.call_tool("simulate-research-query", {"topic": "tasks"})
+            assert task_only.is_error and "-32601" in task_only.text
+
+    held(test)
+
+
+def test_resources_are_listed_and_read(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            resources = await client.list_resources()
+            assert "demo://resource/static/document/features.md" in [resource.uri for resource in resources]
+            templates = await client.list_resource_templates()
+            assert [template.uri_template for template in templates] == [
+                "demo://resource/dynamic/text/{resourceId}",
+                "demo://resource/dynamic/blob/{resourceId}",
+            ]
+
+            [text] = (await client.read_resource("demo://resource/dynamic/text/7")).contents
+            assert text.mime_type == "text/plain"
+            assert text.text.startswith("Resource 7: This is a plaintext resource")  # type: ignore[union-attr]
+            [blob] = (await client.read_resource("demo://resource/dynamic/blob/7")).contents
+            decoded = base64.b64decode(blob.blob)  # type: ignore[union-attr]
+            assert decoded.startswith(b"Resource 7: This is a base64 blob")
+
+            # The spec's code for it is -32002; TypeScript SDK 1 answers -32602, as the newest revision does.
+            with pytest.raises(RemoteError) as caught:
+                await client.read_resource("demo://nowhere")
+            assert caught.value.code == -32602
+
+    held(test)
+
+
+def test_prompts_are_listed_and_filled_in(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
+            assert prompts.keys() >= {"simple-prompt", "args-prompt", "completable-prompt", "resource-prompt"}
+            arguments = prompts["args-prompt"].arguments or []
+            assert [(argument.name, argument.required) for argument in arguments] == [("city", True), ("state", False)]
+
+            [message] = (await client.get_prompt("args-prompt", {"city": "Bath"})).messages
+            assert message.role == "user"
+            assert isinstance(message.content, TextContent) and message.content.text == "What's weather in Bath?"
+
+            _, resource = (
+                await client.get_prompt("resource-prompt", {"resourceType": "Text", "resourceId": "1"})
+            ).messages
+            assert isinstance(resource.content, EmbeddedResource)
+
+            for name in ("args-prompt", "no-such-prompt"):  # a required argument is missing; there is no such prompt
+                with pytest.raises(RemoteError) as caught:
+                    await client.get_prompt(name)
+                assert caught.value.code == -32602
+
+    held(test)
+
+
+def test_completion_knows_the_other_arguments(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            ref = PromptReference("completable-prompt")
+            assert (await client.complete(ref, "department", "S")).values == ["Sales", "Support"]
+            assert (await client.complete(ref, "name", "A", {"department": "Engineering"})).values == ["Alice"]
+            assert (await client.complete(ref, "name", "A", {"department": "Sales"})).values == []
+            template = ResourceTemplateReference("demo://resource/dynamic/text/{resourceId}")
+            assert (await client.complete(template, "resourceId", "12")).values == ["12"]
+
+    held(test)
+
+
+def test_sampling_is_answered(everything: list[str]) -> None:
+    async def test() -> None:
+        host = Host()
+        async with host.client(everything) as client:
+            await client.ping()
+            result = await client.call_tool("trigger-sampling-request", {"prompt": "2 + 2?", "maxTokens": 5})
+            assert json.loads(result.text.removeprefix("LLM sampling result: "))["content"]["text"] == "four"
+        [asked] = host.sampling
+        assert (asked.max_tokens, asked.temperature) == (5, 0.7)
+        assert asked.system_prompt == "You are a helpful test server."
+        assert isinstance(asked.messages[0].content, TextContent) and "2 + 2?" in asked.messages[0].content.text
+
+    held(test)
+
+
+def test_elicitation_is_answered_with_defaults_filled_in(everything: list[str]) -> None:
+    async def test() -> None:
+        host = Host()
+        async with host.client(everything) as client:
+            await client.ping()
+            result = await client.call_tool("trigger-elicitation-request")
+            answer = json.loads(result.text[result.text.index("Raw result: ") + len("Raw result: ") :])
+            assert answer["action"] == "accept"
+            assert answer["content"]["name"] == "Ada"
+            assert answer["content"]["integer"] == 42  # a default of the form, which the user left alone
+            assert answer["content"]["titledMultipleSelectEnum"] == ["fish-1"]
+        [form] = host.elicitation
+        assert isinstance(form, ElicitRequestFormParams)
+        assert form.message == "Please provide inputs for the following fields:"
+
+    held(test)
+
+
+def test_elicitation_by_url_is_answered(everything: list[str]) -> None:
+    async def test() -> None:
+        host = Host()
+        visit = {"url": "https://example.org/sign-in", "message": "Please sign in", "elicitationId": "visit-1"}
+        async with host.client(everything) as client:
+            await client.ping()
+            assert "URL elicitation flow" in (await client.call_tool("trigger-url-elicitation", visit)).text
+            [page] = host.elicitation
+            assert isinstance(page, ElicitRequestURLParams)
+            assert (page.url, page.message, page.elicitation_id) == tuple(visit.values())
+
+            # The other way to ask: refuse the call until the user has been there.
+            with pytest.raises(RemoteError) as caught:
+                await client.call_tool("trigger-url-elicitation", {**visit, "errorPath": True})
+            assert caught.value.code == -32042
+            assert isinstance(caught.value.data, dict)
+            [elicitation] = caught.value.data["elicitations"]  # type: ignore[misc]
+            assert elicitation["mode"] == "url"  # type: ignore[index,call-overload]
+
+    held(test)
+
+
+def test_roots_are_given(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything, roots=[Root("file:///home/ada", "home")]) as client:
+            await client.ping()
+            listed = (await client.call_tool("get-roots-list")).text
+            assert "1 total" in listed and "home" in listed and "file:///home/ada" in listed
+
+    held(test)
+
+
+def test_changed_roots_are_asked_for_again(everything: list[str]) -> None:
+    async def test() -> None:
+        told = asyncio.Event()
+
+        def on_log(log: Any) -> None:
+            if "Roots updated: 2 root(s)" in str(log.data):
+                told.set()
+
+        async with Client(everything, roots=["file:///one"], on_log=on_log) as client:
+            await client.ping()
+            await client.call_tool("get-roots-list")  # from here on, this server listens for changes
+            await client.set_roots(["file:///one", "file:///two"])
+            await asyncio.wait_for(told.wait(), 10)
+            assert "file:///two" in (await client.call_tool("get-roots-list")).text
+
+    held(test)
+
+
+def test_log_messages_arrive_from_the_chosen_level(everything: list[str]) -> None:
+    async def test() -> None:
+        host = Host()
+        async with host.client(everything) as client:
+            await client.set_logging_level("emergency")
+            async with client.subscribe("demo://resource/dynamic/text/7"):
+                pass  # this server logs both steps, at level info
+            await client.ping()
+            assert [log for log in host.logs if "Subscribe" in str(log.data)] == []
+
+            await client.set_logging_level("debug")
+            async with client.subscribe("demo://resource/dynamic/text/7"):
+                pass
+            await client.ping()
+            levels = [log.level for log in host.logs if "ubscribe Resource request" in str(log.data)]
+            assert levels == ["info", "info"]
+
+    held(test)
+
+
+def test_a_subscription_yields_updates(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client, client.subscribe("demo://resource/dynamic/text/7") as updates:
+            await client.call_tool("toggle-subscriber-updates")  # the first update comes at once
+            assert await asyncio.wait_for(anext(aiter(updates)), 10) == "demo://resource/dynamic/text/7"
+            await client.call_tool("toggle-subscriber-updates")
+
+    held(test)
+
+
+def test_a_new_resource_is_announced(everything: list[str]) -> None:
+    async def test() -> None:
+        host = Host()
+        async with host.client(everything) as client:
+            file = {"name": "hello.gz", "data": "data:text/plain;base64,aGVsbG8=", "outputType": "resourceLink"}
+            [link] = (await client.call_tool("gzip-file-as-resource", file)).content
+            assert isinstance(link, ResourceLink)
+            await asyncio.wait_for(host.resources_changed.wait(), 10)
+            assert link.uri in [resource.uri for resource in await client.list_resources()]
+
+    held(test)
+
+
+def test_progress_is_reported_in_order(everything: list[str]) -> None:
+    async def test() -> None:
+        steps: list[tuple[float, float | None]] = []
+        async with Client(everything) as client:
+            result = await client.call_tool(
+                "trigger-long-running-operation",
+                {"duration": 0.5, "steps": 5},
+                on_progress=lambda progress, total, message: steps.append((progress, total)),
+            )
+            assert result.text == "Long running operation completed. Duration: 0.5 seconds, Steps: 5."
+        # Its last step comes in the same moment as the result.
+        assert steps == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
+
+    held(test)
+
+
+def test_a_call_can_be_cancelled_or_time_out_without_harm(busy_everything: list[str]) -> None:
+    async def test() -> None:
+        began = asyncio.Event()
+        forever = {"duration": 600, "steps": 60_000}
+        async with Client(busy_everything) as client:
+            call = asyncio.create_task(
+                client.call_tool("trigger-long-running-operation", forever, on_progress=lambda *step: began.set())
+            )
+            await asyncio.wait_for(began.wait(), 10)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            with pytest.raises(RequestTimeout):
+                await client.call_tool("trigger-long-running-operation", forever, timeout=0.1)
+            assert (await client.call_tool("echo", {"message": "still here"})).text == "Echo: still here"
+
+    held(test)
+
+
+def test_many_calls_at_once_each_get_their_own_answer(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            calls = [client.call_tool("get-sum", {"a": n, "b": 1}) for n in range(100)]
+            texts = [result.text for result in await asyncio.gather(*calls)]
+            assert texts == [f"The sum of {n} and 1 is {n + 1}." for n in range(100)]
+
+    held(test)
+
+
+def test_a_large_message_passes_both_ways(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            message = "x" * 4_000_000
+            assert (await client.call_tool("echo", {"message": message})).text == f"Echo: {message}"
+
+    held(test)
+
+
+# ---------------------------------------------------------------------------------------------------- the way it ends
+
+
+def test_a_server_behind_a_launcher_ends_with_it(peers: Path, recorded: Recorded) -> None:
+    """As with npx: the process that we start is not the server, but its parent."""
+    server = recorded.command(node_server(peers, "everything", "stdio"))
+
+    async def test() -> None:
+        async with Client(["sh", "-c", '"$@"; exit', "launcher", *server]) as client:
+            await client.ping()
+
+    held(test)
+    assert len(recorded.pids) == 1
+    assert recorded.alive() == []
+
+
+def test_a_client_that_fails_inside_leaves_no_server(everything: list[str]) -> None:
+    async def test() -> None:
+        async with Client(everything) as client:
+            await client.ping()
+            raise KeyError("a bug of the host")
+
+    with pytest.raises(KeyError, match="a bug of the host"):
+        held(test)
+
+
+def test_a_cancelled_host_leaves_no_server(busy_everything: list[str]) -> None:
+    async def test() -> None:
+        connected = asyncio.Event()
+
+        async def host() -> None:
+            async with Client(busy_everything) as client:
+                connected.set()
+                await client.call_tool("trigger-long-running-operation", {"duration": 600, "steps": 1})
+
+        task = asyncio.create_task(host())
+        await asyncio.wait_for(connected.wait(), 10)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    held(test)
+
+
+# ---------------------------------------------------------------------------------------------------- the other servers
+
+
+def test_filesystem(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    command = recorded.command(node_server(peers, "filesystem", folder))
+
+    async def test() -> None:
+        async with Client(command) as client:
+            assert client.server_info.name == "secure-filesystem-server"
+            assert not client.server_can("resources")
+            assert {"write_file", "read_text_file", "list_directory"} <= {
+                tool.name for tool in await client.list_tools()
+            }
+
+            path = str(folder / "a.txt")
+            assert not (await client.call_tool("write_file", {"path": path, "content": "one\ntwo\n"})).is_error
+            assert (folder / "a.txt").read_text() == "one\ntwo\n"
+            result = await client.call_tool("read_text_file", {"path": path, "head": 1})
+            assert result.text == "one"
+            assert result.structured_content == {"content": "one"}
+            assert (await client.call_tool("list_directory", {"path": str(folder)})).text == "[FILE] a.txt"
+
+            outside = await client.call_tool("read_text_file", {"path": "/etc/hostname"})
+            assert outside.is_error and "Access denied" in outside.text
+
+            with pytest.raises(CapabilityError, match="resources"):  # refused on our side: it declared none
+                await client.list_resources()
+
+    with left_clean(recorded):
+        held(test)
+
+
+def test_filesystem_takes_its_folders_from_the_roots(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
+    command = recorded.command(node_server(peers, "filesystem"))
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+
+    async def allowed(client: Client, folder: Path) -> bool:
+        """This server says nothing when it has taken new roots in: ask until it has."""
+        for _ in range(500):
+            if str(folder) in (await client.call_tool("list_allowed_directories")).text:
+                return True
+        return False
+
+    async def test() -> None:
+        async with Client(command, roots=[first]) as client:
+            assert await allowed(client, first)
+            await client.set_roots([second])
+            assert await allowed(client, second)
+            assert (await client.call_tool("list_directory", {"path": str(first)})).is_error
+
+    with left_clean(recorded):
+        held(test)
+
+
+def test_memory(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
+    command = recorded.command(node_server(peers, "memory"))
+
+    async def test() -> None:
+        async with Client(command, env={"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}) as client:
+            await client.list_tools()
+            ada = {"name": "Ada", "entityType": "person", "observations": ["wrote programs"]}
+            uri = "memory://knowledge-graph"
+            async with client.subscribe(uri) as updates:
+                await client.call_tool("create_entities", {"entities": [ada]})
+                assert await asyncio.wait_for(anext(aiter(updates)), 10) == uri
+            graph = (await client.call_tool("read_graph")).structured_content
+            assert graph == {"entities": [ada], "relations": []}
+            [resource] = (await client.read_resource(uri)).contents
+            assert json.loads(resource.text) == graph  # type: ignore[union-attr]
+
+    with left_clean(recorded):
+        held(test)
+
+
+def test_git(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", repository], check=True)
+    (repository / "a.txt").write_text("one\n")
+
+    async def test() -> None:
+        async with Client(recorded.command([peers / "python-sdk-2/bin/mcp-server-git", "-r", repository])) as client:
+            assert client.server_info.name == "mcp-git"
+            at = {"repo_path": str(repository)}
+            assert "a.txt" in (await client.call_tool("git_status", at)).text
+            assert not (await client.call_tool("git_add", {**at, "files": ["a.txt"]})).is_error
+            assert "+one" in (await client.call_tool("git_diff_staged", at)).text
+
+            elsewhere = await client.call_tool("git_status", {"repo_path": "/"})
+            assert elsewhere.is_error
+            assert await client.list_resources() == []
+            assert await client.list_prompts() == []
+
+    with left_clean(recorded):
+        held(test)
+
+
+def test_time(peers: Path, recorded: Recorded) -> None:
+    command = recorded.command([peers / "python-sdk-2/bin/mcp-server-time", "--local-timezone", "UTC"])
+
+    async def test() -> None:
+        async with Client(command) as client:
+            tools = {tool.name: tool for tool in await client.list_tools()}
+            assert tools["convert_time"].output_schema is not None
+            question = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
+            answer = (await client.call_tool("convert_time", question)).structured_content
+            assert answer is not None and "T21:00:00+09:00" in json.dumps(answer)
+            assert (await client.call_tool("get_current_time", {"timezone": "Nowhere/Town"})).is_error
+
+    with left_clean(recorded):
+        held(test)
