@@ -1,5 +1,5 @@
 """Our client drives other people's servers: the official everything, filesystem and memory servers (TypeScript SDK 1),
-git and time servers (Python SDK 2)."""
+git and time servers (Python SDK 2), and a server made with FastMCP 4."""
 
 import asyncio
 import base64
@@ -617,6 +617,43 @@ def test_time(peers: Path, recorded: Recorded) -> None:
             answer = (await client.call_tool("convert_time", question)).structured_content
             assert answer is not None and "T21:00:00+09:00" in json.dumps(answer)
             assert (await client.call_tool("get_current_time", {"timezone": "Nowhere/Town"})).is_error
+
+    with left_clean(recorded):
+        held(test)
+
+
+def test_fastmcp(peers: Path, recorded: Recorded) -> None:
+    script = Path(__file__).parent / "peers" / "fastmcp_server.py"
+    command = recorded.command([peers / "fastmcp/bin/python", script])
+
+    async def test() -> None:
+        host, steps = Host(), []
+        async with host.client(command) as client:
+            tools = {tool.name: tool for tool in await client.list_tools()}
+            assert tools["add"].output_schema is not None
+            assert (await client.call_tool("add", {"a": 2, "b": 3})).structured_content == {"result": 5}
+
+            asked = await client.call_tool("ask", {"question": "Who is there?"})
+            assert asked.text == "accept: Answer(name='Ada', age=30)"  # the age is the form's default
+            [form] = host.elicitation
+            assert isinstance(form, ElicitRequestFormParams) and form.message == "Who is there?"
+
+            counted = await client.call_tool("count", {"to": 3}, on_progress=lambda *step: steps.append(step))
+            assert counted.structured_content == {"result": 3}
+            assert steps == [(1, 3, None), (2, 3, None), (3, 3, None)]
+            assert [log.data["msg"] for log in host.logs] == ["step 1", "step 2", "step 3"]
+
+            failed = await client.call_tool("fail")
+            assert failed.is_error and "a bug of the server" in failed.text
+            unknown = await client.call_tool("no_such_tool")  # a result here too, as with the TypeScript servers
+            assert unknown.is_error and "no_such_tool" in unknown.text
+
+            [contents] = (await client.read_resource("config://colours")).contents
+            assert contents.text == "section colours"  # type: ignore[union-attr]
+            with pytest.raises(RemoteError) as caught:
+                await client.read_resource("nowhere://colours")
+            assert caught.value.code == -32602  # the newest revision's code, in a conversation of an older one
+            assert caught.value.data == {"uri": "nowhere://colours"}
 
     with left_clean(recorded):
         held(test)
