@@ -1,0 +1,671 @@
+"""The dispatcher: pairing, batches, cancellation, timeouts, bounds. No transport, no MCP: messages in, messages out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from mcp_ref.jsonrpc.dispatcher import Dispatcher, Limits
+from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, ProtocolError, RemoteError, RequestTimeout
+from mcp_ref.jsonrpc.messages import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Batch,
+    Error,
+    ErrorResponse,
+    Incoming,
+    Malformed,
+    Notification,
+    Object,
+    Outgoing,
+    Request,
+    RequestId,
+    Response,
+    decode,
+    encode,
+)
+from tests.support import run
+
+
+class Recorder:
+    """A transport that keeps what is sent, and a peer whose reading can be stopped."""
+
+    def __init__(self) -> None:
+        self.sent: list[Outgoing] = []
+        self.paused = False
+        self.may_drain = asyncio.Event()
+        self.may_drain.set()
+        self.came = asyncio.Event()
+
+    def send(self, message: Outgoing, related: RequestId | None = None) -> None:
+        encode(message)
+        self.sent.append(message)
+        self.came.set()
+
+    async def drain(self) -> None:
+        await self.may_drain.wait()
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def resume_reading(self) -> None:
+        self.paused = False
+
+    async def wait_for(self, count: int) -> list[Outgoing]:
+        """What was sent, once it is so many messages."""
+        async with asyncio.timeout(5):
+            while len(self.sent) < count:
+                self.came.clear()
+                await self.came.wait()
+        return self.sent
+
+
+class Bench:
+    """A dispatcher between a recorder and handlers that tests fill in."""
+
+    def __init__(self, serve: Callable[[Request], Awaitable[Object]] | None = None, **limits: float) -> None:
+        self.transport = Recorder()
+        self.notified: list[Notification] = []
+        self.abandoned: list[tuple[RequestId, str]] = []
+        self.gate = asyncio.Event()
+        self.stopped: list[RequestId] = []
+
+        async def wait_at_gate(request: Request) -> Object:
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                self.stopped.append(request.id)
+                raise
+            return {"echo": request.params}
+
+        self.dispatcher = Dispatcher(
+            self.transport,
+            serve or wait_at_gate,
+            self.notified.append,
+            lambda id, reason: self.abandoned.append((id, reason)),
+            Limits(**limits),  # type: ignore[arg-type]
+        )
+
+    def receive(self, *incoming: Incoming) -> None:
+        for message in incoming:
+            self.dispatcher.receive(message)
+
+    async def call(self, timeout: float | None = 5, max_timeout: float | None = None) -> Object:
+        return await self.dispatcher.request("x", {}, timeout=timeout, max_timeout=max_timeout)
+
+
+async def turns(count: int = 5) -> None:
+    """Let everything that can run, run."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def failing(request: Request) -> Object:
+    raise {
+        "protocol": ProtocolError(-32602, "no", {"why": 1}),
+        "bug": ZeroDivisionError("secret"),
+        "exit": SystemExit(3),
+        "interrupt": KeyboardInterrupt(),
+        "cancelled": asyncio.CancelledError(),
+    }[request.method]
+
+
+@pytest.mark.spec("2025-11-25/basic/index#result-responses-1")
+@pytest.mark.parametrize("id", [0, "", "0", 1, -1])
+def test_a_request_is_answered_once_with_its_own_id(id: RequestId) -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.gate.set()
+        bench.receive(Request(id, "x", {"a": 1}))
+        assert await bench.transport.wait_for(1) == [Response(id, {"echo": {"a": 1}})]
+        assert type(bench.transport.sent[0].id) is type(id)  # type: ignore[union-attr]
+
+    run(test())
+
+
+@pytest.mark.parametrize("method", ["bug", "exit", "interrupt", "cancelled"])
+def test_whatever_a_handler_raises_the_caller_gets_an_error_and_no_details(method: str) -> None:
+    async def test() -> None:
+        bench = Bench(failing)
+        bench.receive(Request(1, method))
+        assert await bench.transport.wait_for(1) == [ErrorResponse(1, Error(INTERNAL_ERROR, "Internal error"))]
+
+    run(test())
+
+
+def test_a_protocol_error_is_answered_as_it_is() -> None:
+    async def test() -> None:
+        bench = Bench(failing)
+        bench.receive(Request(1, "protocol"))
+        assert await bench.transport.wait_for(1) == [ErrorResponse(1, Error(-32602, "no", {"why": 1}))]
+
+    run(test())
+
+
+@pytest.mark.parametrize("value", [float("nan"), "\ud800", object()])
+def test_a_result_that_json_cannot_hold_is_an_error_and_the_next_request_works(value: object) -> None:
+    async def test() -> None:
+        async def serve(request: Request) -> Object:
+            return {"value": value} if request.id == 1 else {}  # type: ignore[dict-item]
+
+        bench = Bench(serve)
+        bench.receive(Request(1, "x"), Request(2, "x"))
+        first, second = await bench.transport.wait_for(2)
+        assert isinstance(first, ErrorResponse)
+        assert first.error.code == INTERNAL_ERROR
+        assert second == Response(2, {})
+
+    run(test())
+
+
+def test_an_id_that_is_still_in_flight_is_refused_and_free_again_afterwards() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.receive(Request(1, "x"), Request(1, "x"), Request("1", "x"))
+        refusal = (await bench.transport.wait_for(1))[0]
+        assert isinstance(refusal, ErrorResponse)
+        assert (refusal.id, refusal.error.code) == (1, INVALID_REQUEST)
+        bench.gate.set()
+        await bench.transport.wait_for(3)
+        bench.receive(Request(1, "x"))
+        assert len(await bench.transport.wait_for(4)) == 4
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ our requests
+
+
+@pytest.mark.spec("2025-11-25/basic/index#result-responses-1")
+def test_answers_are_paired_by_id_in_any_order() -> None:
+    async def test() -> None:
+        bench = Bench()
+        calls = [asyncio.create_task(bench.call()) for _ in range(3)]
+        sent = await bench.transport.wait_for(3)
+        ids = [message.id for message in sent if isinstance(message, Request)]
+        assert len(set(ids)) == 3
+        for id in reversed(ids):
+            bench.receive(Response(id, {"id": id}))
+        assert [await call for call in calls] == [{"id": id} for id in ids]
+        assert bench.dispatcher.pending == {}
+
+    run(test())
+
+
+def test_an_error_answer_raises_with_code_message_and_data() -> None:
+    async def test() -> None:
+        bench = Bench()
+        call = asyncio.create_task(bench.call())
+        await bench.transport.wait_for(1)
+        bench.receive(ErrorResponse(1, Error(-32000, "nope", [1])))
+        with pytest.raises(RemoteError) as caught:
+            await call
+        assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "nope", [1])
+
+    run(test())
+
+
+def test_a_malformed_answer_raises_at_once_instead_of_hanging() -> None:
+    async def test() -> None:
+        bench = Bench()
+        call = asyncio.create_task(bench.call(timeout=None))
+        await bench.transport.wait_for(1)
+        bench.receive(decode(b'{"jsonrpc":"2.0","id":1,"result":[]}'))
+        with pytest.raises(InvalidMessage, match="result is not an object"):
+            await call
+        assert len(bench.transport.sent) == 1
+
+    run(test())
+
+
+@pytest.mark.spec("2025-11-25/basic/lifecycle#timeouts-1", "2025-11-25/basic/lifecycle#timeouts-2")
+def test_a_request_without_an_answer_times_out_and_the_peer_is_told() -> None:
+    async def test() -> None:
+        bench = Bench()
+        with pytest.raises(RequestTimeout, match=r"x: no answer within 0\.01 seconds"):
+            await bench.call(timeout=0.01)
+        assert bench.abandoned == [(1, "the request timed out")]
+        bench.receive(Response(1, {}))  # too late: ignored
+        assert bench.dispatcher.pending == {}
+
+    run(test())
+
+
+@pytest.mark.spec("2025-11-25/basic/utilities/cancellation#behavior-requirements-9")
+def test_a_caller_that_stops_waiting_cancels_the_request_and_a_late_answer_is_ignored() -> None:
+    async def test() -> None:
+        bench = Bench()
+        call = asyncio.create_task(bench.call())
+        await bench.transport.wait_for(1)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert bench.abandoned == [(1, "the caller stopped waiting")]
+        bench.receive(Response(1, {}))
+        assert bench.dispatcher.pending == {}
+
+    run(test())
+
+
+def test_a_wait_for_that_expires_cancels_the_request_too() -> None:
+    async def test() -> None:
+        bench = Bench()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(bench.call(), 0.01)
+        assert [id for id, _ in bench.abandoned] == [1]
+
+    run(test())
+
+
+@pytest.mark.spec("2025-11-25/basic/lifecycle#timeouts-4")
+def test_progress_starts_the_time_anew_but_never_beyond_the_maximum() -> None:
+    async def test() -> None:
+        bench = Bench()
+        loop = asyncio.get_running_loop()
+        call = asyncio.create_task(bench.call(timeout=1000, max_timeout=1500))
+        await bench.transport.wait_for(1)
+        pending = bench.dispatcher.pending[1]
+        assert pending.clock is not None
+        begun = loop.time()
+        first = pending.clock.when() or 0
+        pending.extend()
+        assert first <= (pending.clock.when() or 0) <= begun + 1001
+        assert pending.deadline is not None
+        pending.deadline = begun + 1  # as if most of the maximum were over
+        pending.extend()
+        assert pending.clock.when() == begun + 1
+        bench.receive(Response(1, {}))
+        await call
+
+    run(test())
+
+
+def test_all_waits_end_when_the_connection_does() -> None:
+    async def test() -> None:
+        bench = Bench()
+        calls = [asyncio.create_task(bench.call(timeout=None)) for _ in range(3)]
+        await bench.transport.wait_for(3)
+        await bench.dispatcher.close(ConnectionClosed("gone"))
+        for call in calls:
+            with pytest.raises(ConnectionClosed, match="gone"):
+                await call
+        with pytest.raises(ConnectionClosed, match="gone"):
+            await bench.call()
+        assert bench.abandoned == []
+
+    run(test())
+
+
+def test_more_callers_than_max_pending_wait_for_a_place() -> None:
+    async def test() -> None:
+        bench = Bench(max_pending=2)
+        calls = [asyncio.create_task(bench.call()) for _ in range(3)]
+        await turns()
+        assert len(bench.transport.sent) == 2
+        bench.receive(Response(1, {}))
+        await bench.transport.wait_for(3)
+        bench.receive(Response(2, {}), Response(3, {}))
+        await asyncio.gather(*calls)
+
+    run(test())
+
+
+def test_a_request_that_was_never_sent_is_never_cancelled_on_the_wire() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.transport.may_drain.clear()  # the peer does not read
+        with pytest.raises(RequestTimeout):
+            await bench.call(timeout=0.01)
+        assert (bench.transport.sent, bench.abandoned) == ([], [])
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ cancellation
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-6",
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-8",
+)
+def test_a_cancelled_request_is_stopped_and_never_answered() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.receive(Request(1, "x"), Request(2, "x"))
+        await turns()
+        assert bench.dispatcher.cancel(1)
+        assert not bench.dispatcher.is_serving(1)
+        await turns()
+        assert bench.stopped == [1]
+        bench.gate.set()
+        assert await bench.transport.wait_for(1) == [Response(2, {"echo": {}})]
+        await turns()
+        assert len(bench.transport.sent) == 1
+
+    run(test())
+
+
+def test_a_request_that_is_cancelled_before_it_began_leaves_no_trace() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.receive(Request(1, "x"))
+        assert bench.dispatcher.cancel(1)
+        await turns()
+        bench.gate.set()
+        bench.receive(Request(1, "x"))
+        assert len(await bench.transport.wait_for(1)) == 1
+        await turns()
+        assert bench.dispatcher._tasks == set()
+
+    run(test())
+
+
+@pytest.mark.spec("2025-11-25/basic/utilities/cancellation#timing-considerations-1")
+def test_a_cancellation_that_comes_too_late_or_for_nothing_is_ignored() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.gate.set()
+        bench.receive(Request(1, "x"))
+        await bench.transport.wait_for(1)
+        for id in (1, 2, "1", None, True, 1.0, [], {}):
+            assert not bench.dispatcher.cancel(id)  # type: ignore[arg-type]
+        assert len(bench.transport.sent) == 1
+
+    run(test())
+
+
+def test_true_does_not_cancel_request_1() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.receive(Request(1, "x"))
+        await turns()
+        assert not bench.dispatcher.cancel(True)
+        bench.gate.set()
+        await bench.transport.wait_for(1)
+
+    run(test())
+
+
+def test_a_handler_that_swallows_its_cancellation_still_gets_no_answer() -> None:
+    async def test() -> None:
+        gate = asyncio.Event()
+
+        async def stubborn(request: Request) -> Object:
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                return {"too": "late"}
+            return {}
+
+        bench = Bench(stubborn)
+        bench.receive(Request(1, "x"))
+        await turns()
+        bench.dispatcher.cancel(1)
+        await turns()
+        assert bench.transport.sent == []
+
+    run(test())
+
+
+def test_close_stops_all_handlers_from_any_task_any_number_of_times() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.receive(*(Request(id, "x") for id in range(10)))
+        await turns()
+        await asyncio.gather(*(bench.dispatcher.close() for _ in range(100)))
+        assert sorted(bench.stopped) == list(range(10))  # type: ignore[type-var]
+        assert (bench.transport.sent, bench.dispatcher._tasks) == ([], set())
+
+    run(test())
+
+
+def test_a_handler_may_close_its_own_connection() -> None:
+    async def test() -> None:
+        async def closing(request: Request) -> Object:
+            await bench.dispatcher.close()
+            return {}
+
+        bench = Bench(closing)
+        bench.receive(Request(1, "x"))
+        await turns()
+        assert bench.transport.sent == []
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ bounds
+
+
+def test_a_full_table_stops_the_reading_until_a_place_is_free() -> None:
+    async def test() -> None:
+        bench = Bench(max_in_flight=2, patience=1000)
+        bench.receive(Request(1, "x"))
+        assert not bench.transport.paused
+        bench.receive(Request(2, "x"))
+        assert bench.transport.paused
+        bench.gate.set()
+        await bench.transport.wait_for(2)
+        await turns()
+        assert not bench.transport.paused
+
+    run(test())
+
+
+def test_a_place_is_held_until_the_peer_has_taken_the_answer() -> None:
+    async def test() -> None:
+        bench = Bench(max_in_flight=1, patience=1000)
+        bench.gate.set()
+        bench.transport.may_drain.clear()
+        bench.receive(Request(1, "x"))
+        await bench.transport.wait_for(1)
+        await turns()
+        assert bench.transport.paused
+        bench.transport.may_drain.set()
+        await turns()
+        assert not bench.transport.paused
+
+    run(test())
+
+
+def test_when_patience_ends_the_next_request_is_refused_so_that_what_is_behind_it_gets_through() -> None:
+    async def test() -> None:
+        bench = Bench(max_in_flight=1, patience=0.01)
+        resumed = asyncio.Event()
+        resume = bench.transport.resume_reading
+        bench.transport.resume_reading = lambda: (resume(), resumed.set())  # type: ignore[method-assign, func-returns-value, assignment]
+        bench.receive(Request(1, "x"))
+        async with asyncio.timeout(5):
+            await resumed.wait()
+        bench.receive(Request(2, "x"))
+        refusal = (await bench.transport.wait_for(1))[0]
+        assert isinstance(refusal, ErrorResponse)
+        assert (refusal.id, refusal.error.code) == (2, INTERNAL_ERROR)
+        assert "at most 1" in refusal.error.message
+        assert bench.transport.paused
+        await bench.dispatcher.close()
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ batches
+
+
+def batch_of(*members: bytes) -> Incoming:
+    return decode(b"[" + b",".join(members) + b"]")
+
+
+PING_1 = b'{"jsonrpc":"2.0","id":1,"method":"x"}'
+PING_2 = b'{"jsonrpc":"2.0","id":"2","method":"x"}'
+NOTE = b'{"jsonrpc":"2.0","method":"note"}'
+
+
+def batching(serve: Callable[[Request], Awaitable[Object]] | None = None) -> Bench:
+    bench = Bench(serve)
+    bench.dispatcher.accepts_batches = True
+    bench.dispatcher.unbatchable = frozenset({"initialize"})
+    return bench
+
+
+@pytest.mark.spec("2025-03-26/basic/index#batching-1")
+def test_a_batch_is_answered_by_one_array_when_its_last_member_is_done() -> None:
+    async def test() -> None:
+        bench = batching()
+        bench.receive(batch_of(PING_1, NOTE, PING_2, b"7"))
+        await turns()
+        assert bench.transport.sent == []
+        bench.gate.set()
+        (reply,) = await bench.transport.wait_for(1)
+        assert isinstance(reply, Batch)
+        by_id = {getattr(answer, "id", None): answer for answer in reply.messages}
+        assert by_id[1] == Response(1, {"echo": {}})
+        assert by_id["2"] == Response("2", {"echo": {}})
+        assert isinstance(by_id[None], ErrorResponse)
+        assert by_id[None].error.code == INVALID_REQUEST
+        assert bench.notified == [Notification("note")]
+
+    run(test())
+
+
+def test_a_batch_of_notifications_alone_gets_no_reply() -> None:
+    async def test() -> None:
+        bench = batching()
+        bench.receive(batch_of(NOTE, NOTE))
+        await turns()
+        assert (len(bench.notified), bench.transport.sent) == (2, [])
+
+    run(test())
+
+
+def test_an_empty_batch_gets_one_error_which_is_no_array() -> None:
+    async def test() -> None:
+        bench = batching()
+        bench.receive(batch_of())
+        (reply,) = await bench.transport.wait_for(1)
+        assert isinstance(reply, ErrorResponse)
+        assert (reply.id, reply.error.code) == (None, INVALID_REQUEST)
+
+    run(test())
+
+
+@pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-3")
+def test_initialize_in_a_batch_is_refused() -> None:
+    async def test() -> None:
+        bench = batching()
+        bench.gate.set()
+        bench.receive(batch_of(b'{"jsonrpc":"2.0","id":0,"method":"initialize"}', PING_1))
+        (reply,) = await bench.transport.wait_for(1)
+        assert isinstance(reply, Batch)
+        refused = [answer for answer in reply.messages if isinstance(answer, ErrorResponse)]
+        assert [(answer.id, answer.error.code) for answer in refused] == [(0, INVALID_REQUEST)]
+
+    run(test())
+
+
+def test_a_batch_of_answers_ends_the_waits_and_gets_no_reply() -> None:
+    async def test() -> None:
+        bench = batching()
+        calls = [asyncio.create_task(bench.call()) for _ in range(2)]
+        await bench.transport.wait_for(2)
+        bench.receive(
+            batch_of(
+                b'{"jsonrpc":"2.0","id":2,"result":{"b":2}}',
+                b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}',
+            )
+        )
+        with pytest.raises(RemoteError):
+            await calls[0]
+        assert await calls[1] == {"b": 2}
+        assert len(bench.transport.sent) == 2
+
+    run(test())
+
+
+def test_in_a_mixed_array_the_answers_count_and_the_requests_are_refused() -> None:
+    async def test() -> None:
+        bench = batching()
+        call = asyncio.create_task(bench.call())
+        await bench.transport.wait_for(1)
+        bench.receive(batch_of(b'{"jsonrpc":"2.0","id":1,"result":{}}', PING_2))
+        assert await call == {}
+        reply = (await bench.transport.wait_for(2))[1]
+        assert isinstance(reply, Batch)
+        (refusal,) = reply.messages
+        assert isinstance(refusal, ErrorResponse)
+        assert (refusal.id, refusal.error.code) == ("2", INVALID_REQUEST)
+
+    run(test())
+
+
+def test_a_cancelled_member_is_missing_from_the_reply_and_no_member_is_no_reply() -> None:
+    async def test() -> None:
+        bench = batching()
+        bench.receive(batch_of(PING_1, PING_2))
+        await turns()
+        bench.dispatcher.cancel(1)
+        bench.gate.set()
+        assert await bench.transport.wait_for(1) == [Batch([Response("2", {"echo": {}})])]
+        bench.gate.clear()
+        bench.receive(batch_of(PING_1))
+        await turns()
+        bench.dispatcher.cancel(1)
+        await turns()
+        assert len(bench.transport.sent) == 1
+
+    run(test())
+
+
+def test_one_member_that_json_cannot_hold_does_not_spoil_the_others() -> None:
+    async def test() -> None:
+        async def serve(request: Request) -> Object:
+            return {"value": float("nan") if request.id == 1 else 0}
+
+        bench = batching(serve)
+        bench.receive(batch_of(PING_1, PING_2))
+        sent = await bench.transport.wait_for(2)
+        by_id = {message.id: message for message in sent if not isinstance(message, (Batch, Notification, Malformed))}
+        assert isinstance(by_id[1], ErrorResponse)
+        assert by_id["2"] == Response("2", {"value": 0})
+
+    run(test())
+
+
+@pytest.mark.spec("2025-06-18/basic/index#requests-1")
+def test_without_batches_an_array_is_an_invalid_request() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.receive(batch_of(PING_1))
+        (reply,) = await bench.transport.wait_for(1)
+        assert isinstance(reply, ErrorResponse)
+        assert (reply.id, reply.error.code) == (None, INVALID_REQUEST)
+        assert "2025-03-26" in reply.error.message
+
+    run(test())
+
+
+def test_batched_calls_leave_as_one_array_and_give_their_results_in_order() -> None:
+    async def test() -> None:
+        bench = batching()
+        calling = asyncio.create_task(bench.dispatcher.batched(bench.call(), bench.call()))
+        (sent,) = await bench.transport.wait_for(1)
+        assert isinstance(sent, Batch)
+        assert [type(member) for member in sent.messages] == [Request, Request]
+        bench.receive(ErrorResponse(1, Error(5, "no")), Response(2, {"ok": True}))
+        first, second = await calling
+        assert isinstance(first, RemoteError)
+        assert second == {"ok": True}
+
+    run(test())
+
+
+def test_what_is_no_message_and_has_no_id_is_answered_only_where_that_helps() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.receive(decode(b"garbage"))
+        assert len(bench.transport.sent) == 1
+        bench.dispatcher.answers_nameless = False
+        bench.receive(decode(b"garbage"))
+        assert len(bench.transport.sent) == 1
+
+    run(test())

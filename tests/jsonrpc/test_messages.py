@@ -1,0 +1,239 @@
+"""JSON-RPC 2.0 messages: what is one, what is not, and which error the difference deserves."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from mcp_ref.jsonrpc.messages import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MAX_BATCH,
+    MAX_DEPTH,
+    PARSE_ERROR,
+    Batch,
+    Error,
+    ErrorResponse,
+    Malformed,
+    Notification,
+    Request,
+    Response,
+    decode,
+    encode,
+    oversize,
+)
+
+
+def refused(frame: bytes) -> Malformed:
+    """What `decode` makes of a frame that is no message."""
+    found = decode(frame)
+    assert isinstance(found, Malformed), found
+    return found
+
+
+@pytest.mark.spec("2025-11-25/basic/index#requests-1")
+@pytest.mark.parametrize("id", [1, 0, -7, "", "0", "abc", 2**53, -(2**63)])
+def test_an_id_is_a_string_or_an_integer_and_keeps_its_type(id: str | int) -> None:
+    request = decode(json.dumps({"jsonrpc": "2.0", "id": id, "method": "ping"}).encode())
+    assert request == Request(id, "ping", {})
+    assert type(request.id) is type(id)
+    assert json.loads(encode(Response(id, {})))["id"] == id
+
+
+@pytest.mark.spec("2025-11-25/basic/index#requests-1", "2025-11-25/basic/index#requests-2")
+@pytest.mark.parametrize("id", ["true", "null", "1.0", "1.5", "[1]", "{}", "1e2"])
+def test_any_other_id_is_an_invalid_request(id: str) -> None:
+    found = refused(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % id.encode())
+    assert (found.error.code, found.id, found.answer) == (INVALID_REQUEST, None, False)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"{}",
+        b'{"jsonrpc":"2.0"}',
+        b'{"jsonrpc":"2.0","id":1}',
+        b'{"jsonrpc":"1.0","id":1,"method":"ping"}',
+        b'{"jsonrpc":2.0,"id":1,"method":"ping"}',
+        b'{"id":1,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"method":7}',
+        b'{"jsonrpc":"2.0","id":1,"Method":"ping"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":"x"}',
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","result":{}}',
+        b'"ping"',
+        b"1",
+        b"null",
+        b"true",
+        b"[]",
+    ],
+)
+@pytest.mark.spec("2025-11-25/basic/index#messages-1")
+def test_json_that_is_no_message_is_an_invalid_request(frame: bytes) -> None:
+    found = refused(frame)
+    assert found.error.code == INVALID_REQUEST
+    assert found.id == (1 if b'"id":1' in frame else None)
+
+
+def test_params_by_position_are_invalid_params() -> None:
+    found = refused(b'{"jsonrpc":"2.0","id":"a","method":"ping","params":[1]}')
+    assert (found.error.code, found.id) == (INVALID_PARAMS, "a")
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","method":"pong"}', "twice"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":1,"a":2}}', "twice"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":NaN}}', "NaN"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":Infinity}}', "Infinity"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":-Infinity}}', "-Infinity"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\\ud800"}}', "surrogate"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"\\uDFFF":1}}', "surrogate"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":"\xff"}}', "UTF-8"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + b"9" * 100_000 + b"}}", "digits"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}", "deeper"),
+        (b'{"params":' + b'{"a":' * 50_000 + b"1" + b"}" * 50_000 + b',"id":7,"jsonrpc":"2.0","method":"x"}', "deeper"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping"', "delimiter"),
+        (b'{"jsonrpc":"2.0","id":7,"method":"ping",}', "property name"),
+        (b"{'jsonrpc':'2.0'}", "property name"),
+        (b"hello", "value"),
+        (b"\xef\xbb\xbf{}", "value"),
+    ],
+)
+@pytest.mark.spec("2025-11-25/basic/transports#intro-1")
+def test_what_is_no_json_is_a_parse_error_with_the_id_where_it_can_be_read(frame: bytes, why: str) -> None:
+    found = refused(frame)
+    assert found.error.code == PARSE_ERROR
+    assert why in found.error.message
+    assert found.id == (7 if b'"id":7' in frame else None)
+
+
+def test_a_pair_of_surrogates_is_one_character() -> None:
+    found = decode(b'{"jsonrpc":"2.0","method":"x","params":{"a":"\\ud83d\\ude00"}}')
+    assert found == Notification("x", {"a": "\U0001f600"})
+
+
+def test_the_depth_limit_is_exact() -> None:
+    def nested(depth: int) -> bytes:  # the message and its params are two levels
+        return b'{"jsonrpc":"2.0","method":"x","params":{"a":' + b"[" * (depth - 2) + b"]" * (depth - 2) + b"}}"
+
+    assert isinstance(decode(nested(MAX_DEPTH)), Notification)
+    assert refused(nested(MAX_DEPTH + 1)).error.code == PARSE_ERROR
+
+
+def test_brackets_inside_strings_do_not_count_as_depth() -> None:
+    text = '[{"' * 5000
+    found = decode(json.dumps({"jsonrpc": "2.0", "method": "x", "params": {"a": text, "b": [[]] * 300}}).encode())
+    assert isinstance(found, Notification)
+
+
+@pytest.mark.spec("2025-11-25/basic/index#notifications-2")
+def test_a_notification_has_no_id() -> None:
+    assert decode(b'{"jsonrpc":"2.0","method":"notifications/initialized"}') == Notification("notifications/initialized")
+    assert b'"id"' not in encode(Notification("x"))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"x"}}',
+        b'{"jsonrpc":"2.0","id":1,"result":[]}',
+        b'{"jsonrpc":"2.0","id":1,"result":null}',
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":"1","message":"x"}}',
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"x"}}',
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":true,"message":"x"}}',
+        b'{"jsonrpc":"2.0","id":1,"error":{"code":1}}',
+        b'{"jsonrpc":"2.0","id":1,"error":"x"}',
+        b'{"id":1,"result":{}}',
+    ],
+)
+@pytest.mark.spec("2025-06-18/basic/index#responses-3", "2025-11-25/basic/index#error-responses-3")
+def test_a_bad_answer_gets_no_answer_but_ends_the_wait_of_its_request(frame: bytes) -> None:
+    found = refused(frame)
+    assert found.answer
+    assert found.id == 1
+
+
+def test_an_error_response_may_have_no_id_or_null() -> None:
+    error = Error(-32700, "x", {"a": 1})
+    assert decode(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x","data":{"a":1}}}') == ErrorResponse(None, error)
+    assert decode(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x","data":{"a":1}}}') == ErrorResponse(
+        None, error
+    )
+    assert json.loads(encode(ErrorResponse(None, error)))["id"] is None
+    assert "id" not in json.loads(encode(ErrorResponse(None, error, omit_id=True)))
+
+
+@pytest.mark.spec("2025-03-26/basic/index#batching-1")
+def test_a_batch_is_read_member_by_member() -> None:
+    found = decode(b'[{"jsonrpc":"2.0","id":1,"method":"a"},7,{"jsonrpc":"2.0","method":"b"},{"id":2}]')
+    assert isinstance(found, Batch)
+    kinds = [type(member) for member in found.messages]
+    assert kinds == [Request, Malformed, Notification, Malformed]
+
+
+def test_an_empty_batch_and_one_that_is_too_long_are_invalid_requests() -> None:
+    assert refused(b"[]").error.code == INVALID_REQUEST
+    assert "at most" in refused(b"[" + b",".join([b"1"] * (MAX_BATCH + 1)) + b"]").error.message
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Request(1, "tools/call", {"name": "x"}),
+        Request("", "ping"),
+        Notification("notifications/initialized"),
+        Response(0, {"a": [1, 2.5, None, True, "\u2028\u00e9"]}),
+        ErrorResponse("x", Error(-32601, "Method not found")),
+    ],
+)
+@pytest.mark.spec("2025-11-25/basic/transports#stdio-1")
+def test_what_is_written_is_one_line_of_utf8_and_reads_back_the_same(message: Any) -> None:
+    frame = encode(message)
+    assert b"\n" not in frame
+    assert decode(frame) == message
+    assert decode(b"[" + frame + b"]") == Batch([message])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"\udfff": 1}, object(), {1, 2}, b"x"])
+def test_what_json_cannot_hold_is_refused_before_it_is_sent(value: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        encode(Response(1, {"value": value}))
+
+
+def test_a_cycle_is_refused_before_it_is_sent() -> None:
+    value: dict[str, Any] = {}
+    value["self"] = value
+    with pytest.raises((ValueError, RecursionError)):
+        encode(Response(1, value))
+
+
+def test_an_overlong_frame_keeps_its_id_where_its_start_has_one() -> None:
+    assert oversize(b'{"jsonrpc":"2.0","id":"big","method":"x","params":{"a":"....', 10).id == "big"
+    answer = oversize(b'{"jsonrpc":"2.0","id":4,"result":{"a":"....', 10)
+    assert (answer.id, answer.answer) == (4, True)
+    assert oversize(b'{"params":{"id":4,"a":"....', 10).id is None
+
+
+def test_no_bytes_make_decode_raise() -> None:
+    """Seeded noise: mutations of a message, and plain bytes."""
+    random.seed(20251125)
+    seed = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{"x":[1,2,{"y":"\\u00e9"}]}}}'
+    for _ in range(5000):
+        frame = bytearray(seed)
+        for _ in range(random.randint(1, 8)):
+            at = random.randrange(len(frame))
+            match random.randrange(4):
+                case 0:
+                    frame[at] = random.randrange(256)
+                case 1:
+                    del frame[at]
+                case 2:
+                    frame.insert(at, random.randrange(256))
+                case 3:
+                    frame[at:at] = frame[: random.randrange(len(frame))]
+        found = decode(bytes(frame))
+        assert isinstance(found, (Request, Notification, Response, ErrorResponse, Malformed, Batch))

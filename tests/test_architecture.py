@@ -1,0 +1,182 @@
+"""The shape of the package: which room may import which, and what holds in all of them. DESIGN, in code."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import mcp_ref
+from tests.support import DATA, ROOT
+
+PACKAGE = ROOT / "mcp_ref"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+ALONE = {"jsonschema", "uritemplate", "typed"}
+ORDER = ["jsonrpc", "revisions", "codec", "basic", "server", "client", "runtime"]
+"""A room may import itself, those before it, and those that stand alone."""
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def _imports(path: Path) -> list[tuple[int, list[str]]]:
+    """The package's own modules that a file imports at run time or for types: (line, path from the package's root)."""
+    found = []
+    here = path.relative_to(PACKAGE).with_suffix("").parts
+    here = here[:-1] if path.name == "__init__.py" else here
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            depth = node.level if path.name != "__init__.py" else node.level - 1
+            base = list(here[: len(here) - depth]) if depth else list(here)
+            parts = base + (node.module.split(".") if node.module else [])
+            found.append((node.lineno, parts or [alias.name for alias in node.names]))
+    return found
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_one_way(path: Path) -> None:
+    room = _room(path)
+    if room in ("__init__", "__main__", "cli", "demo"):
+        return  # the front doors may see every room
+    for line, parts in _imports(path):
+        target = parts[0] if parts else ""
+        where = f"{path.relative_to(ROOT)}:{line} imports {'.'.join(parts)}"
+        if room in ALONE:
+            assert target == room, f"{where}, but {room} stands alone"
+        elif target not in ALONE:
+            typing_only = room == "client" and target == "server"  # sampling offers the server's tools to a model
+            assert ORDER.index(target) <= ORDER.index(room) or typing_only, f"{where}, which lies above {room}"
+            if parts[:2] == ["basic", "transports"] and path.parent.name != "transports":
+                assert room in ("basic", "runtime"), where
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_only_the_standard_library_is_imported_and_the_package_only_by_relative_names(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        for name in names:
+            assert name.split(".")[0] in sys.stdlib_module_names, f"{path}:{node.lineno} imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_module_says_what_it_is_about(path: Path) -> None:
+    assert len(ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "") > 40
+
+
+def test_only_revisions_py_knows_dates() -> None:
+    """Nobody compares dates: code asks a named feature of a Revision."""
+    for path in MODULES:
+        tree = ast.parse(path.read_text("utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Compare):
+                text = ast.unparse(node)
+                assert not re.search(r"R20\d\d_|20\d\d-\d\d-\d\d", text), f"{path}:{node.lineno}: {text}"
+
+
+def test_every_citation_resolves() -> None:
+    """`# [2025-11-25 basic/lifecycle#initialization]`: the page and heading exist in that revision's requirements."""
+    if DATA is None:
+        pytest.skip("the spec's data are not here; set MCP_REF_DATA")
+    rows = json.loads((DATA / "requirements.json").read_text("utf-8"))
+    pages = {row["page"] for row in rows}
+    anchors = {(row["page"], row["anchor"]) for row in rows}
+    for path in MODULES:
+        for revision, page, anchor in re.findall(
+            r"\[(20\d\d-\d\d-\d\d) ([a-z_/-]+)(?:#([\w%-]+))?\]", path.read_text("utf-8")
+        ):
+            if page in ("changelog", "schema"):
+                continue  # they state no requirements
+            assert f"{revision}/{page}" in pages or page.startswith("basic/index"), f"{path}: {revision} {page}"
+            if anchor:
+                known = {found for where, found in anchors if where == f"{revision}/{page}"}
+                assert anchor in known or _is_heading(revision, page, anchor), f"{path}: {revision} {page}#{anchor}"
+
+
+def _is_heading(revision: str, page: str, anchor: str) -> bool:
+    return (revision, page, anchor) in HEADINGS_WITHOUT_REQUIREMENTS
+
+
+HEADINGS_WITHOUT_REQUIREMENTS: set[tuple[str, str, str]] = set()
+"""Headings of the spec under which no sentence demands anything, so that requirements.json does not list them."""
+
+
+def test_public_names_are_the_same_for_type_checkers_and_at_run_time() -> None:
+    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
+    for_types: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            for_types |= {alias.name: node.module or "" for alias in node.names}
+    assert for_types == mcp_ref._HOME
+    for name in mcp_ref.__all__:
+        assert getattr(mcp_ref, name) is not None
+
+
+_ISOLATED = """
+import sys
+sys.path[:0] = [{path!r}]
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        root = name.split('.')[0]
+        if root not in sys.stdlib_module_names and root not in {{{root!r}}}:
+            raise ImportError('not in the standard library: ' + name)
+sys.meta_path.insert(0, Blocked())
+import asyncio, importlib
+package = importlib.import_module({name!r})
+server = package.Server('vendored')
+@server.tool()
+def add(a: int, b: int) -> int:
+    return a + b
+async def main():
+    async with package.Client(server) as client:
+        result = await client.call_tool('add', {{'a': 1, 'b': 2}})
+        print(result.structured_content)
+asyncio.run(main())
+assert 'mcp' not in sys.modules and ({name!r} == 'mcp_ref' or 'mcp_ref' not in sys.modules)
+"""
+
+
+def _run_isolated(path: Path, name: str) -> str:
+    source = _ISOLATED.format(path=str(path), name=name, root=name.split(".")[0])
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", source], capture_output=True, text=True, timeout=30, cwd=path.parent, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_it_works_vendored_under_another_name_without_site_packages(tmp_path: Path) -> None:
+    (tmp_path / "app" / "_vendor").mkdir(parents=True)
+    for folder in (tmp_path / "app", tmp_path / "app" / "_vendor"):
+        (folder / "__init__.py").touch()
+    shutil.copytree(PACKAGE, tmp_path / "app" / "_vendor" / "mcp_ref", ignore=shutil.ignore_patterns("__pycache__"))
+    assert _run_isolated(tmp_path, "app._vendor.mcp_ref") == "{'result': 3}"
+
+
+def test_it_works_from_a_zip_file(tmp_path: Path) -> None:
+    archive = tmp_path / "mcp_ref.zip"
+    with zipfile.ZipFile(archive, "w") as bundle:
+        for path in MODULES:
+            bundle.write(path, path.relative_to(ROOT))
+    assert _run_isolated(archive, "mcp_ref") == "{'result': 3}"
+
+
+def test_serving_stdio_loads_no_http_and_no_email() -> None:
+    source = "import sys, mcp_ref; mcp_ref.Server, mcp_ref.Client; import mcp_ref.basic.transports.stdio\nprint(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{source}"],
+        capture_output=True, text=True, timeout=30, check=True, env={**os.environ},
+    )  # fmt: skip
+    loaded = set(done.stdout.split())
+    assert not loaded & {"http", "http.client", "http.server", "urllib.request", "email", "xml", "multiprocessing"}
