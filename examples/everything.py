@@ -250,6 +250,12 @@ def template(id: str) -> dict[str, object]:
     return {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}
 
 
+@server.completion("test://template/{id}/data", "id")
+def complete_id(value: str) -> list[str]:
+    """Suggest ids; a template's variables are completed like a prompt's arguments."""
+    return [id for id in ("1", "12", "123", "42") if id.startswith(value)]
+
+
 @server.resource("test://watched-resource", title="Watched Resource", mime_type="text/plain")
 def watched_resource() -> str:
     """A resource to subscribe to."""

@@ -175,7 +175,9 @@ async def _stdio_wire(server: Server) -> AsyncIterator[Wire]:
     incoming, _ = await loop.connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(to_client, "rb", 0)
     )
-    outgoing, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(from_client, "wb", 0))
+    outgoing, protocol = await loop.connect_write_pipe(
+        asyncio.streams.FlowControlMixin, os.fdopen(from_client, "wb", 0)
+    )
     writer = asyncio.StreamWriter(outgoing, protocol, None, loop)
 
     async def write(frame: bytes) -> None:

@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 MAX_SUBSCRIPTIONS = 1000
 """URIs that one connection may be subscribed to at a time."""
 
+MAX_URI = 8192
+"""Characters of a URI in a request."""
+
 # ---------------------------------------------------------------------------------------------------- types
 
 
@@ -229,6 +232,7 @@ class Resources:
 
     async def read(self, params: ReadResourceRequestParams, scope: Scope) -> ReadResourceResult:
         """Serve `resources/read`: the resource of that URI, else the first template that matches it."""
+        _check_length(params.uri)
         registered = self._resources.get(params.uri)
         if registered is not None:
             value = await call(registered.function, registered.signature, {}, scope)
@@ -246,6 +250,7 @@ class Resources:
 
     async def subscribe(self, params: SubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
         """Serve `resources/subscribe`. Only for what can be read; twice is like once."""
+        _check_length(params.uri)
         known = self._resources.get(params.uri) is not None
         if not known and not any(family.matcher.match(params.uri) is not None for family in self._templates):
             raise not_found(params.uri, scope)
@@ -258,6 +263,11 @@ class Resources:
         """Serve `resources/unsubscribe`; also where there was no subscription."""
         scope.subscriptions.discard(params.uri)
         return EmptyResult()
+
+
+def _check_length(uri: str) -> None:
+    if len(uri) > MAX_URI:
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: uri has more than {MAX_URI} characters")
 
 
 def not_found(uri: str, scope: Scope) -> ProtocolError:

@@ -6,6 +6,7 @@ Spec:  basic/transports#stdio: messages are delimited by newlines, and MUST NOT 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from ...jsonrpc.messages import RECOVERY_WINDOW, decode, oversize
 from . import Receive, Trace
@@ -29,16 +30,19 @@ class LineReader:
         self._buffer = bytearray()
         self._searched = 0  # no newline before this index: a long line is not searched again for every piece
         self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
+        self._ended: Callable[[], None] | None = None
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream."""
         self._buffer += data
         self._cut()
 
-    def feed_eof(self) -> None:
-        """The stream has ended: what lies in the buffer is the last line, with or without its newline."""
+    def feed_eof(self, ended: Callable[[], None]) -> None:
+        """The stream has ended; a last line needs no newline. `ended` is called when all lines have been handed on."""
         if self._buffer and not self._buffer.endswith(b"\n"):
-            self.feed(b"\n")
+            self._buffer += b"\n"
+        self._ended = ended
+        self._cut()
 
     def pause(self) -> None:
         """Hand on nothing until `resume`."""
@@ -57,6 +61,9 @@ class LineReader:
                 self._searched = len(self._buffer)
                 if self._searched > self._limit or self._skipped is not None:
                     self._skip()
+                if self._ended is not None:
+                    ended, self._ended = self._ended, None
+                    ended()
                 return
             line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]

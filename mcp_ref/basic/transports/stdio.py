@@ -132,8 +132,9 @@ class StdioServerTransport(asyncio.Protocol):
     def eof_received(self) -> None:
         """asyncio: the client closed our input."""
         if self._lines is not None:
-            self._lines.feed_eof()
-        self._end(None)
+            self._lines.feed_eof(lambda: self._end(None))
+            # Requests that wait for a place to be served in have had their chance by then.
+            asyncio.get_running_loop().call_later(0.5, self._end, None)
 
     def connection_lost(self, error: Exception | None) -> None:
         """asyncio: the input broke."""
@@ -168,9 +169,9 @@ class StdioServerTransport(asyncio.Protocol):
                     self._writer is not None and not self._writer.is_closing() and self._writer.get_write_buffer_size()
                 ):
                     await asyncio.sleep(0.005)
-        if self._writer is not None:
+        if self._writer is not None and not self._writer.is_closing():
             self._writer.abort()
-        if self._reader is not None:
+        if self._reader is not None and not self._reader.is_closing():
             self._reader.close()
         await asyncio.sleep(0)  # asyncio reports the closing in the next turn of the loop
         if lost is not None:
@@ -319,8 +320,7 @@ class StdioClientTransport(asyncio.SubprocessProtocol):
         """asyncio: one of the pipes was closed."""
         if fd == 1:
             if self._lines is not None:
-                self._lines.feed_eof()
-            self._wait_for_the_end()
+                self._lines.feed_eof(self._wait_for_the_end)
         elif fd == 0:
             self._valve.open()
 

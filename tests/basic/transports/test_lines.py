@@ -37,8 +37,26 @@ def test_a_last_line_without_a_newline_counts() -> None:
     reader = LineReader(got.append)
     reader.feed(encode(MESSAGES[1]))
     assert got == []
-    reader.feed_eof()
+    ended: list[bool] = []
+    reader.feed_eof(lambda: ended.append(True))
     assert got == [MESSAGES[1]]
+    assert ended == [True]
+
+
+def test_the_end_waits_for_the_lines_that_are_held_back() -> None:
+    async def test() -> None:
+        got: list[Incoming] = []
+        ended: list[bool] = []
+        reader = LineReader(lambda message: (got.append(message), reader.pause())[0])
+        reader.feed(STREAM)
+        reader.feed_eof(lambda: ended.append(True))
+        for _ in MESSAGES:
+            assert ended == []
+            reader.resume()
+            await asyncio.sleep(0)
+        assert (got, ended) == (MESSAGES, [True])
+
+    run(test())
 
 
 def test_an_overlong_line_is_reported_with_its_id_and_the_next_line_is_a_message_again() -> None:

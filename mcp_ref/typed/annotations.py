@@ -1,0 +1,373 @@
+"""An annotation, as a JSON Schema and as a reader of the JSON that the schema admits.
+
+Both come from one walk over the annotation, done once, when a function is registered. The schemas are written for the
+models that read them: no `$ref`, no `title`, and `{"type": ["integer", "null"]}` rather than `anyOf` where that says
+the same. Objects are open, as results grow fields; `Annotated[X, {"additionalProperties": False}]` closes one.
+
+Below: unions.py, values.py. Above: signatures.py.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections import abc
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, InitVar, dataclass, field, fields, is_dataclass, replace
+from enum import Enum
+from typing import Annotated, Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin
+
+from .unions import Reader, Schema, union_reader, union_schema
+from .values import JSON, TEXT_TYPES, TextType, UnfitValue, to_json
+
+SUPPORTED: Final = (
+    "int, float, bool, str, bytes, None, Any, list, set, frozenset, tuple, dict[str, …] and their abstract forms, Literal, "
+    "Enum, unions, dataclass, TypedDict, NamedTuple, datetime, date, time, UUID, Decimal, Path, and Annotated, NewType and "
+    "type aliases of these"
+)
+
+
+class UnsupportedType(TypeError):
+    """An annotation has no JSON Schema. The text says where it stands, what is supported and what to do."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What an annotation comes to. `read` is None where the JSON value already is the Python value."""
+
+    schema: Schema
+    read: Reader | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in an annotation we are: the path for messages, the names in scope, and the types we are inside of."""
+
+    path: str
+    scope: dict[str, object] = field(default_factory=dict)
+    inside: tuple[object, ...] = ()
+
+    def at(self, step: str) -> Place:
+        return replace(self, path=self.path + step)
+
+    def enter(self, annotation: object) -> Place:
+        if annotation in self.inside:
+            raise self.refuse(annotation, "contains itself, which a schema without $ref cannot say")
+        return replace(self, inside=(*self.inside, annotation))
+
+    def refuse(self, annotation: object, why: str = "has no JSON Schema here") -> UnsupportedType:
+        shown = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
+        advice = f"Use one of these, or give the schema by hand. Supported: {SUPPORTED}"
+        return UnsupportedType(f"{self.path}: {shown} {why}. {advice}.")
+
+    def hints(self, owner: Any) -> dict[str, Any]:
+        """The annotations of a function or class, those in quotes evaluated."""
+        scope = self.scope if "<locals>" in owner.__qualname__ else {}
+        if isinstance(owner, type):
+            scope = {**scope, owner.__name__: owner}
+        try:
+            return typing.get_type_hints(owner, localns=scope, include_extras=True)
+        except (NameError, AttributeError, SyntaxError, TypeError, RecursionError) as error:
+            why = f"has an annotation that cannot be evaluated ({error}); what it names must be visible from the module"
+            raise self.refuse(owner.__qualname__, why) from error
+
+
+def schema_of(annotation: object) -> Schema:
+    """The JSON Schema (2020-12) of an annotation. Raises UnsupportedType."""
+    return form_of(annotation, Place("annotation")).schema
+
+
+def reader_of(annotation: object) -> Reader | None:
+    """The function from a JSON value, which satisfies the schema, to the Python value; None where these are the same.
+
+    What a schema does not check (that a date exists, say) the reader does: it raises UnfitValue, a ValueError.
+    """
+    return form_of(annotation, Place("annotation")).read
+
+
+def form_of(annotation: Any, place: Place) -> Form:
+    """The schema and the reader of an annotation."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if annotation is None or (isinstance(annotation, type) and annotation in _PLAIN):
+        return _plain(annotation)
+    if origin is Annotated:
+        return _annotated(arguments, place)
+    if origin is Literal:
+        return _literal(arguments, place)
+    if origin is Union or origin is types.UnionType:
+        forms = [form_of(argument, place) for argument in arguments]
+        return Form(
+            union_schema([form.schema for form in forms]), union_reader([(form.schema, form.read) for form in forms])
+        )
+    if origin in _QUALIFIERS:
+        return form_of(arguments[0], place)
+    if isinstance(annotation, typing.NewType):
+        return form_of(annotation.__supertype__, place)
+    if isinstance(annotation, _TYPE_ALIAS):
+        return form_of(annotation.__value__, place.enter(annotation))
+    return _class(annotation, origin or annotation, arguments, place)
+
+
+def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], place: Place) -> Form:
+    if cls in _ARRAYS:
+        return _array(_ARRAYS[cls], arguments[0] if arguments else Any, place)
+    if cls is tuple:
+        return _tuple(arguments, place)
+    if cls in _OBJECTS:
+        return _mapping(annotation, arguments or (Any, Any), place)
+    if not isinstance(annotation, type):
+        raise place.refuse(annotation)
+    if issubclass(cls, Enum):
+        return _enum(cls, place)
+    if is_dataclass(cls) or hasattr(cls, "_fields") or typing.is_typeddict(cls):
+        return _record(cls, place)
+    for text in TEXT_TYPES:
+        if issubclass(cls, text.loaded()):
+            return Form({"type": "string", **text.keywords}, _text_reader(text, cls))
+    raise place.refuse(annotation)
+
+
+# --- single values ---
+
+
+def _read_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        raise UnfitValue("expected a number up to about 1.8e308") from None
+
+
+# To JSON Schema 1.0 is an integer, and some clients write every number so: an int is read with int().
+_PLAIN: Final[dict[Any, tuple[str | None, Reader | None]]] = {
+    object: (None, None),
+    Any: (None, None),
+    types.NoneType: ("null", None),
+    bool: ("boolean", None),
+    int: ("integer", int),
+    float: ("number", _read_float),
+    str: ("string", None),
+}
+_JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", types.NoneType: "null"}
+_QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
+_TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
+
+
+def _plain(annotation: Any) -> Form:
+    name, read = _PLAIN[types.NoneType if annotation is None else annotation]
+    return Form({"type": name} if name else {}, read)
+
+
+def _text_reader(text: TextType, cls: type) -> Reader:
+    def read(value: str) -> object:
+        try:
+            return text.read(cls, value)
+        except (ValueError, ArithmeticError):
+            raise UnfitValue(f"expected {text.form}, got {value[:60]!r}") from None
+
+    return read
+
+
+def _annotated(arguments: tuple[Any, ...], place: Place) -> Form:
+    """Of the metadata, the first string is the description, and dicts are keywords to add."""
+    form = form_of(arguments[0], place)
+    schema = dict(form.schema)
+    for extra in arguments[1:]:
+        if isinstance(extra, str):
+            schema.setdefault("description", extra)
+        elif isinstance(extra, dict):
+            schema.update(extra)
+    return Form(schema, form.read)
+
+
+def _choice(values: Iterable[Any]) -> Schema:
+    """One of these values. Always `enum`, also for a single one: it is better known than `const`."""
+    values = list(values)
+    names = list(dict.fromkeys(_JSON_TYPES[type(value)] for value in values))
+    return {"type": _one_or_all(names), "enum": values}
+
+
+def _one_or_all(names: list[str]) -> JSON:
+    return names[0] if len(names) == 1 else [*names]
+
+
+def _literal(values: tuple[Any, ...], place: Place) -> Form:
+    if any(type(value) not in _JSON_TYPES for value in values):
+        raise place.refuse(f"Literal{list(values)}", "has values that are not strings, integers, booleans or None")
+    if any(type(value) is int for value in values):
+        return Form(_choice(values), lambda value: int(value) if type(value) is float else value)
+    return Form(_choice(values))
+
+
+def _enum(cls: type[Enum], place: Place) -> Form:
+    values = [member.value for member in cls]
+    if any(type(value) not in _JSON_TYPES for value in values):
+        raise place.refuse(cls, "has values that are not strings, numbers, booleans or None")
+    return Form(_choice(values), cls)
+
+
+# --- arrays and objects ---
+
+_ARRAYS: Final[dict[Any, Callable[[list[Any]], object]]] = {
+    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable), list),
+    **dict.fromkeys((set, abc.Set, abc.MutableSet), set),
+    frozenset: frozenset,
+}
+_OBJECTS: Final = (dict, abc.Mapping, abc.MutableMapping)
+
+
+def _array(build: Callable[[list[Any]], object], argument: Any, place: Place) -> Form:
+    item = form_of(argument, place.at("[]"))
+    schema: Schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
+    if build is list:
+        return Form(schema, item.read and _items_reader(item.read))
+    schema["uniqueItems"] = True
+    read_items = _items_reader(item.read) if item.read else list
+
+    def read(values: list[Any]) -> object:
+        items = read_items(values)
+        try:
+            return build(items)
+        except TypeError:
+            raise UnfitValue("expected items that a set can hold, not objects or arrays") from None
+
+    return Form(schema, read)
+
+
+def _items_reader(read_item: Reader) -> Callable[[list[Any]], list[object]]:
+    def read(values: list[Any]) -> list[object]:
+        items: list[object] = []
+        try:
+            for value in values:
+                items.append(read_item(value))
+        except UnfitValue as unfit:
+            raise unfit.under(f"[{len(items)}]") from None
+        return items
+
+    return read
+
+
+def _tuple(arguments: tuple[Any, ...], place: Place) -> Form:
+    if not arguments or arguments[-1] is ...:
+        form = _array(list, arguments[0] if arguments else Any, place)
+        read_items = form.read or list
+        return Form(form.schema, lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
+    forms = [form_of(argument, place.at(f"[{index}]")) for index, argument in enumerate(arguments)]
+    readers = [form.read for form in forms]
+
+    def read(values: list[Any]) -> object:
+        items: list[object] = []
+        try:
+            for read_item, value in zip(readers, values, strict=True):
+                items.append(read_item(value) if read_item else value)
+        except UnfitValue as unfit:
+            raise unfit.under(f"[{len(items)}]") from None
+        return tuple(items)
+
+    schema: Schema = {"type": "array", "prefixItems": [form.schema for form in forms], "items": False}
+    return Form({**schema, "minItems": len(forms)}, read)
+
+
+def _mapping(annotation: Any, arguments: tuple[Any, ...], place: Place) -> Form:
+    if form_of(arguments[0], place).schema not in ({}, {"type": "string"}):
+        raise place.refuse(annotation, "has keys that are not plain strings, as those of a JSON object are")
+    value = form_of(arguments[1], place.at("{}"))
+    schema: Schema = {"type": "object", **({"additionalProperties": value.schema} if value.schema else {})}
+    read_value = value.read
+    if read_value is None:
+        return Form(schema)
+    return Form(schema, lambda members: read_members(members, dict.fromkeys(members, read_value)))
+
+
+def read_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
+    """A copy of an object in which the members that have a reader are read."""
+    result = dict(members)
+    name = ""
+    try:
+        for name, read in readers.items():
+            if name in members:
+                result[name] = read(members[name])
+    except UnfitValue as unfit:
+        raise unfit.under(f".{name}") from None
+    return result
+
+
+# --- records: dataclass, NamedTuple, TypedDict ---
+
+
+@dataclass(frozen=True)
+class _Field:
+    name: str
+    required: bool
+    default: object = None
+    read_only: bool = False
+    """Set by the class itself, never taken from JSON."""
+
+
+def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
+    if is_dataclass(cls):
+        return [
+            _Field(
+                field.name,
+                required=field.init and field.default is MISSING and field.default_factory is MISSING,
+                default=None if field.default is MISSING else field.default,
+                read_only=not field.init,
+            )
+            for field in fields(cls)
+        ]
+    if hasattr(cls, "_fields"):
+        defaults = cls._field_defaults
+        return [_Field(name, name not in defaults, defaults.get(name)) for name in cls._fields]
+    return [_Field(name, _is_required(hint, name in cls.__required_keys__)) for name, hint in hints.items()]
+
+
+def _is_required(hint: Any, otherwise: bool) -> bool:
+    """What Required and NotRequired say. (In quotes, they have escaped `__required_keys__`.)"""
+    while (origin := get_origin(hint)) is Annotated or origin in _QUALIFIERS:
+        if origin in (Required, NotRequired):
+            return origin is Required
+        hint = get_args(hint)[0]
+    return otherwise
+
+
+def _record(cls: Any, place: Place) -> Form:
+    place = place.enter(cls)
+    hints = place.hints(cls)
+    if any(isinstance(hint, InitVar) for hint in hints.values()):
+        raise place.refuse(cls, "has an InitVar, which is not a field")
+    record = _fields(cls, hints)
+    properties: dict[str, JSON] = {}
+    readers: dict[str, Reader] = {}
+    for each in record:
+        form = form_of(hints.get(each.name, Any), place.at(f".{each.name}"))
+        schema = with_default(form.schema, each.default)
+        properties[each.name] = {**schema, "readOnly": True} if each.read_only else schema
+        if form.read and not each.read_only:
+            readers[each.name] = form.read
+    schema = object_schema(properties, [each.name for each in record if each.required])
+    if typing.is_typeddict(cls):
+        return Form(schema, (lambda members: read_members(members, readers)) if readers else None)
+    names = [each.name for each in record if not each.read_only]
+
+    def read(members: dict[str, Any]) -> object:
+        given = read_members({name: members[name] for name in names if name in members}, readers)
+        try:
+            return cls(**given)
+        except ValueError as error:  # a __post_init__ that refuses these values says why
+            raise UnfitValue(str(error)) from error
+
+    return Form(schema, read)
+
+
+def object_schema(properties: dict[str, JSON], required: list[str]) -> Schema:
+    schema: Schema = {"type": "object", "properties": properties}
+    return {**schema, "required": [*required]} if required else schema
+
+
+def with_default(schema: Schema, default: object) -> Schema:
+    """The schema with the default, if JSON can say it. That None is the default is said by not being required."""
+    if default is None:
+        return schema
+    try:
+        return {**schema, "default": to_json(default)}
+    except UnfitValue:
+        return schema

@@ -1,0 +1,87 @@
+"""A docstring, split into what a function does and what its parameters mean.
+
+Three conventions are read: Google ("Args:" and an indented block), NumPy ("Parameters" underlined) and reST
+(":param name: …"). Only the part about the parameters is taken out; everything else stays as the author wrote it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+_GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$")
+_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)")
+_NUMPY = re.compile(r"(Other )?Parameters\s*$")
+_NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
+_UNDERLINE = re.compile(r"-{3,}\s*$")
+_REST = re.compile(r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$")
+
+
+def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """The description, and the text about each parameter; both may be empty."""
+    lines = inspect.cleandoc(text or "").splitlines()
+    kept: list[str] = []
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(lines):
+        if _GOOGLE.match(lines[at]):
+            end = _end_of_block(lines, at + 1)
+            _read_google(lines[at + 1 : end], found)
+        elif _NUMPY.match(lines[at]) and _UNDERLINE.match("".join(lines[at + 1 : at + 2])):
+            end = _end_of_section(lines, at + 2)
+            _read_numpy(lines[at + 2 : end], found)
+        elif field := _REST.match(lines[at]):
+            end = _end_of_block(lines, at + 1)
+            if field[1] != "type":
+                found[field[2]] = _joined(field[3], *lines[at + 1 : end])
+        else:
+            end = at + 1
+            kept.append(lines[at])
+        at = end
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip(), found
+
+
+def _end_of_block(lines: list[str], at: int) -> int:
+    """Where the indented lines from `at` on end. Blank lines belong to the block when it goes on after them."""
+    end = at
+    while at < len(lines) and (not lines[at] or lines[at].startswith((" ", "\t"))):
+        at += 1
+        if lines[at - 1]:
+            end = at
+    return end
+
+
+def _end_of_section(lines: list[str], at: int) -> int:
+    """Where the next underlined heading is, or the end."""
+    while at < len(lines) and not _UNDERLINE.match("".join(lines[at + 1 : at + 2])):
+        at += 1
+    return at
+
+
+def _read_google(block: list[str], found: dict[str, str]) -> None:
+    names: list[str] = []
+    for line in inspect.cleandoc("\n".join(["", *block])).splitlines():
+        if entry := _GOOGLE_ENTRY.match(line):  # match, at the start: a deeper line goes on with the entry above
+            names = [entry[1]]
+            found[entry[1]] = entry[2] or ""
+        else:
+            _append(names, line, found)
+
+
+def _read_numpy(block: list[str], found: dict[str, str]) -> None:
+    names: list[str] = []
+    for line in block:
+        if entry := _NUMPY_ENTRY.match(line):
+            names = [name.strip(" *") for name in entry[1].split(",")]
+            found.update(dict.fromkeys(names, ""))
+        else:
+            _append(names, line, found)
+
+
+def _append(names: list[str], line: str, found: dict[str, str]) -> None:
+    for name in names:
+        found[name] = _joined(found[name], line)
+
+
+def _joined(*lines: str) -> str:
+    return " ".join(filter(None, map(str.strip, lines)))

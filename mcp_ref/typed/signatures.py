@@ -1,0 +1,208 @@
+"""A function, as what a caller may send to it and what it sends back.
+
+Everything is worked out once, by `signature_of`. A call then costs one `bind` and one `write`.
+
+Below: annotations.py, docstrings.py, values.py. Above: the package's users. Elsewhere: whether arguments satisfy the
+schema (a validator's business, before `bind`).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, get_args, get_origin
+
+from .annotations import Form, Place, form_of, object_schema, read_members, with_default
+from .docstrings import read_docstring
+from .unions import Reader, Schema
+from .values import JSON, UnfitValue, to_json
+
+
+@dataclass
+class Parameter:
+    """One argument that a caller may send. `default` means nothing where it is required."""
+
+    name: str
+    description: str
+    required: bool
+    default: object
+    annotation: object
+    schema: Schema = field(repr=False)
+
+
+@dataclass
+class Signature:
+    """A function seen from the wire."""
+
+    name: str
+    description: str
+    """The docstring without the part about the parameters."""
+    parameters: list[Parameter]
+    input_schema: Schema
+    """Closed, so that a misspelled argument is an error and not ignored, unless the function takes **kwargs."""
+    output_schema: Schema | None
+    """None where the function promises nothing that a schema can say."""
+    wraps_result: bool
+    """Whether `write` puts the result into {"result": …}, because it is not an object by itself."""
+    context_parameter: str | None
+    is_async: bool
+    """Whether a call gives an awaitable. A plain function that hides one is not looked through."""
+    reserved: frozenset[str] = field(repr=False)
+    """Names that are the function's own business: the context, and what functools.partial has fixed."""
+    readers: dict[str, Reader] = field(repr=False)
+    read_rest: Reader | None = field(repr=False)
+    """The reader of what **kwargs takes."""
+
+    def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The keyword arguments to call the function with, from arguments that satisfy `input_schema`.
+
+        Where nothing needs reading, that is `arguments` itself. Raises UnfitValue for what a schema does not see.
+        """
+        if self.reserved and not self.reserved.isdisjoint(arguments):
+            raise UnfitValue("not an argument", min(self.reserved & arguments.keys()))
+        readers = self.readers
+        if self.read_rest:
+            readers = {**dict.fromkeys(arguments, self.read_rest), **readers}
+        return read_members(arguments, readers) if readers else arguments
+
+    def write(self, result: object) -> JSON:
+        """The JSON of what the function returned. Raises UnfitValue where there is none."""
+        return {"result": to_json(result)} if self.wraps_result else to_json(result)
+
+
+def signature_of(
+    function: Callable[..., Any],
+    *,
+    context_type: type | None = None,
+    result_types: tuple[type, ...] = (),
+) -> Signature:
+    """What a function takes and gives, from its annotations and docstring.
+
+    The parameter annotated with `context_type` is the caller's to fill and is left out. A function that returns one of
+    `result_types`, or a list or union with one, makes its result itself and gets no output schema. Arguments that
+    functools.partial gave by name are fixed: no caller may replace them. Raises UnsupportedType.
+    """
+    plain, name = _plain_function(function)
+    place = Place(f"{name}()", _closure(plain))
+    hints = place.hints(plain)
+    description, docs = read_docstring(plain.__doc__ or function.__doc__)
+    fixed = _fixed_by_partial(function)
+    contexts: list[str] = []
+    parameters: list[Parameter] = []
+    readers: dict[str, Reader] = {}
+    rest = None
+    for each in inspect.signature(function).parameters.values():
+        annotation = hints.get(each.name, Any)
+        at = Place(f"{name}({each.name})", place.scope)
+        if each.name in fixed:
+            continue
+        if context_type and _mentions(annotation, (context_type,)):
+            contexts.append(each.name)
+        elif each.kind is each.VAR_KEYWORD:
+            rest = form_of(annotation, at)
+        elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
+            raise at.refuse("a parameter without a name", "cannot be sent: arguments are named")
+        else:
+            form = form_of(annotation, at)
+            parameters.append(_parameter(each, annotation, form, docs.get(each.name, "")))
+            if form.read:
+                readers[each.name] = form.read
+    if len(contexts) > 1:
+        raise place.refuse(f"{' and '.join(contexts)}", "cannot both be the context")
+    output_schema, wraps = _output(hints.get("return"), result_types, Place(f"{name}() result", place.scope))
+    return Signature(
+        name=name,
+        description=description,
+        parameters=parameters,
+        input_schema=_input(parameters, rest),
+        output_schema=output_schema,
+        wraps_result=wraps,
+        context_parameter=contexts[0] if contexts else None,
+        is_async=_is_async(function),
+        reserved=fixed.union(contexts),
+        readers=readers,
+        read_rest=rest.read if rest else None,
+    )
+
+
+# --- the function inside the callable ---
+
+
+def _plain_function(function: Any) -> tuple[Any, str]:
+    """The `def` behind a partial, a bound method, a decorator that uses functools.wraps or a callable object; its name."""
+    name = ""
+    while not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif inspect.ismethod(function):
+            function = function.__func__
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        elif inspect.isfunction(call := type(function).__call__):
+            function, name = call, name or type(function).__name__
+        else:
+            raise Place("function").refuse(function, "is not written in Python; wrap it in a def")
+    return function, name or function.__name__
+
+
+def _fixed_by_partial(function: Any) -> frozenset[str]:
+    return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
+
+
+def _closure(plain: Any) -> dict[str, object]:
+    """The names of the enclosing functions that the function uses."""
+    scope: dict[str, object] = {}
+    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
+        try:
+            scope[name] = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    return scope
+
+
+def _is_async(function: Any) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+
+
+def _mentions(annotation: Any, classes: tuple[type, ...]) -> bool:
+    """Whether one of the classes, or a subclass, stands anywhere in an annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, classes):
+        return True
+    return any(_mentions(part, classes) for part in (get_origin(annotation), *get_args(annotation)) if part)
+
+
+# --- the schemas of both directions ---
+
+
+def _parameter(each: inspect.Parameter, annotation: object, form: Form, doc: str) -> Parameter:
+    required = each.default is each.empty
+    default = None if required else each.default
+    schema = dict(form.schema)
+    if doc:
+        schema.setdefault("description", doc)
+    description = str(schema.get("description", ""))
+    return Parameter(each.name, description, required, default, annotation, with_default(schema, default))
+
+
+def _input(parameters: list[Parameter], rest: Form | None) -> Schema:
+    required = [parameter.name for parameter in parameters if parameter.required]
+    schema = object_schema({parameter.name: parameter.schema for parameter in parameters}, required)
+    if rest is None:
+        schema["additionalProperties"] = False
+    elif rest.schema:
+        schema["additionalProperties"] = rest.schema
+    return schema
+
+
+def _output(annotation: Any, result_types: tuple[type, ...], place: Place) -> tuple[Schema | None, bool]:
+    """The output schema, and whether it wraps the result: a result on the wire is an object."""
+    if annotation in (None, type(None), Any, object) or _mentions(annotation, result_types):
+        return None, False
+    schema = form_of(annotation, place).schema
+    if schema.get("type") == "object":
+        return schema, False
+    return object_schema({"result": schema}, ["result"]), True

@@ -1,0 +1,138 @@
+"""Several types at once: one schema for `A | B`, and a reader that knows which one a JSON value is.
+
+A value is read as the **first member, as written, whose schema fits it** (and whose reader accepts it). So the narrower
+type goes first: `UUID | str` reads a UUID where there is one, `str | UUID` always reads a string.
+
+Below: values.py. Above: annotations.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from .values import JSON, UnfitValue
+
+Schema: TypeAlias = dict[str, JSON]
+Reader: TypeAlias = Callable[[Any], object]
+
+_NULL: Final[Schema] = {"type": "null"}
+
+_OF_ONE_TYPE: Final = frozenset(
+    "type description format pattern minLength maxLength contentEncoding contentMediaType minimum maximum exclusiveMinimum "
+    "exclusiveMaximum multipleOf items prefixItems minItems maxItems uniqueItems properties required additionalProperties "
+    "propertyNames minProperties maxProperties".split()
+)
+"""Keywords that say nothing about values of other types, or nothing to validate at all."""
+
+
+def union_schema(schemas: list[Schema]) -> Schema:
+    """A schema that admits what any of these does, in the plainest form that says so."""
+    schemas = [schema for index, schema in enumerate(schemas) if schema not in schemas[:index]]
+    if {} in schemas:
+        return {}
+    if len(schemas) == 1:
+        return schemas[0]
+    return _joined_enums(schemas) or _joined_types(schemas) or {"anyOf": [*schemas]}
+
+
+def _joined_enums(schemas: list[Schema]) -> Schema | None:
+    """Choices, and null: one longer choice."""
+    if not all(schema.keys() == {"type", "enum"} or schema == _NULL for schema in schemas):
+        return None
+    values = [value for schema in schemas for value in _listed(schema.get("enum", [None]))]
+    return {"type": _one_or_all(_types(schemas)), "enum": values}
+
+
+def _joined_types(schemas: list[Schema]) -> Schema | None:
+    """Different types, of which at most one has something more to say about its own values: a list of types."""
+    types = _types(schemas)
+    detailed = [schema for schema in schemas if len(schema) > 1]
+    if len(detailed) > 1 or not all("type" in schema and schema.keys() <= _OF_ONE_TYPE for schema in schemas):
+        return None
+    if "number" in types and "integer" in types:
+        if detailed:
+            return None
+        types.remove("integer")  # every integer is a number
+    if detailed and len(types) < sum(len(_types([schema])) for schema in schemas):
+        return None
+    return {**(detailed[0] if detailed else {}), "type": _one_or_all(types)}
+
+
+def _types(schemas: list[Schema]) -> list[JSON]:
+    return list(dict.fromkeys(name for schema in schemas for name in _listed(schema.get("type", []))))  # type: ignore[arg-type]
+
+
+def _listed(value: JSON) -> list[JSON]:
+    return value if isinstance(value, list) else [value]
+
+
+def _one_or_all(names: list[JSON]) -> JSON:
+    return names[0] if len(names) == 1 else names
+
+
+def union_reader(members: list[tuple[Schema, Reader | None]]) -> Reader | None:
+    """The reader of a union; None when every member is read as it is."""
+    if all(read is None for _, read in members):
+        return None
+    others = [read for schema, read in members if schema != _NULL]
+    if len(others) == 1 and (only := others[0]):
+        return lambda value: None if value is None else only(value)
+
+    def read(value: JSON) -> object:
+        refused: UnfitValue | None = None
+        for schema, read_member in members:
+            if fits(schema, value):
+                try:
+                    return value if read_member is None else read_member(value)
+                except UnfitValue as unfit:
+                    refused = refused or unfit
+        raise refused or UnfitValue("fits no member of the union")
+
+    return read
+
+
+def fits(schema: Any, value: Any) -> bool:
+    """Whether a value has the shape of a schema that this package made. Bounds and formats do not count as shape."""
+    if "anyOf" in schema:
+        return any(fits(option, value) for option in schema["anyOf"])
+    if "enum" in schema:
+        return any(value == choice and (type(value) is bool) is (type(choice) is bool) for choice in schema["enum"])
+    if "type" in schema and not any(_is_a(name, value) for name in _listed(schema["type"])):
+        return False
+    if type(value) is list:
+        return _array_fits(schema, value)
+    return type(value) is not dict or _object_fits(schema, value)
+
+
+def _is_a(name: Any, value: Any) -> bool:
+    if type(value) is float and value.is_integer() and name == "integer":
+        return True
+    return type(value) in _PYTHON_TYPES[name]
+
+
+_PYTHON_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def _array_fits(schema: Any, values: list[Any]) -> bool:
+    first, rest = schema.get("prefixItems", []), schema.get("items", {})
+    if len(values) < schema.get("minItems", 0) or (rest is False and len(values) > len(first)):
+        return False
+    return all(fits(first[index] if index < len(first) else rest, value) for index, value in enumerate(values))
+
+
+def _object_fits(schema: Any, members: dict[str, Any]) -> bool:
+    known, rest = schema.get("properties", {}), schema.get("additionalProperties", {})
+    if not all(name in members for name in schema.get("required", ())):
+        return False
+    if rest is False:
+        return known.keys() >= members.keys()
+    return all(fits(known.get(name, rest), value) for name, value in members.items())

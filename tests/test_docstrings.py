@@ -1,0 +1,55 @@
+"""Docs are true: every message that a docstring shows is one, and is valid by the official schema."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import pytest
+
+from mcp_ref.codec import codec_for
+from mcp_ref.jsonrpc.messages import Notification, Request, Response, decode, encode
+from mcp_ref.revisions import LEGACY, METHODS, Revision, find_method
+from mcp_ref.runtime.connection import load
+from tests.schema import faults_of
+from tests.support import DATA, ROOT
+
+
+def _examples() -> list[tuple[str, str]]:
+    found = []
+    for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
+        docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        at = docstring.find('{"jsonrpc"')
+        while at >= 0:
+            # an example may go over several lines; it ends where its braces are balanced
+            text = " ".join(line.strip() for line in docstring[at:].splitlines())
+            _, end = json.JSONDecoder().raw_decode(text)
+            found.append((str(path.relative_to(ROOT)), text[:end]))
+            at = docstring.find('{"jsonrpc"', at + 1)
+    return found
+
+
+EXAMPLES = _examples()
+
+
+def test_there_are_examples() -> None:
+    assert len(EXAMPLES) >= 15
+
+
+@pytest.mark.parametrize(("page", "text"), EXAMPLES)
+def test_an_example_is_a_message_that_reads_and_writes_the_same(page: str, text: str) -> None:
+    message = decode(text.encode())
+    assert isinstance(message, (Request, Notification, Response)), f"{page}: {message}"
+    assert json.loads(encode(message)) == json.loads(text)
+    if isinstance(message, Response):
+        return
+    row = next(method for method in METHODS if method.name == message.method)
+    for revision in _revisions_of(message.method):
+        codec = codec_for(revision)
+        assert codec.encode(codec.decode(load(row.params), message.params)) is not None
+        if DATA is not None and revision.name != "2024-10-07" and revision is LEGACY[-1]:
+            assert faults_of(message, revision.name, {}) == []
+
+
+def _revisions_of(method: str) -> list[Revision]:
+    return [r for r in LEGACY if find_method(method, r, "client") or find_method(method, r, "server")]
