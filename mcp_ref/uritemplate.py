@@ -1,0 +1,325 @@
+"""URI templates (RFC 6570): a template and values make a URI; a URI and a template give the values back.
+
+    template = UriTemplate("repo://{owner}/{name}{/path*}{?ref}")
+    template.variables                                                   # ("owner", "name", "path", "ref")
+    template.expand({"owner": "ada", "name": "engine", "ref": "v1"})     # "repo://ada/engine?ref=v1"
+    template.match("repo://ada/engine/src/main.c")
+    # {"owner": "ada", "name": "engine", "path": ["src", "main.c"]}
+
+The RFC defines expansion (section 3), all of which is here: levels 1 to 4. It leaves matching open (section 1.4), so
+these are this module's rules, chosen for a server that is asked for URIs it did not make:
+
+- A variable ends **where the text that follows it first occurs**; the last one, where the text at the URI's end begins.
+  Where nothing separates two variables, the first takes all that it can; so an exploded one comes last. Nothing is ever
+  tried twice: the time is linear in the URI's length, whatever the template and the URI are.
+- **No variable leaves its segment.** `{x}`, `{.x}`, `{/x}` and `{;x}` are parts of one path segment: a value with a
+  slash or backslash in it, plain or encoded, does not match. `{+x}` and `{#x}` may span segments, and `{?x}` and `{&x}`
+  are no path; but no value at all has a segment "..".
+- Expressions with a prefix of their own (`. / ; ? & #`) may be missing. Query parameters may come in any order.
+- What is not in the URI is not in the result, and of `{x}` that includes the empty string: both expand to nothing.
+
+This file knows nothing of MCP and can be read, and used, by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeAlias
+from urllib.parse import quote, unquote
+
+Value: TypeAlias = "str | int | float | Sequence[str] | Mapping[str, str] | None"
+"""What a variable may stand for. None, and a list or mapping without members, are undefined (RFC 6570, section 2.3)."""
+
+Matched: TypeAlias = "str | list[str] | dict[str, str]"
+"""What a URI gives back: a string, or, for an exploded variable, a list, or the names and values in a query."""
+
+MAX_TEMPLATE: Final = 8192
+"""Characters that a template may have."""
+
+
+class TemplateError(ValueError):
+    """A template breaks RFC 6570's grammar, or a value cannot stand where the template puts it."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """How the variables of an expression are written: a column of the table in RFC 6570, appendix A."""
+
+    first: str
+    separator: str
+    named: bool = False
+    if_empty: str = ""
+    keeps_reserved: bool = False
+    in_segment: bool = True
+    """Whether what it stands for is part of one path segment (see the module's rules; not from the RFC)."""
+
+
+OPERATORS: Final = {
+    "": Operator("", ","),
+    "+": Operator("", ",", keeps_reserved=True, in_segment=False),
+    "#": Operator("#", ",", keeps_reserved=True, in_segment=False),
+    ".": Operator(".", "."),
+    "/": Operator("/", "/"),
+    ";": Operator(";", ";", named=True),
+    "?": Operator("?", "&", named=True, if_empty="=", in_segment=False),
+    "&": Operator("&", "&", named=True, if_empty="=", in_segment=False),
+}
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable of an expression. `{name:3}` is its first 3 characters; `{name*}` each member by itself."""
+
+    name: str
+    prefix: int | None = None
+    explode: bool = False
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What stands between braces."""
+
+    operator: Operator
+    variables: tuple[Variable, ...]
+
+
+# RFC 6570, section 2.1: literals are any characters but these; "%" only as part of an encoded one. The apostrophe, which
+# the grammar leaves out, is in the RFC's own examples.
+_LITERALS: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
+# Section 2.2: the operator. "=,!@|" are reserved for extensions, and so errors today.
+_EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
+# Sections 2.3 and 2.4: a name, and one modifier; the length is 1 to 9999.
+_CHAR: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
+_VARIABLE: Final = re.compile(rf"({_CHAR}+(?:\.{_CHAR}+)*)(?::([1-9][0-9]{{0,3}})|(\*))?")
+
+_RESERVED: Final = ":/?#[]@!$&'()*+,;="  # RFC 3986, section 2.2
+_STRAY_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_OUTSIDE_ASCII_SAFE: Final = "".join(map(chr, range(128)))
+
+
+class UriTemplate:
+    """A template, checked when it is made: raises TemplateError."""
+
+    def __init__(self, template: str) -> None:
+        self.template = template
+        self.parts = parse(template)
+        """Literal text and expressions, in order."""
+        names = (variable.name for part in self.parts if isinstance(part, Expression) for variable in part.variables)
+        self.variables: tuple[str, ...] = tuple(dict.fromkeys(names))
+        """The names of the variables, each once, in the order of the template."""
+
+    def __repr__(self) -> str:
+        return f"UriTemplate({self.template!r})"
+
+    def expand(self, values: Mapping[str, Value]) -> str:
+        """The URI that the template and the values make. Raises TemplateError for `{x:3}` of a list or a mapping."""
+        return "".join(_encode(part, True) if isinstance(part, str) else _expand(part, values) for part in self.parts)
+
+    def match(self, uri: str) -> dict[str, Matched] | None:
+        """The values that the template has in this URI, decoded; None where it does not match."""
+        try:
+            found = self._pattern.fullmatch(uri if uri.isascii() else quote(uri, safe=_OUTSIDE_ASCII_SAFE))
+            return None if found is None else self._values(found)
+        except UnicodeError:  # half a surrogate pair, or bytes that are not UTF-8
+            return None
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        """The template as a regular expression, with a group for each of its parts that is an expression.
+
+        Every repetition is possessive (`*+`, `?+`): it never gives back what it took, so nothing backtracks.
+        """
+        return re.compile("".join(_pattern_of(part, self.parts[index + 1 :]) for index, part in enumerate(self.parts)))
+
+    def _values(self, found: re.Match[str]) -> dict[str, Matched] | None:
+        values: dict[str, Matched] = {}
+        beginnings: list[tuple[Variable, str]] = []
+        expressions = [part for part in self.parts if isinstance(part, Expression)]
+        for expression, text in zip(expressions, found.groups(), strict=True):
+            if text is None or (text == "" and not expression.operator.first):
+                continue
+            pairs = _read_named(expression, text) if expression.operator.named else _read_unnamed(expression, text)
+            if pairs is None:
+                return None
+            for variable, value in pairs:
+                if not _stays_inside(value, expression.operator):
+                    return None
+                if variable.prefix and isinstance(value, str):
+                    beginnings.append((variable, value))
+                elif values.setdefault(variable.name, value) != value:
+                    return None  # one variable in two places has one value
+        for variable, value in beginnings:
+            whole = values.setdefault(variable.name, value)
+            if len(value) > (variable.prefix or 0) or not isinstance(whole, str) or whole[: variable.prefix] != value:
+                return None
+        return values
+
+
+# ------------------------------------------------------------------------------------------ the grammar (section 2)
+
+
+def parse(template: str) -> list[str | Expression]:
+    """A template as literal text and expressions. Raises TemplateError."""
+    if len(template) > MAX_TEMPLATE:
+        raise TemplateError(f"a URI template of {len(template)} characters; at most {MAX_TEMPLATE} are read")
+    parts: list[str | Expression] = []
+    at = 0
+    while at < len(template):
+        if literal := _LITERALS.match(template, at):
+            parts.append(literal[0])
+            at = literal.end()
+        elif expression := _EXPRESSION.match(template, at):
+            variables = tuple(_variable(text, template) for text in expression[2].split(","))
+            parts.append(Expression(OPERATORS[expression[1]], variables))
+            at = expression.end()
+        else:
+            what = "an expression without an end" if template[at] == "{" else f"{template[at]!r}, which must be encoded"
+            raise TemplateError(f"bad URI template {template!r}: at {at} stands {what} (RFC 6570, section 2)")
+    return parts
+
+
+def _variable(text: str, template: str) -> Variable:
+    found = _VARIABLE.fullmatch(text)
+    if found is None:
+        raise TemplateError(
+            f"bad URI template {template!r}: {text!r} is no variable. A name is letters, digits and _, with single "
+            "dots inside; it may end with * or with : and a length from 1 to 9999 (RFC 6570, sections 2.3 and 2.4)"
+        )
+    return Variable(found[1], int(found[2]) if found[2] else None, bool(found[3]))
+
+
+# ---------------------------------------------------------------------------------------------- expansion (section 3)
+
+
+def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
+    """Section 3.2.1 and appendix A. Undefined variables leave nothing, not even their separator."""
+    operator = expression.operator
+    texts = [
+        text for variable in expression.variables for text in _texts(variable, values.get(variable.name), operator)
+    ]
+    return operator.first + operator.separator.join(texts) if texts else ""
+
+
+def _texts(variable: Variable, value: Value, operator: Operator) -> list[str]:
+    """What a variable puts between separators: nothing, one text, or, exploded, one for each member."""
+    keeps = operator.keeps_reserved
+    if value is None or (isinstance(value, (Sequence, Mapping)) and not isinstance(value, str) and not value):
+        return []
+    if isinstance(value, (str, int, float)):
+        whole = str(value)
+        return [_named(variable.name, _encode(whole[: variable.prefix], keeps), operator)]
+    if variable.prefix:  # section 2.4.1
+        raise TemplateError(f"{variable.name}:{variable.prefix} is the beginning of a string, not of a {type(value)}")
+    if isinstance(value, Mapping):
+        pairs = [(_encode(name, keeps), _encode(str(member), keeps)) for name, member in value.items()]
+        if variable.explode:
+            if_empty = operator.if_empty if operator.named else "="
+            return [f"{name}={text}" if text else name + if_empty for name, text in pairs]
+        return [_named(variable.name, ",".join(text for pair in pairs for text in pair), operator)]
+    members = [_encode(str(member), keeps) for member in value]
+    if variable.explode:
+        return [_named(variable.name, member, operator) for member in members]
+    return [_named(variable.name, ",".join(members), operator)]
+
+
+def _named(name: str, text: str, operator: Operator) -> str:
+    if not operator.named:
+        return text
+    return f"{name}={text}" if text else name + operator.if_empty
+
+
+def _encode(text: str, keeps_reserved: bool) -> str:
+    """Section 3.2.1: unreserved characters stay; reserved and encoded ones too where the operator says so."""
+    if keeps_reserved:
+        return quote(_STRAY_PERCENT.sub("%25", text), safe=_RESERVED + "%")
+    return quote(text, safe="")
+
+
+# ------------------------------------------------------------------------------------------ matching (the rules above)
+
+_ENCODED: Final = "%[0-9A-Fa-f]{2}"
+_SEGMENT: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@"  # RFC 3986, section 3.3, pchar
+
+
+def _pattern_of(part: str | Expression, following: list[str | Expression]) -> str:
+    """The regular expression of one part. It looks at what follows, to know where it ends."""
+    if isinstance(part, str):
+        return re.escape(_encode(part, True))
+    operator = part.operator
+    if operator.keeps_reserved:
+        characters = _SEGMENT + r"/?#\[\]"
+    elif operator.separator == "/":
+        characters = _SEGMENT + "/"
+    elif operator.separator == "&":
+        characters = _SEGMENT + "/?"  # RFC 3986, section 3.4
+    else:
+        characters = _SEGMENT
+    text = f"((?:{_not(following)}(?:[{characters}]|{_ENCODED}))*+)"
+    return f"(?:{re.escape(operator.first)}{text})?+" if operator.first else text
+
+
+def _not(following: list[str | Expression]) -> str:
+    """A look ahead: what follows does not begin here. An expression without a prefix says nothing about that."""
+    for index, part in enumerate(following):
+        if isinstance(part, str):
+            at_the_end = r"\Z" if index == len(following) - 1 else ""
+            return f"(?!{re.escape(_encode(part, True))}{at_the_end})"
+        if part.operator.first:
+            return f"(?!{re.escape(part.operator.first)})"
+    return ""
+
+
+def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, Matched]] | None:
+    """The texts between separators, one for each variable; the last takes what is left."""
+    separator, variables = expression.operator.separator, expression.variables
+    if any(variable.explode for variable in variables[:-1]):
+        return None  # nothing says which of them a member belongs to
+    pieces = text.split(separator, len(variables) - 1)
+    pairs: list[tuple[Variable, Matched]] = []
+    for variable, piece in zip(variables, pieces, strict=False):
+        if variable.explode:
+            pairs.append((variable, [_decode(member) for member in piece.split(separator)]))
+        else:
+            pairs.append((variable, _decode(piece)))
+    return pairs
+
+
+def _read_named(expression: Expression, text: str) -> list[tuple[Variable, Matched]] | None:
+    """name=value, in any order. Names that no variable has go to an exploded variable, as its members."""
+    variables = {variable.name: variable for variable in expression.variables}
+    exploded = [variable for variable in expression.variables if variable.explode]
+    values: dict[str, Matched] = {}
+    for pair in text.split(expression.operator.separator):
+        encoded, _, value = pair.partition("=")
+        known = variables.get(encoded)
+        if known and known.explode:
+            members = values.setdefault(known.name, [])
+            if not isinstance(members, list):
+                return None
+            members.append(_decode(value))
+        elif known:
+            if known.name in values:
+                return None
+            values[known.name] = _decode(value)
+        else:
+            named = values.setdefault(exploded[0].name, {}) if exploded else None
+            if not isinstance(named, dict) or _decode(encoded) in named:
+                return None
+            named[_decode(encoded)] = _decode(value)
+    return [(variables[name], value) for name, value in values.items()]
+
+
+def _decode(text: str) -> str:
+    return unquote(text, errors="strict")
+
+
+def _stays_inside(value: Matched, operator: Operator) -> bool:
+    """No value reaches beyond where it stands: see the second of the module's rules."""
+    if not isinstance(value, str):
+        members = value if isinstance(value, list) else [*value, *value.values()]
+        return all(_stays_inside(member, operator) for member in members)
+    path = value.replace("\\", "/")
+    return "\0" not in path and not (operator.in_segment and "/" in path) and ".." not in path.split("/")
