@@ -86,8 +86,8 @@ class Expression:
     variables: tuple[Variable, ...]
 
 
-# RFC 6570, section 2.1: literals are any characters but these; "%" only as part of an encoded one. The apostrophe, which
-# the grammar leaves out, is in the RFC's own examples.
+# RFC 6570, section 2.1: literals are any characters but these; "%" only as part of an encoded one. The apostrophe is
+# not in the grammar, but in the RFC's examples.
 _LITERALS: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
 # Section 2.2: the operator. "=,!@|" are reserved for extensions, and so errors today.
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")

@@ -172,6 +172,23 @@ class RegisteredTemplate:
     function: Callable[..., object]
     signature: Signature
 
+    def arguments(self, uri: str) -> dict[str, object] | None:
+        """What the function is called with for this URI; None where the URI is not one of the family."""
+        variables = self.matcher.match(uri)
+        if variables is None:
+            return None
+        arguments: dict[str, object] = {}
+        for parameter in self.signature.parameters:
+            value = variables.get(parameter.name)
+            if value is None and parameter.required:
+                return None
+            if value is not None:
+                arguments[parameter.name] = value
+        try:
+            return self.signature.bind(_typed(arguments, self.signature))
+        except ValueError:
+            return None
+
 
 class Resources:
     """A server's resources: what is registered, and the requests about them."""
@@ -238,12 +255,8 @@ class Resources:
             value = await call(registered.function, registered.signature, {}, scope)
             return ReadResourceResult(_contents_of(params.uri, registered.resource.mime_type, value))
         for family in self._templates:
-            variables = family.matcher.match(params.uri)
-            if variables is not None:
-                try:
-                    arguments = family.signature.bind(_typed(variables, family.signature))
-                except ValueError:
-                    continue
+            arguments = family.arguments(params.uri)
+            if arguments is not None:
                 value = await call(family.function, family.signature, arguments, scope)
                 return ReadResourceResult(_contents_of(params.uri, family.template.mime_type, value))
         raise not_found(params.uri, scope)
@@ -252,7 +265,7 @@ class Resources:
         """Serve `resources/subscribe`. Only for what can be read; twice is like once."""
         _check_length(params.uri)
         known = self._resources.get(params.uri) is not None
-        if not known and not any(family.matcher.match(params.uri) is not None for family in self._templates):
+        if not known and not any(family.arguments(params.uri) is not None for family in self._templates):
             raise not_found(params.uri, scope)
         if len(scope.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in scope.subscriptions:
             raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a connection")
@@ -284,9 +297,21 @@ def covers(subscribed: str, updated: str) -> bool:
 
 
 def _typed(variables: dict[str, object], signature: Signature) -> dict[str, object]:
-    """Variables of a URI are text; where the function says int or float, they are numbers."""
-    numbers = {p.name: p.annotation for p in signature.parameters if p.annotation in (int, float)}
-    return {name: numbers[name](value) if name in numbers else value for name, value in variables.items()}
+    """Variables of a URI are text; where the function says int, float or bool, they are read as such."""
+    read = dict(variables)
+    for parameter in signature.parameters:
+        if parameter.name in read and isinstance(parameter.annotation, type) and parameter.annotation in _FROM_TEXT:
+            read[parameter.name] = _FROM_TEXT[parameter.annotation](str(read[parameter.name]))
+    return read
+
+
+def _read_bool(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(f"expected true or false, got {text[:20]!r}")
+    return text == "true"
+
+
+_FROM_TEXT: dict[type, Callable[[str], object]] = {int: int, float: float, bool: _read_bool}
 
 
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:
