@@ -1,0 +1,147 @@
+"""Every MUST of the specification has a test that names it, or a reason why it has none.
+
+The ledger is requirements.json: one row for each normative sentence of each revision; sentences that did not change
+have the same hash. A test names the rows it holds with `@pytest.mark.spec("2025-11-25/basic/lifecycle#operation-1")`.
+What no test of an implementation can hold is in `tests/untested/<part>.py`, by its newest id, with the reason.
+
+    python -m pytest -q -s tests/test_requirements.py      prints the counts, page by page
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support import DATA
+
+TESTS = Path(__file__).parent
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+PAGES = (
+    "basic/index",
+    "basic/lifecycle",
+    "basic/messages",
+    "basic/transports",
+    "basic/utilities/cancellation",
+    "basic/utilities/ping",
+    "basic/utilities/progress",
+    "server/tools",
+    "server/resources",
+    "server/prompts",
+    "server/utilities/completion",
+    "server/utilities/logging",
+    "server/utilities/pagination",
+    "client/roots",
+    "client/sampling",
+    "client/elicitation",
+)
+"""What is implemented. Not yet: basic/authorization and basic/utilities/tasks."""
+
+LEVELS = ("MUST", "MUST NOT", "REQUIRED", "SHALL", "SHALL NOT")
+
+pytestmark = pytest.mark.skipif(DATA is None, reason="the specification's data are not here")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One normative sentence of one revision."""
+
+    id: str
+    revision: str
+    page: str
+    level: str
+    sentence: str
+    hash: str
+
+
+@cache
+def ledger() -> dict[str, Row]:
+    """All rows of the revisions above, by id."""
+    assert DATA is not None
+    rows = json.loads((DATA / "requirements.json").read_text("utf-8"))
+    fields = ("id", "revision", "page", "level", "sentence", "hash")
+    found = [Row(*(row[name] for name in fields)) for row in rows if row["revision"] in REVISIONS]
+    return {row.id: row for row in found}
+
+
+@cache
+def musts() -> list[Row]:
+    """The rows that are to be held, newest revision first."""
+    pages = {f"{revision}/{page}" for revision in REVISIONS for page in PAGES}
+    rows = [row for row in ledger().values() if row.page in pages and row.level in LEVELS]
+    return sorted(rows, key=lambda row: row.revision, reverse=True)
+
+
+@cache
+def named() -> dict[str, list[str]]:
+    """The ids that tests name, and the files they stand in."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "spec":
+                for id in node.args:
+                    assert isinstance(id, ast.Constant), f"{path}:{node.lineno}: an id is a literal"
+                    found.setdefault(str(id.value), []).append(str(path.relative_to(TESTS)))
+    return found
+
+
+@cache
+def untested() -> dict[str, str]:
+    """The ids in tests/untested, and their reasons."""
+    found: dict[str, str] = {}
+    for path in sorted((TESTS / "untested").glob("*.py")):
+        reasons: dict[str, str] = importlib.import_module(f"tests.untested.{path.stem}").UNTESTED
+        twice = reasons.keys() & found.keys()
+        assert not twice, f"{path.name} repeats {sorted(twice)}"
+        found |= reasons
+    return found
+
+
+def excused() -> set[str]:
+    """The hashes of the sentences in tests/untested."""
+    return {ledger()[id].hash for id in untested() if id in ledger()}
+
+
+def test_every_must_has_a_test_or_a_reason() -> None:
+    missing = [row for row in musts() if row.id not in named() and row.hash not in excused()]
+    print(f"\n\n{'':34}{'sentences':>21}{'rows':>24}\n{'page':34}" + f"{'MUST':>8}{'test':>6}{'none':>7}" * 2)
+    for page in ("", *PAGES):
+        rows = [row for row in musts() if not page or row.page.partition("/")[2] == page]
+        print(f"{page or 'all':34}{_counts(rows)}")
+    print("\n".join(f"{row.id}: {row.sentence}" for row in missing))
+    assert not missing, f"{len(missing)} rows have neither a test nor a reason: " + " ".join(row.id for row in missing)
+
+
+def _counts(rows: list[Row]) -> str:
+    held = [row for row in rows if row.id in named()]
+    excluded = [row for row in rows if row.hash in excused()]
+    by_sentence = [len({row.hash for row in some}) for some in (rows, held, excluded)]
+    by_row = [len(some) for some in (rows, held, excluded)]
+    return "".join(f"{total:8}{test:6}{none:7}" for total, test, none in (by_sentence, by_row))
+
+
+def test_what_has_a_reason_for_having_no_test_has_no_test() -> None:
+    held = {ledger()[id].hash for id in named() if id in ledger()}
+    both = [id for id in untested() if id in ledger() and ledger()[id].hash in held]
+    assert not both, f"tested after all, so take it out of tests/untested: {both}"
+
+
+def test_a_reason_stands_with_the_newest_id_of_a_must() -> None:
+    newest: dict[str, str] = {}
+    for row in musts():
+        newest.setdefault(row.hash, row.id)
+    stale = [id for id in untested() if id not in newest.values()]
+    assert not stale, f"no MUST of these pages, or not its newest id: {stale}"
+    assert all(reason.strip() for reason in untested().values())
+
+
+def test_every_id_that_a_test_names_is_in_the_ledger() -> None:
+    assert DATA is not None
+    known = {row["id"] for row in json.loads((DATA / "requirements.json").read_text("utf-8"))}
+    unknown = {id: files for id, files in named().items() if id not in known}
+    assert not unknown
