@@ -29,46 +29,52 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from .basic.content import (
-        Annotations,
-        AudioContent,
-        BlobResourceContents,
-        EmbeddedResource,
-        Icon,
-        ImageContent,
-        ResourceLink,
-        TextContent,
-        TextResourceContents,
-    )
-    from .basic.lifecycle import CapabilityError, Implementation, UnsupportedRevision
-    from .basic.transports.trace import tracer
-    from .client.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, url_required
-    from .client.roots import Root
-    from .client.sampling import (
-        CreateMessageRequestParams,
-        CreateMessageResult,
-        SamplingMessage,
-        ToolResultContent,
-        ToolUseContent,
-    )
-    from .jsonrpc.dispatcher import Limits
-    from .jsonrpc.errors import (
-        ConnectionClosed,
-        InvalidMessage,
-        McpError,
-        ProtocolError,
-        RemoteError,
-        RequestTimeout,
-    )
-    from .revisions import NotInRevision, Revision
-    from .runtime.client import Client
-    from .runtime.context import Context
-    from .runtime.server import Server
-    from .runtime.sync import SyncClient
-    from .server.prompts import GetPromptResult, PromptMessage
-    from .server.tools import CallToolResult, Tool, ToolAnnotations, ToolError
-    from .server.utilities.completion import Completion, PromptReference, ResourceTemplateReference
+if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
+    from .basic.content import Annotations as Annotations
+    from .basic.content import AudioContent as AudioContent
+    from .basic.content import BlobResourceContents as BlobResourceContents
+    from .basic.content import EmbeddedResource as EmbeddedResource
+    from .basic.content import Icon as Icon
+    from .basic.content import ImageContent as ImageContent
+    from .basic.content import ResourceLink as ResourceLink
+    from .basic.content import TextContent as TextContent
+    from .basic.content import TextResourceContents as TextResourceContents
+    from .basic.lifecycle import CapabilityError as CapabilityError
+    from .basic.lifecycle import Implementation as Implementation
+    from .basic.lifecycle import UnsupportedRevision as UnsupportedRevision
+    from .basic.transports.trace import tracer as tracer
+    from .client.elicitation import ElicitRequestFormParams as ElicitRequestFormParams
+    from .client.elicitation import ElicitRequestURLParams as ElicitRequestURLParams
+    from .client.elicitation import ElicitResult as ElicitResult
+    from .client.elicitation import url_required as url_required
+    from .client.roots import Root as Root
+    from .client.sampling import CreateMessageRequestParams as CreateMessageRequestParams
+    from .client.sampling import CreateMessageResult as CreateMessageResult
+    from .client.sampling import SamplingMessage as SamplingMessage
+    from .client.sampling import ToolResultContent as ToolResultContent
+    from .client.sampling import ToolUseContent as ToolUseContent
+    from .jsonrpc.dispatcher import Limits as Limits
+    from .jsonrpc.errors import ConnectionClosed as ConnectionClosed
+    from .jsonrpc.errors import InvalidMessage as InvalidMessage
+    from .jsonrpc.errors import McpError as McpError
+    from .jsonrpc.errors import ProtocolError as ProtocolError
+    from .jsonrpc.errors import RemoteError as RemoteError
+    from .jsonrpc.errors import RequestTimeout as RequestTimeout
+    from .revisions import NotInRevision as NotInRevision
+    from .revisions import Revision as Revision
+    from .runtime.client import Client as Client
+    from .runtime.context import Context as Context
+    from .runtime.server import Server as Server
+    from .runtime.sync import SyncClient as SyncClient
+    from .server.prompts import GetPromptResult as GetPromptResult
+    from .server.prompts import PromptMessage as PromptMessage
+    from .server.tools import CallToolResult as CallToolResult
+    from .server.tools import Tool as Tool
+    from .server.tools import ToolAnnotations as ToolAnnotations
+    from .server.tools import ToolError as ToolError
+    from .server.utilities.completion import Completion as Completion
+    from .server.utilities.completion import PromptReference as PromptReference
+    from .server.utilities.completion import ResourceTemplateReference as ResourceTemplateReference
 
 __version__ = "0.1.0"
 

@@ -1,0 +1,43 @@
+"""The package's front door: its names are the same for readers, for type checkers and at run time."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import mcp_ref
+from tests.support import ROOT
+
+INIT = Path(mcp_ref.__file__)
+
+
+def imported_for_type_checkers() -> dict[str, str]:
+    """The public names and the page of each, as the `if TYPE_CHECKING` block says it."""
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(INIT.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level == 1:
+            for alias in node.names:
+                assert alias.asname == alias.name, f"{alias.name}: only `import X as X` is public to a type checker"
+                found[alias.name] = str(node.module)
+    return found
+
+
+def test_type_checkers_and_the_running_program_see_the_same_names() -> None:
+    assert imported_for_type_checkers() == mcp_ref._HOME
+    assert [*mcp_ref._HOME, "__version__"] == mcp_ref.__all__ == [*mcp_ref.__all__]
+    assert dir(mcp_ref) == sorted(mcp_ref.__all__)
+
+
+def test_every_public_name_can_be_imported() -> None:
+    for name in mcp_ref.__all__:
+        assert getattr(mcp_ref, name) is not None
+
+
+def test_importing_the_package_imports_none_of_its_pages() -> None:
+    source = "import sys, mcp_ref; print([m for m in sys.modules if m.startswith('mcp_ref.')])"
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, timeout=20, check=True
+    )
+    assert done.stdout.strip() == "[]"
