@@ -233,7 +233,7 @@ def test_a_request_without_an_answer_times_out_and_the_peer_is_told() -> None:
     run(test())
 
 
-@pytest.mark.spec("2025-11-25/basic/utilities/cancellation#behavior-requirements-9")
+@pytest.mark.spec("2025-11-25/basic/utilities/cancellation#behavior-requirements-8")
 def test_a_caller_that_stops_waiting_cancels_the_request_and_a_late_answer_is_ignored() -> None:
     async def test() -> None:
         bench = Bench()
