@@ -165,6 +165,11 @@ class RegisteredTool:
     signature: Signature
 
     @cached_property
+    def wraps_result(self) -> bool:
+        """Whether results go into {"result": …}: the derived schema says so where they are no objects themselves."""
+        return self.signature.wraps_result and self.tool.output_schema is self.signature.output_schema
+
+    @cached_property
     def check_arguments(self) -> Validator:
         """The compiled input schema."""
         return compile_schema(self.tool.input_schema)
@@ -195,7 +200,7 @@ class Tools:
         Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken,
         SchemaError for a schema that is none.
         """
-        signature = signature_of(function, context_type=self._context_type)
+        signature = signature_of(function, context_type=self._context_type, result_types=(CallToolResult, *_BLOCKS))
         tool = Tool(
             name or signature.name,
             options.get("input_schema", signature.input_schema),
@@ -276,15 +281,17 @@ def _result_of(registered: RegisteredTool, value: object) -> CallToolResult:
     elif registered.check_result is None:
         result = CallToolResult(_blocks_of(value))
     else:
-        written = registered.signature.write(value)
-        data = {"result": written} if registered.signature.wraps_result else written
+        data = to_json(value)
         # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
-        result = CallToolResult([TextContent(_text_of(written))], data if type(data) is dict else None)
+        text = TextContent(_text_of(data))
+        if registered.wraps_result:
+            data = {"result": data}
+        result = CallToolResult([text], data if type(data) is dict else None)
     if registered.check_result is not None and not result.is_error:
         # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
-        errors = registered.check_result.errors(result.structured_content)
-        if errors:
-            log.error("tool %s broke its own output schema: %s", registered.tool.name, "; ".join(map(str, errors)))
+        if not registered.check_result.is_valid(result.structured_content):
+            errors = "; ".join(map(str, registered.check_result.errors(result.structured_content)))
+            log.error("tool %s broke its own output schema: %s", registered.tool.name, errors)
             return _error(f"Tool {registered.tool.name} gave a result that does not match its output schema")
     return result
 
