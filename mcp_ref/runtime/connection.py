@@ -196,8 +196,11 @@ class Connection:
 
     def _find_route(self, method: str) -> _Route:
         row = find_method(method, self.revision, self.peer_role)
-        handler = self.handler(row) if row is not None and self._declared(self.capabilities, row) else None
-        if row is None or row.is_notification or handler is None:
+        handler = None
+        # A notification's name is no method to be asked for, also where it comes with an id.
+        if row is not None and not row.is_notification and self._declared(self.capabilities, row):
+            handler = self.handler(row)
+        if row is None or handler is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
         route = self._routes[method] = _Route(load(row.params), handler)
         return route
