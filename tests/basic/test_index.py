@@ -1,0 +1,691 @@
+"""The base protocol: requests, answers, notifications and batches, and the dialects of JSON Schema."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from mcp_ref import Client, Context, InvalidMessage, ProtocolError, RemoteError, Server
+from mcp_ref.basic.transports.memory import MemoryTransport
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, PARSE_ERROR, Object
+from mcp_ref.jsonschema import SchemaError
+from mcp_ref.revisions import LEGACY
+from tests.support import (
+    SERVER_TRANSPORTS,
+    Wire,
+    greet,
+    greeted_client,
+    initialize,
+    notification,
+    raw_client,
+    raw_server,
+    request,
+    run,
+)
+
+NAMES = [revision.name for revision in LEGACY]
+
+
+def plain(transport: MemoryTransport) -> Client:
+    return Client(transport)
+
+
+def error_of(answer: JSON) -> Object:
+    """The error of an answer that has one, and nothing else but its id: the rules of a good error response."""
+    assert isinstance(answer, dict) and isinstance(answer.get("error"), dict), answer
+    assert set(answer) <= {"jsonrpc", "id", "error"}
+    assert answer["jsonrpc"] == "2.0"
+    error = answer["error"]
+    assert isinstance(error, dict)
+    assert type(error["code"]) is int
+    assert type(error["message"]) is str and error["message"]
+    return error
+
+
+def code_of(answer: JSON) -> JSON:
+    return error_of(answer)["code"]
+
+
+# ------------------------------------------------------------------------------------------------ every implementation
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#intro-1",
+    "2025-06-18/basic/index#intro-1",
+    "2025-03-26/basic/index#intro-1",
+    "2024-11-05/basic/index#protocol-layers-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_server_without_any_feature_shakes_hands_and_answers_pings(kind: str, revision: str) -> None:
+    async def test() -> None:
+        async with raw_client(Server("bare", logging=False), kind) as wire:
+            await wire.send(initialize(revision))
+            answer = await wire.receive_object()
+            expected: Object = {"name": "bare", "version": "0.0.0"}
+            assert answer["result"] == {"protocolVersion": revision, "capabilities": {}, "serverInfo": expected}
+            await wire.send(notification("notifications/initialized"))
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#intro-1",
+    "2025-06-18/basic/index#intro-1",
+    "2025-03-26/basic/index#intro-1",
+    "2024-11-05/basic/index#protocol-layers-1",
+)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_client_without_any_feature_shakes_hands_and_answers_pings(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(plain) as (client, wire):
+            await greet(client, wire, revision)
+            await wire.nothing_more()
+            await client.close()
+            assert wire.frames.empty()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#messages-1",
+    "2025-06-18/basic/index#messages-1",
+    "2025-03-26/basic/index#messages-1",
+    "2024-11-05/basic/index#intro-1",
+    "2024-11-05/basic/messages#intro-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+@pytest.mark.parametrize(
+    ("frame", "code", "id"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"method":', PARSE_ERROR, 1),
+        (b"\xff\xfe", PARSE_ERROR, None),
+        (b'{"jsonrpc":"1.0","id":1,"method":"ping"}', INVALID_REQUEST, 1),
+        (b'{"id":1,"method":"ping"}', INVALID_REQUEST, 1),
+        (b'{"jsonrpc":"2.0","id":"a"}', INVALID_REQUEST, "a"),
+        (b'{"jsonrpc":"2.0","id":"a","method":1}', INVALID_REQUEST, "a"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}', INVALID_PARAMS, 1),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":1}', INVALID_REQUEST, 1),
+        (b'"ping"', INVALID_REQUEST, None),
+        (b"[]", INVALID_REQUEST, None),
+    ],
+)
+def test_what_is_no_json_rpc_is_answered_with_the_right_error_and_the_next_message_works(
+    kind: str, revision: str, frame: bytes, code: int, id: JSON
+) -> None:
+    async def test() -> None:
+        async with greeted_client(Server("s"), kind, revision) as wire:
+            await wire.send(frame)
+            answer = await wire.receive_object()
+            assert code_of(answer) == code
+            if id is not None or revision < "2025-11-25":
+                assert answer["id"] == id  # an id that could not be read is null, as JSON-RPC has it
+            else:
+                assert "id" not in answer  # ... and from then on left out
+            await wire.nothing_more()
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ requests
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#requests-1",
+    "2025-06-18/basic/index#requests-1",
+    "2025-03-26/basic/index#requests-1",
+    "2024-11-05/basic/messages#requests-1",
+    "2025-11-25/basic/index#requests-2",
+    "2025-06-18/basic/index#requests-2",
+    "2025-03-26/basic/index#requests-2",
+    "2024-11-05/basic/messages#requests-2",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_server_takes_strings_and_integers_as_ids_and_nothing_else(kind: str, revision: str) -> None:
+    async def test() -> None:
+        async with greeted_client(Server("s"), kind, revision) as wire:
+            for id in (0, 1, -1, 2**53, "", "0", "\u00e9"):
+                answer = await wire.ask("ping", id=id)
+                assert answer == {"jsonrpc": "2.0", "id": id, "result": {}}
+                assert type(answer["id"]) is type(id)
+            others: list[JSON] = [None, 1.5, True, [], {}]
+            for bad in others:
+                await wire.send({"jsonrpc": "2.0", "id": bad, "method": "ping"})
+                assert code_of(await wire.receive()) == INVALID_REQUEST, bad
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#requests-1",
+    "2025-06-18/basic/index#requests-1",
+    "2025-03-26/basic/index#requests-1",
+    "2024-11-05/basic/messages#requests-1",
+    "2025-11-25/basic/index#requests-2",
+    "2025-06-18/basic/index#requests-2",
+    "2025-03-26/basic/index#requests-2",
+    "2024-11-05/basic/messages#requests-2",
+    "2025-11-25/basic/index#requests-3",
+    "2025-06-18/basic/index#requests-3",
+    "2025-03-26/basic/index#requests-3",
+    "2024-11-05/basic/messages#requests-3",
+)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_client_never_uses_an_id_twice(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(plain) as (client, wire):
+            connecting = asyncio.create_task(client.connect())
+            asked = await wire.receive_object()
+            info: Object = {"name": "raw", "version": "1"}
+            result: Object = {"protocolVersion": revision, "capabilities": {}, "serverInfo": info}
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+            await connecting
+            await wire.receive()  # initialized
+            ids = [asked["id"]]
+            for _ in range(3):  # in flight together, and one after the other
+                pings = [asyncio.create_task(client.ping()) for _ in range(5)]
+                came = [(await wire.receive_object())["id"] for _ in pings]
+                for id in came:
+                    await wire.send({"jsonrpc": "2.0", "id": id, "result": {}})
+                await asyncio.gather(*pings)
+                ids += came
+            assert len(ids) == len({(type(id), id) for id in ids}) == 16
+            assert all(type(id) in (str, int) for id in ids)
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#requests-1",
+    "2025-06-18/basic/index#requests-1",
+    "2025-03-26/basic/index#requests-1",
+    "2024-11-05/basic/messages#requests-1",
+    "2025-11-25/basic/index#requests-2",
+    "2025-06-18/basic/index#requests-2",
+    "2025-03-26/basic/index#requests-2",
+    "2024-11-05/basic/messages#requests-2",
+    "2025-11-25/basic/index#requests-3",
+    "2025-06-18/basic/index#requests-3",
+    "2025-03-26/basic/index#requests-3",
+    "2024-11-05/basic/messages#requests-3",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_server_never_uses_an_id_twice_whatever_ids_the_client_uses(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://roots")
+        async def roots(context: Context) -> str:
+            return str(len(await context.list_roots()) + len(await context.list_roots()))
+
+        async with greeted_client(server, kind, revision, {"roots": {}}) as wire:
+            ids = []
+            for mine in (1, 2, "x"):
+                await wire.send(request("resources/read", {"uri": "test://roots"}, mine))
+                for _ in range(2):
+                    asked = await wire.receive_object()
+                    assert asked["method"] == "roots/list"
+                    ids.append(asked["id"])
+                    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
+                assert (await wire.receive_object())["id"] == mine
+            assert len(set(map(repr, ids))) == 6
+            assert all(type(id) in (str, int) for id in ids)
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ answers
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#result-responses-1",
+    "2025-11-25/basic/index#result-responses-2",
+    "2025-11-25/basic/index#error-responses-1",
+    "2025-11-25/basic/index#error-responses-2",
+    "2025-11-25/basic/index#error-responses-3",
+    "2025-06-18/basic/index#responses-5",
+    "2025-03-26/basic/index#responses-5",
+    "2024-11-05/basic/messages#responses-4",
+    "2025-06-18/basic/index#responses-1",
+    "2025-03-26/basic/index#responses-1",
+    "2024-11-05/basic/messages#responses-1",
+    "2025-06-18/basic/index#responses-2",
+    "2025-03-26/basic/index#responses-2",
+    "2024-11-05/basic/messages#responses-2",
+    "2025-06-18/basic/index#responses-3",
+    "2025-03-26/basic/index#responses-3",
+    "2024-11-05/basic/messages#responses-3",
+    "2025-06-18/basic/index#responses-4",
+    "2025-03-26/basic/index#responses-4",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_server_answers_each_request_once_with_a_result_or_an_error(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://{name}")
+        def read(name: str) -> str:
+            if name == "bug":
+                raise ZeroDivisionError("inner details")
+            if name == "refused":
+                raise ProtocolError(-32050, "refused", {"why": [1]})
+            return name
+
+        def reading(name: str, id: str) -> Object:
+            return request("resources/read", {"uri": f"test://{name}"}, id)
+
+        async with greeted_client(server, kind, revision) as wire:
+            asked: dict[str, Object] = {
+                "good": reading("good", "good"),
+                "bug": reading("bug", "bug"),
+                "refused": reading("refused", "refused"),
+                "unknown": request("no/such/method", {}, "unknown"),
+                "misplaced": request("notifications/initialized", {}, "misplaced"),
+                "params": request("resources/read", {"uri": 1}, "params"),
+                "ping": request("ping", None, "ping"),
+            }
+            for message in asked.values():
+                await wire.send(message)
+            answers = [await wire.receive_object() for _ in asked]
+            await wire.nothing_more()
+            by_id = {str(answer["id"]): answer for answer in answers}
+            assert set(by_id) == set(asked)
+            for id in ("good", "ping"):
+                assert set(by_id[id]) == {"jsonrpc", "id", "result"}
+                assert isinstance(by_id[id]["result"], dict)
+            expected = {"bug": -32603, "refused": -32050, "unknown": METHOD_NOT_FOUND, "misplaced": METHOD_NOT_FOUND}
+            assert {id: code_of(by_id[id]) for id in expected} == expected
+            assert code_of(by_id["params"]) == INVALID_PARAMS
+            assert "inner details" not in str(by_id["bug"])
+            assert error_of(by_id["refused"])["data"] == {"why": [1]}
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#result-responses-1",
+    "2025-11-25/basic/index#error-responses-1",
+    "2025-11-25/basic/index#error-responses-2",
+    "2025-11-25/basic/index#error-responses-3",
+    "2025-06-18/basic/index#responses-5",
+    "2025-03-26/basic/index#responses-5",
+    "2024-11-05/basic/messages#responses-4",
+)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_client_answers_each_request_once_with_a_result_or_an_error(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
+            await greet(client, wire, revision)
+            assert await wire.ask("roots/list", id="") == {"jsonrpc": "2.0", "id": "", "result": {"roots": []}}
+            answer = await wire.ask("no/such/method", id=0)
+            assert (answer["id"], code_of(answer)) == (0, METHOD_NOT_FOUND)
+            answer = await wire.ask("tools/list", id="wrong way round")
+            assert (answer["id"], code_of(answer)) == ("wrong way round", METHOD_NOT_FOUND)
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-06-18/basic/index#responses-2",
+    "2025-03-26/basic/index#responses-2",
+    "2024-11-05/basic/messages#responses-2",
+    "2025-06-18/basic/index#responses-3",
+    "2025-03-26/basic/index#responses-3",
+    "2024-11-05/basic/messages#responses-3",
+    "2025-06-18/basic/index#responses-4",
+    "2025-03-26/basic/index#responses-4",
+    "2025-11-25/basic/index#result-responses-2",
+    "2025-11-25/basic/index#error-responses-2",
+    "2025-11-25/basic/index#error-responses-3",
+    "2025-06-18/basic/index#responses-5",
+    "2025-03-26/basic/index#responses-5",
+    "2024-11-05/basic/messages#responses-4",
+)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"result": {}, "error": {"code": 1, "message": "both"}},
+        {"result": None},
+        {"result": []},
+        {"error": {}},
+        {"error": {"code": "1", "message": "no integer"}},
+        {"error": {"code": 1.5, "message": "no integer"}},
+        {"error": {"code": 1}},
+        {"error": {"message": "no code"}},
+    ],
+)
+def test_an_answer_that_breaks_these_rules_is_never_taken_for_one(answer: Object) -> None:
+    async def test() -> None:
+        async with raw_server(plain) as (client, wire):
+            await greet(client, wire)
+            ping = asyncio.create_task(client.ping())
+            asked = await wire.receive_object()
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
+            if answer:
+                with pytest.raises(InvalidMessage):
+                    await ping
+            else:  # neither an answer nor a request: refused, and the wait goes on
+                assert code_of(await wire.receive()) == INVALID_REQUEST
+                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
+                await ping
+            await wire.nothing_more()  # an answer is never answered
+
+    run(test())
+
+
+def test_an_error_answer_is_raised_with_its_code_its_message_and_its_data() -> None:
+    async def test() -> None:
+        async with raw_server(plain) as (client, wire):
+            await greet(client, wire)
+            ping = asyncio.create_task(client.ping())
+            asked = await wire.receive_object()
+            error: Object = {"code": -5, "message": "no", "data": {"a": 1}}
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+            with pytest.raises(RemoteError) as caught:
+                await ping
+            assert (caught.value.code, caught.value.message, caught.value.data) == (-5, "no", {"a": 1})
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+def test_answers_that_nobody_waits_for_are_ignored(kind: str) -> None:
+    async def test() -> None:
+        async with greeted_client(Server("s"), kind) as wire:
+            await wire.send({"jsonrpc": "2.0", "id": 1, "result": {}})
+            await wire.send({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "x"}})
+            await wire.send({"jsonrpc": "2.0", "error": {"code": 1, "message": "x"}})
+            await wire.send({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}})
+            await wire.nothing_more()
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ notifications
+
+STRANGE_NOTIFICATIONS: list[Object] = [
+    notification("no/such/notification"),
+    notification("notifications/no-such", {"a": 1}),
+    notification("ping"),
+    notification("tools/call", {"name": "x"}),
+    notification("notifications/cancelled", {"requestId": "unknown"}),
+    notification("notifications/cancelled", {}),
+    notification("notifications/progress", {"progressToken": "unknown", "progress": 1}),
+    notification("notifications/progress", {"progress": "x"}),
+    {"jsonrpc": "2.0", "method": "notifications/progress", "params": [1]},
+    notification("notifications/message", {"level": "loud"}),
+    notification("notifications/initialized"),
+    notification("notifications/tools/list_changed"),
+]
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#notifications-1",
+    "2025-06-18/basic/index#notifications-1",
+    "2025-03-26/basic/index#notifications-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_server_answers_no_notification_however_strange(kind: str, revision: str) -> None:
+    async def test() -> None:
+        async with greeted_client(Server("s"), kind, revision) as wire:
+            for strange in STRANGE_NOTIFICATIONS:
+                await wire.send(strange)
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#notifications-1",
+    "2025-06-18/basic/index#notifications-1",
+    "2025-03-26/basic/index#notifications-1",
+)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_client_answers_no_notification_however_strange(revision: str) -> None:
+    async def test() -> None:
+        def fails() -> None:
+            raise ZeroDivisionError
+
+        async with raw_server(lambda t: Client(t, on_tools_changed=fails)) as (client, wire):
+            await greet(client, wire, revision, {"tools": {"listChanged": True}})
+            for strange in STRANGE_NOTIFICATIONS:
+                await wire.send(strange)
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#notifications-2",
+    "2025-06-18/basic/index#notifications-2",
+    "2025-03-26/basic/index#notifications-2",
+    "2024-11-05/basic/messages#notifications-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_the_notifications_of_a_server_have_no_id(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://told")
+        async def told(context: Context) -> str:
+            await context.log("error", "a log message")
+            await context.report_progress(1)
+            return "told"
+
+        async with greeted_client(server, kind, revision) as wire:
+            asked: Object = {"uri": "test://told", "_meta": {"progressToken": "t"}}
+            log, progress = await wire.ask("resources/read", asked), await wire.receive_object()
+            assert (await wire.receive_object())["id"] == "q"
+            server.resources.add("test://new", lambda: "new")
+            changed = await wire.receive_object()
+            methods = [message["method"] for message in (log, progress, changed)]
+            expected = ["notifications/message", "notifications/progress", "notifications/resources/list_changed"]
+            assert methods == expected
+            assert all("id" not in message for message in (log, progress, changed))
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#notifications-2",
+    "2025-06-18/basic/index#notifications-2",
+    "2025-03-26/basic/index#notifications-2",
+    "2024-11-05/basic/messages#notifications-1",
+)
+def test_the_notifications_of_a_client_have_no_id() -> None:
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
+            await greet(client, wire)
+            await client.set_roots(["/tmp"])
+            assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+            with pytest.raises(TimeoutError):
+                await client.ping(timeout=0.01)
+            assert (await wire.receive_object())["method"] == "ping"
+            cancelled = await wire.receive_object()
+            assert (cancelled["method"], "id" in cancelled) == ("notifications/cancelled", False)
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ batches
+
+
+async def _exchange(wire: Wire, nameless: bool) -> None:
+    """One array each way, in 2025-03-26. nameless: whether what is no message and has no id is answered."""
+    await wire.send(
+        [
+            request("ping", id=1),
+            notification("no/such/notification"),
+            request("no/such/method", {}, "2"),
+            {"jsonrpc": "2.0", "id": 3},
+            7,
+        ]
+    )
+    answers = await wire.receive()
+    assert isinstance(answers, list)
+    by_id = {repr(answer.get("id")): answer for answer in answers if isinstance(answer, dict)}
+    assert set(by_id) == {"1", "'2'", "3", *(["None"] if nameless else [])}
+    assert by_id["1"] == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert code_of(by_id["'2'"]) == METHOD_NOT_FOUND
+    assert code_of(by_id["3"]) == INVALID_REQUEST
+    await wire.send([notification("no/such/notification"), notification("ping")])
+    await wire.nothing_more()
+
+
+@pytest.mark.spec("2025-03-26/basic/index#batching-1")
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+def test_a_server_answers_a_batch_with_a_batch(kind: str) -> None:
+    async def test() -> None:
+        async with greeted_client(Server("s"), kind, "2025-03-26") as wire:
+            await _exchange(wire, nameless=True)
+
+    run(test())
+
+
+@pytest.mark.spec("2025-03-26/basic/index#batching-1")
+def test_a_client_answers_a_batch_with_a_batch_and_reads_answers_in_one() -> None:
+    async def test() -> None:
+        async with raw_server(plain) as (client, wire):
+            await greet(client, wire, "2025-03-26")
+            await _exchange(wire, nameless=False)  # what a server prints by mistake is not helped by errors
+            calling = asyncio.create_task(client.batch(client.ping(), client.ping()))
+            asked = await wire.receive()
+            assert isinstance(asked, list) and len(asked) == 2
+            await wire.send(
+                [{"jsonrpc": "2.0", "id": one["id"], "result": {}} for one in asked if isinstance(one, dict)]
+            )
+            assert await calling == [None, None]
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ JSON Schema
+
+# A schema each that only its own dialect reads right. In 2020-12 `prefixItems` is a tuple; in draft-07 it is unknown,
+# and an array under `items` is one.
+TUPLE_2020: Object = {
+    "type": "object",
+    "properties": {"pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]}},
+    "dependentRequired": {"pair": ["why"]},
+}
+TUPLE_07: Object = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "object",
+    "properties": {"pair": {"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}},
+    "dependencies": {"pair": ["why"]},
+}
+GOOD: Object = {"pair": ["a", 1], "why": "x"}
+BAD: list[Object] = [{"pair": [1, "a"], "why": "x"}, {"pair": ["a", 1]}]
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#schema-dialect-1",
+    "2025-11-25/basic/index#implementation-requirements-1",
+    "2025-11-25/basic/index#implementation-requirements-2",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize(
+    "schema",
+    [TUPLE_2020, {"$schema": "https://json-schema.org/draft/2020-12/schema", **TUPLE_2020}, TUPLE_07],
+    ids=["default", "2020-12", "draft-07"],
+)
+def test_a_server_reads_the_schema_of_a_tool_in_its_own_dialect_which_is_2020_12_by_default(
+    kind: str, schema: Object
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        def paired(pair: list[str | int] | None = None, why: str = "") -> str:
+            return "called"
+
+        server.tools.add(paired, input_schema=schema)
+        async with greeted_client(server, kind) as wire:
+            good = await wire.ask("tools/call", {"name": "paired", "arguments": GOOD})
+            assert "called" in str(good) and "isError" not in str(good)
+            for arguments in BAD:
+                answer = await wire.ask("tools/call", {"name": "paired", "arguments": arguments})
+                assert isinstance(answer["result"], dict)
+                assert answer["result"]["isError"] is True
+                assert "called" not in str(answer)
+            listed = await wire.ask("tools/list")
+            assert json.dumps(schema) in json.dumps(listed)  # shown as it is
+
+    run(test())
+
+
+async def _call_listed(schema: Object, structured: Object) -> None:
+    """A client lists one tool with this output schema, calls it, and gets this content."""
+    async with raw_server(plain) as (client, wire):
+        await greet(client, wire, capabilities={"tools": {}})
+        listing = asyncio.create_task(client.list_tools())
+        asked = await wire.receive_object()
+        tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"tools": [tool]}})
+        assert [listed.name for listed in await listing] == ["t"]
+        calling = asyncio.create_task(client.call_tool("t"))
+        asked = await wire.receive_object()
+        result: Object = {"content": [], "structuredContent": structured}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        assert (await calling).structured_content == structured
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#schema-dialect-1",
+    "2025-11-25/basic/index#implementation-requirements-1",
+    "2025-11-25/basic/index#implementation-requirements-2",
+)
+@pytest.mark.parametrize("schema", [TUPLE_2020, TUPLE_07], ids=["default", "draft-07"])
+def test_a_client_reads_the_schema_of_a_result_in_its_own_dialect_which_is_2020_12_by_default(schema: Object) -> None:
+    run(_call_listed(schema, GOOD))
+    for bad in BAD:
+        with pytest.raises(InvalidMessage, match="does not match its output schema"):
+            run(_call_listed(schema, bad))
+
+
+@pytest.mark.spec("2025-11-25/basic/index#implementation-requirements-3")
+def test_a_tool_with_a_schema_in_an_unknown_dialect_is_refused_by_name() -> None:
+    server = Server("s")
+    schema: Object = {"$schema": "https://example.org/my-own-dialect", "type": "object"}
+    with pytest.raises(SchemaError, match="my-own-dialect"):
+        server.tools.add(lambda: None, "t", input_schema=schema)
+
+
+@pytest.mark.spec("2025-11-25/basic/index#implementation-requirements-3")
+def test_a_client_says_that_it_cannot_check_an_unknown_dialect_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        run(_call_listed({"$schema": "https://example.org/my-own-dialect", "type": "object"}, {"a": 1}))
+    assert "my-own-dialect" in caplog.text
+
+
+@pytest.mark.spec("2025-11-25/basic/index#schema-validation-1")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "objekt"},
+        {"type": "object", "properties": []},
+        {"type": "object", "required": "name"},
+        {"type": "object", "properties": {"a": {"minimum": "0"}}},
+        {"type": "object", "properties": {"a": {"pattern": "("}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/missing"}}},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "dependencies": 1},
+    ],
+    ids=str,
+)
+def test_a_schema_that_is_not_valid_in_its_dialect_is_refused_when_the_tool_is_added(schema: Object) -> None:
+    server = Server("s")
+    with pytest.raises(SchemaError):
+        server.tools.add(lambda: None, "t", input_schema=schema)
+    with pytest.raises(SchemaError):
+        server.tools.add(lambda: None, "t", output_schema=schema)
