@@ -1,0 +1,366 @@
+"""Cancellation: who may cancel what, and the races between a cancellation and an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from mcp_ref import Client, Context, CreateMessageResult, RequestTimeout, Server, TextContent
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import (
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    greet,
+    greeted_client,
+    notification,
+    raw_server,
+    request,
+    run,
+)
+
+NAMES = [revision.name for revision in LEGACY if revision.name >= "2024-11-05"]
+"""The revisions that have cancellation."""
+
+
+class Waiting:
+    """A server with a resource that waits, and tells what becomes of it."""
+
+    def __init__(self) -> None:
+        self.server = Server("s")
+        self.begun = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.stopped = asyncio.Event()
+        self.server.resource("test://wait")(self.wait)
+
+    async def wait(self, context: Context) -> str:
+        self.begun.set()
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.stopped.set()
+            raise
+        return "done"
+
+    async def begin(self, wire: Wire, id: JSON = 1) -> None:
+        """Send the request, and return when it is being served."""
+        self.begun.clear()
+        await wire.send(request("resources/read", {"uri": "test://wait"}, id))
+        await soon(self.begun)
+
+
+async def soon(event: asyncio.Event) -> None:
+    async with asyncio.timeout(PATIENCE):
+        await event.wait()
+
+
+def cancel(id: JSON, **more: JSON) -> Object:
+    return notification("notifications/cancelled", {"requestId": id, **more})
+
+
+# ------------------------------------------------------------------------------------------------ the receiver
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-5",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-4",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-4",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-4",
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-6",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-5",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-5",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-5",
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-7",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-6",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-6",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-6",
+    "2025-11-25/basic/utilities/cancellation#implementation-notes-1",
+    "2025-06-18/basic/utilities/cancellation#implementation-notes-1",
+    "2025-03-26/basic/utilities/cancellation#implementation-notes-1",
+    "2024-11-05/basic/utilities/cancellation#implementation-notes-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+@pytest.mark.parametrize("id", [1, 0, "", "1"])
+def test_a_server_stops_a_cancelled_request_answers_nothing_and_logs_the_reason(
+    kind: str, revision: str, id: JSON, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        waiting = Waiting()
+        async with greeted_client(waiting.server, kind, revision) as wire:
+            await waiting.begin(wire, id)
+            await wire.send(cancel(id, reason="took too long"))
+            await soon(waiting.stopped)
+            await wire.nothing_more()
+            await waiting.begin(wire, id)  # its place and its id are free again
+            waiting.gate.set()
+            answer = await wire.receive_object()
+            assert (answer["id"], type(answer["id"])) == (id, type(id))
+            assert "done" in str(answer["result"])
+
+    with caplog.at_level(logging.INFO):
+        run(test())
+    assert "took too long" in caplog.text
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-7",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-6",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-6",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-6",
+)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_client_stops_a_cancelled_request_and_answers_nothing(revision: str) -> None:
+    async def test() -> None:
+        begun, stopped = asyncio.Event(), asyncio.Event()
+
+        async def sampling(params: object) -> CreateMessageResult:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopped.set()
+                raise
+            return CreateMessageResult("assistant", TextContent("never"), "model")
+
+        async with raw_server(lambda t: Client(t, sampling=sampling)) as (client, wire):
+            await greet(client, wire, revision)
+            message: Object = {"role": "user", "content": {"type": "text", "text": "?"}}
+            await wire.send(request("sampling/createMessage", {"messages": [message], "maxTokens": 9}, "s"))
+            await soon(begun)
+            await wire.send(cancel("s"))
+            await soon(stopped)
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#error-handling-1",
+    "2025-06-18/basic/utilities/cancellation#error-handling-1",
+    "2025-03-26/basic/utilities/cancellation#error-handling-1",
+    "2024-11-05/basic/utilities/cancellation#error-handling-1",
+    "2025-11-25/basic/utilities/cancellation#error-handling-2",
+    "2025-06-18/basic/utilities/cancellation#error-handling-2",
+    "2025-03-26/basic/utilities/cancellation#error-handling-2",
+    "2024-11-05/basic/utilities/cancellation#error-handling-2",
+    "2025-11-25/basic/utilities/cancellation#error-handling-3",
+    "2025-06-18/basic/utilities/cancellation#error-handling-3",
+    "2025-03-26/basic/utilities/cancellation#error-handling-3",
+    "2024-11-05/basic/utilities/cancellation#error-handling-3",
+    "2025-11-25/basic/utilities/cancellation#timing-considerations-1",
+    "2025-06-18/basic/utilities/cancellation#timing-considerations-1",
+    "2025-03-26/basic/utilities/cancellation#timing-considerations-1",
+    "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_cancellation_of_nothing_is_ignored_and_other_requests_go_on(kind: str, revision: str) -> None:
+    async def test() -> None:
+        waiting = Waiting()
+        async with greeted_client(waiting.server, kind, revision) as wire:
+            assert (await wire.ask("ping", id="done"))["result"] == {}
+            await waiting.begin(wire, 1)
+            await wire.send(cancel("done"))  # it lost the race with the answer
+            await wire.send(cancel("never asked"))
+            others: list[JSON] = ["1", True, 1.5, None, [1], {"id": 1}]
+            for other in others:  # what Python or JavaScript might take for 1
+                await wire.send(cancel(other))
+            await wire.send(notification("notifications/cancelled"))
+            await wire.send(notification("notifications/cancelled", {"reason": "which?"}))
+            await wire.send(cancel(1, reason=7))  # malformed: not half obeyed
+            await wire.nothing_more()
+            assert not waiting.stopped.is_set()
+            waiting.gate.set()
+            assert (await wire.receive_object())["id"] == 1
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-1",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-1",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-1",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+def test_a_cancellation_reaches_only_requests_of_its_own_direction(kind: str) -> None:
+    """Both sides count from 1: the client's cancellation of its 1 must leave the server's own request 1 alone."""
+
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://roots")
+        async def roots(context: Context) -> str:
+            return f"{len(await context.list_roots())} roots"
+
+        async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+            await wire.send(request("resources/read", {"uri": "test://roots"}, "mine"))
+            asked = await wire.receive_object()
+            assert asked["method"] == "roots/list"
+            await wire.send(cancel(asked["id"]))
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
+            assert "0 roots" in str(await wire.receive_object())
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#timing-considerations-1",
+    "2025-06-18/basic/utilities/cancellation#timing-considerations-1",
+    "2025-03-26/basic/utilities/cancellation#timing-considerations-1",
+    "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+def test_a_cancellation_right_behind_its_request_gives_one_answer_at_most(kind: str) -> None:
+    async def test() -> None:
+        waiting = Waiting()
+        waiting.gate.set()
+        async with greeted_client(waiting.server, kind) as wire:
+            for id in range(50):  # whoever wins the race
+                await wire.send(request("resources/read", {"uri": "test://wait"}, id))
+                for _ in range(id % 5):
+                    await asyncio.sleep(0)
+                await wire.send(cancel(id))
+            await wire.send(request("ping", id="end"))
+            ids = []
+            while (answer := await wire.receive_object())["id"] != "end":
+                assert "result" in answer
+                ids.append(answer["id"])
+            assert len(ids) == len(set(map(str, ids)))
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ the sender
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-1",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-1",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-1",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-1",
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-2",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-2",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-2",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-2",
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-8",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-7",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-7",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-7",
+    "2025-11-25/basic/utilities/cancellation#timing-considerations-1",
+    "2025-06-18/basic/utilities/cancellation#timing-considerations-1",
+    "2025-03-26/basic/utilities/cancellation#timing-considerations-1",
+    "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
+)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_client_cancels_only_what_it_asked_and_has_no_answer_to(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision)
+            calls = [asyncio.create_task(client.ping()) for _ in range(3)]
+            ids = [(await wire.receive_object())["id"] for _ in calls]
+            await wire.send({"jsonrpc": "2.0", "id": ids[0], "result": {}})
+            await calls[0]
+            for call in calls:
+                call.cancel()  # for the first, nothing is left to cancel
+            await asyncio.wait(calls)
+            cancelled = [await wire.receive_object() for _ in range(2)]
+            reason = "the caller stopped waiting"
+            assert cancelled == [cancel(id, reason=reason) for id in ids[1:]]
+            for id in ids:  # answers that crossed the cancellation, and one that comes twice
+                await wire.send({"jsonrpc": "2.0", "id": id, "result": {}})
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-1",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-1",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-1",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-1",
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-2",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-2",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-2",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-2",
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-8",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-7",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-7",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-7",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_server_cancels_what_it_asked_when_nobody_waits_for_it_any_more(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://impatient")
+        async def impatient(context: Context) -> str:
+            with pytest.raises(RequestTimeout):
+                await context.list_roots(timeout=0.01)
+            return "went on"
+
+        async with greeted_client(server, kind, revision, {"roots": {}}) as wire:
+            await wire.send(request("resources/read", {"uri": "test://impatient"}, "mine"))
+            asked, cancelled, answer = [await wire.receive_object() for _ in range(3)]
+            assert asked["method"] == "roots/list"
+            assert cancelled == cancel(asked["id"], reason="the request timed out")
+            assert "went on" in str(answer)
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-2",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-2",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-2",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-2",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+def test_a_request_that_is_cancelled_cancels_what_it_asked_in_turn(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://roots")
+        async def roots(context: Context) -> str:
+            return str(await context.list_roots())
+
+        async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+            await wire.send(request("resources/read", {"uri": "test://roots"}, "mine"))
+            asked = await wire.receive_object()
+            await wire.send(cancel("mine"))
+            assert (await wire.receive_object())["params"] == {
+                "requestId": asked["id"],
+                "reason": "the caller stopped waiting",
+            }
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/cancellation#behavior-requirements-3",
+    "2025-06-18/basic/utilities/cancellation#behavior-requirements-3",
+    "2025-03-26/basic/utilities/cancellation#behavior-requirements-3",
+    "2024-11-05/basic/utilities/cancellation#behavior-requirements-3",
+)
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+def test_a_client_never_cancels_initialize(how: str) -> None:
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, timeout=0.01 if how == "timeout" else None)) as (client, wire):
+            connecting = asyncio.create_task(client.connect())
+            assert (await wire.receive_object())["method"] == "initialize"
+            if how == "cancel":
+                connecting.cancel()
+            with pytest.raises((RequestTimeout, asyncio.CancelledError)):
+                await connecting
+            await soon(wire.closed)
+            assert wire.frames.empty()  # it just leaves
+
+    run(test())
