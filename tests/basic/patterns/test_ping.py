@@ -36,7 +36,8 @@ def test_a_server_answers_a_ping_with_an_empty_result(kind: str, revision: str) 
     async def test() -> None:
         async with greeted_client(Server("s"), kind, revision) as wire:
             meta: Object = {"progressToken": 1, "traceparent": "00-1-1-00"}
-            for params in (None, {}, {"_meta": meta}):
+            some: list[Object | None] = [None, {}, {"_meta": meta}]
+            for params in some:
                 assert await wire.ask("ping", params, "123") == {"jsonrpc": "2.0", "id": "123", "result": {}}
 
     run(test())
