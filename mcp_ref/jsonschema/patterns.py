@@ -251,7 +251,8 @@ class Edge:
         self.kind = kind
 
     def python(self) -> str:
-        return {"^": r"\A", "$": r"\Z"}.get(self.kind, self.kind)
+        # `re` before Python 3.14 says that an empty text has neither a \b nor a \B
+        return {"^": r"\A", "$": r"\Z", r"\B": r"(?!\b)"}.get(self.kind, self.kind)
 
     def cost(self, length: int) -> tuple[float, float]:
         return 1, 1
