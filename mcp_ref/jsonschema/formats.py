@@ -3,8 +3,8 @@
 Each is a function from a string to whether it is well formed. By its grammar, that is: nobody is asked whether a host
 or a mailbox exists. Expressions here are written so that they cannot backtrack: each character can only go one way.
 
-Not known, and so never asserted: nothing of the standard's list, but internationalised names are held only to what the
-standard library's `idna` codec (IDNA 2003) knows.
+All of the standard's formats are here; but internationalised host names are held only to what the standard library
+knows, IDNA 2003, which lacks the rules of 2008 about which characters may stand beside which.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def is_ipv6(text: str) -> bool:
     return all(re.fullmatch(r"[0-9a-fA-F]{1,4}", group) for group in groups) and (count < 8 if gap else count == 8)
 
 
-_ATOM = r"[^\s@\x00-\x20\"(),:;<>\[\\\].\x7f]+"
+_ATOM = r"[^@\x00-\x20\"(),:;<>\[\\\].\x7f]+"
 
 
 def is_idn_email(text: str) -> bool:
@@ -173,8 +173,9 @@ def is_uri_reference(text: str) -> bool:
 
 def is_uri_template(text: str) -> bool:
     """RFC 6570 2: literals, and expressions in braces."""
-    name = r"(?:[\w.]|%[0-9a-fA-F]{2})+(?::[1-9][0-9]{0,3}|\*)?"
-    literal = r"[^\x00-\x20\"'<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
+    char = r"(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})"
+    name = rf"{char}+(?:\.{char}+)*(?::[1-9][0-9]{{0,3}}|\*)?"
+    literal = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
     expression = r"\{[+#./;?&=,!@|]?" + name + "(?:," + name + r")*\}"
     return re.fullmatch(f"(?:{literal}|{expression})*", text) is not None
 
