@@ -314,6 +314,22 @@ def test_all_waits_end_when_the_connection_does() -> None:
     run(test())
 
 
+def test_a_request_to_a_peer_that_is_gone_fails_at_once_also_without_a_timeout() -> None:
+    async def test() -> None:
+        bench = Bench()
+        bench.receive(Request(1, "x"))
+        waiting = asyncio.create_task(bench.call(timeout=None))
+        await bench.transport.wait_for(1)
+        bench.dispatcher.fail_pending(ConnectionClosed("gone"))
+        for call in (waiting, bench.call(timeout=None)):
+            with pytest.raises(ConnectionClosed, match="gone"):
+                await call
+        bench.gate.set()  # what is being served still gets its answer
+        assert (await bench.transport.wait_for(2))[1] == Response(1, {"echo": {}})
+
+    run(test())
+
+
 def test_more_callers_than_max_pending_wait_for_a_place() -> None:
     async def test() -> None:
         bench = Bench(max_pending=2)
