@@ -387,7 +387,7 @@ class Compiler:
             place = Place(self, {}, resource, scope, at, depth)
             place.is_built = True
             if not schema:
-                place.node.refuse("nothing is allowed here")
+                place.node.refuse("false", "nothing is allowed here")
             return place
         if not isinstance(schema, dict):
             raise SchemaError(f"{at}: expected a schema (an object, true or false), got {shown(schema)}")
