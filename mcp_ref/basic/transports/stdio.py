@@ -197,8 +197,9 @@ class _WriteEnd(asyncio.BaseProtocol):
         self._valve, self._lost = valve, lost
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.ReadTransport):
-            transport.pause_reading()  # a socket is both; what comes in is for the other protocol
+        if transport.get_extra_info("socket") is not None:
+            # A socket can be read here too, but what comes in is for the other protocol.
+            cast(asyncio.ReadTransport, transport).pause_reading()
 
     def pause_writing(self) -> None:
         self._valve.shut()
