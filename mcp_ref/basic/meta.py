@@ -59,8 +59,8 @@ def is_meta_key(key: str) -> bool:
 def is_reserved_meta_key(key: str) -> bool:
     """True when the prefix of `key` belongs to the protocol, under the rule of any revision.
 
-    2025-06-18 reserves prefixes in which `modelcontextprotocol` or `mcp` is followed by one more label, 2025-11-25 those
-    whose second label is one of the two. A name of one's own keeps clear of both.
+    2025-06-18 reserves prefixes in which `modelcontextprotocol` or `mcp` is followed by one more label, 2025-11-25
+    those whose second label is one of the two. A name of one's own keeps clear of both.
     """
     prefix, slash, _ = key.partition("/")
     labels = prefix.split(".")

@@ -148,7 +148,7 @@ class Dispatcher:
         self.accepts_batches = False  # the negotiated revision says; see `Revision.batch`
         self.unbatchable: frozenset[str] = frozenset()  # methods that may not stand in a batch
         self.omits_unknown_ids = False  # see `Revision.error_id_optional`
-        self.answers_nameless = True  # whether what is no message and has no readable id gets an error, or only a log line
+        self.answers_nameless = True  # whether what is no message and has no readable id gets an error, or only a log
         self.pending: dict[RequestId, Pending] = {}
         self._limits = limits or Limits()
         self._transport = transport
@@ -160,6 +160,7 @@ class Dispatcher:
         self._tasks: set[asyncio.Task[None]] = set()  # those of `_serving`, and those whose answer waits to leave
         self._places = asyncio.Semaphore(self._limits.max_pending)
         self._patience: asyncio.TimerHandle | None = None
+        self._unreachable: McpError | None = None  # why nobody would answer a request any more
         self._closed: McpError | None = None
 
     # ------------------------------------------------------------------------------------- what comes in
@@ -345,8 +346,9 @@ class Dispatcher:
         the params. Raises RemoteError (the peer's error), RequestTimeout, ConnectionClosed, InvalidMessage.
         """
         async with self._places:
-            if self._closed:
-                raise self._closed
+            gone = self._closed or self._unreachable
+            if gone is not None:
+                raise gone
             loop = asyncio.get_running_loop()
             id = next(self._ids)
             pending = self.pending[id] = Pending(loop.create_future(), method, progressed)
@@ -426,7 +428,9 @@ class Dispatcher:
         return entry is not None and not entry.cancelled
 
     def fail_pending(self, error: McpError) -> None:
-        """End all waits with `error`; what is being served goes on."""
+        """The peer will not answer any more: end all waits, and later ones, with `error`. What is being served goes
+        on."""
+        self._unreachable = error
         for pending in self.pending.values():
             if not pending.answer.done():
                 pending.answer.set_exception(error)

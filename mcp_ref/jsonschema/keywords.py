@@ -11,6 +11,7 @@ Below: model.py, values.py, patterns.py, formats.py. Above: schemas.py finds the
 from __future__ import annotations
 
 import operator
+from itertools import islice
 
 from .formats import FORMATS
 from .model import Exhausted, Keyword, Node, anything, errors_of, evaluated, part_of, shown
@@ -128,15 +129,18 @@ def _those_that_hold(nodes: list[Node]) -> Callable[[JSON, Run], Applied]:
 
 
 def _no_match(nodes: list[Node], instance: JSON, run: Run) -> str:
-    """Why none of some alternatives matched. Those of another type than the instance are not what was meant."""
-    firsts = [next(errors_of(node, instance, run)) for node in nodes[:20]]
-    got = f", got {shown(instance)}"
-    types = [error.expected for error in firsts if error.keyword == "type" and not error.path]
-    others = [str(error) for error in firsts if error.keyword != "type" or error.path]
-    if not others:
-        kinds = [text.removeprefix("expected ").removesuffix(got) for text in types]
+    """Why none of some alternatives matched, in the words of those that were likely meant."""
+    failures = [list(islice(errors_of(node, instance, run), 8)) for node in nodes[:20]]
+    right_type = [errors for errors in failures if errors[0].keyword != "type" or errors[0].path]
+    if not right_type:
+        got = f", got {shown(instance)}"
+        kinds = [errors[0].expected.removeprefix("expected ").removesuffix(got) for errors in failures]
         return f"expected {_either(list(dict.fromkeys(kinds)))}{got}"
-    return _either(list(dict.fromkeys(others))[:4], " -- or ")
+    # Where a property with a fixed value tells the alternatives apart, the one whose value is there was meant.
+    telling = [[error for error in errors if error.keyword in ("const", "enum")] for errors in right_type]
+    meant = [errors[0] for errors, fixed in zip(right_type, telling, strict=True) if not fixed]
+    firsts = meant or [fixed[0] for fixed in telling]
+    return _either(list(dict.fromkeys(map(str, firsts)))[:4], " -- or ")
 
 
 def not_(here: Place) -> Keyword:
@@ -214,8 +218,8 @@ def items_of_draft_07(here: Place) -> Keyword | None:
 
 
 def _items(first: list[Node], rest: Node | None) -> Keyword:
-    if rest is not None and rest.never is not None:
-        rest.never = f"unexpected item, expected at most {len(first)}"
+    if rest is not None and rest.never:
+        rest.refuse("items", f"unexpected item, expected at most {len(first)}")
     count, checks = len(first), [node.check for node in first]
     check_rest = rest.check if rest is not None else None
 
@@ -244,7 +248,7 @@ def _items(first: list[Node], rest: Node | None) -> Keyword:
 
 def contains(here: Place) -> Keyword:
     """Core 10.3.1.3, with Validation 6.4.4 and 6.4.5, minContains and maxContains: how many items must match."""
-    node = here.one("contains")
+    node, schema = here.one("contains"), here.schema["contains"]
     least = here.size("minContains") if "minContains" in here else 1
     most = here.size("maxContains") if "maxContains" in here else None
 
@@ -261,8 +265,7 @@ def contains(here: Place) -> Keyword:
     def says(instance: JSON, run: Run) -> str:
         assert isinstance(instance, list)
         limits = f"at least {least}" if most is None else f"{least} to {most}"
-        wanted = shown(here.schema["contains"])
-        return f"expected {limits} items that match {wanted}, got {len(matches(instance, run))}"
+        return f"expected {limits} matching {shown(schema)}, got {len(matches(instance, run))}"
 
     def applied(instance: JSON, run: Run) -> Applied:
         if isinstance(instance, list):
@@ -289,10 +292,11 @@ def properties(here: Place) -> Keyword:
     patterns = [(_compiled(here, "patternProperties", source), node) for source, node in by_pattern.items()]
     rest = here.one("additionalProperties") if "additionalProperties" in here else None
     for node in named.values():
-        if node.never is not None:
-            node.never = "this property must not be there"
-    if rest is not None and rest.never is not None:
-        rest.never = "unexpected property" + (f", expected {_either(_quoted(list(named)))}" if named else "")
+        if node.never:
+            node.refuse("properties", "this property must not be there")
+    if rest is not None and rest.never:
+        names = f", expected {_either(_quoted(list(named)))}" if named else ""
+        rest.refuse("additionalProperties", f"unexpected property{names}")
 
     def nodes_for(name: str, run: Run) -> list[Node]:
         found = [named[name]] if name in named else []
@@ -364,8 +368,8 @@ def unevaluated_properties(here: Place) -> Keyword:
 
 def _unevaluated(name: str, refusal: str, kind: type, here: Place) -> Keyword:
     node = here.one(name)
-    if node.never is not None:
-        node.never = refusal
+    if node.never:
+        node.refuse(name, refusal)
     neighbours = list(here.keywords)  # these two come last, so that all others of the schema are there, and have held
 
     def applied(instance: JSON, run: Run) -> Applied:
@@ -497,7 +501,7 @@ def _size(
 
         def says(instance: JSON, run: Run) -> str:
             assert isinstance(instance, kind)
-            return f"expected {words} {bound} {unit}, got {len(instance)}"
+            return f"expected {words} {_counted(bound, unit)}, got {len(instance)}"
 
         return Keyword(name, check, says)
 
@@ -645,6 +649,10 @@ def _either(words: list[str], between: str = " or ") -> str:
     if between != " or " or len(words) < 2:
         return between.join(words)
     return ", ".join(words[:-1]) + between + words[-1]
+
+
+def _counted(number: int, unit: str) -> str:
+    return f"{number} {unit}" if number != 1 else "1 " + unit.removesuffix("s").replace("ie", "y")
 
 
 def _quoted(words: list[str]) -> list[str]:

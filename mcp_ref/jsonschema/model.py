@@ -97,7 +97,7 @@ class Keyword:
 
 
 class Node:
-    """A compiled schema. `check` is its keywords' checks in one; `never` is set for the schema `false`: why not."""
+    """A compiled schema. `check` is its keywords' checks in one; `never` is there for `false`: the keyword, and why."""
 
     __slots__ = ("at", "check", "keywords", "neighbours", "never")
 
@@ -105,7 +105,7 @@ class Node:
         self.at = at  # where it stands, as a URI with a JSON pointer: for messages
         self.check: Check = anything
         self.keywords: list[Keyword] = []
-        self.never: str | None = None
+        self.never: tuple[str, str] | None = None
         self.neighbours: list[Node] = []  # the nodes that it applies to the same instance
 
     def assemble(self, keywords: list[Keyword]) -> None:
@@ -131,9 +131,9 @@ class Node:
 
                 self.check = every
 
-    def refuse(self, why: str) -> None:
-        """Become the schema `false` (Core 4.3.2)."""
-        self.check, self.never = nothing, why
+    def refuse(self, keyword: str, why: str) -> None:
+        """Become the schema `false` (Core 4.3.2), with the words for it."""
+        self.check, self.never = nothing, (keyword, why)
 
 
 def anything(instance: JSON, run: Run) -> bool:
@@ -149,8 +149,8 @@ def nothing(instance: JSON, run: Run) -> bool:
 def errors_of(node: Node, instance: JSON, run: Run, path: tuple[Step, ...] = ()) -> Iterator[ValidationError]:
     """All that is wrong, in the schema's order. This second walk is for instances that are known to be bad."""
     run.spend(1)
-    if node.never is not None:
-        yield ValidationError(path, "false", node.never)
+    if node.never:
+        yield ValidationError(path, *node.never)
     for keyword in node.keywords:
         if keyword.conjunctive and keyword.applied is not None:
             for step, part in keyword.applied(instance, run):

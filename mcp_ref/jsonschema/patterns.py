@@ -1,6 +1,6 @@
-"""Regular expressions as JSON Schema means them, ECMA-262's, matched in a time that no pattern and no text can stretch.
+"""Regular expressions as JSON Schema means them, ECMA-262's, in a time that no pattern and no text can stretch.
 
-Python's `re` differs from ECMA-262 (`\\d` is more than 0 to 9, `$` matches before a last newline, there is no `\\p{…}`),
+Python's `re` differs from ECMA-262 (`\\d` is more than 0 to 9, `$` matches before a last newline, `\\p{…}` is unknown)
 and it backtracks: some patterns, such as `^(a+)+$`, take it years over a text of fifty characters. So a pattern is
 parsed here, into nodes that each can do three things:
 
@@ -12,10 +12,10 @@ parsed here, into nodes that each can do three things:
   character (a DFA, built lazily), so that it is also fast.
 
 A text is matched by `re` where the bound says that this is cheap, and else by the automaton. Lookaround and
-backreferences have no automaton: such a pattern is refused unless its bound is good for at least 64 characters, and a
-text for which the bound is too large counts as not matching the schema, for that reason.
+backreferences have no automaton, nor has what is too large, such as `.{9999}`: there `re` is given more time. Such a
+pattern is refused when that does not suffice for 63 characters, and a text for which it does not suffice is invalid.
 
-Spec:  Core 6.4; ECMA-262 22.2.1 (the Unicode grammar, and what web browsers forgive of the older one: a lone `{` or `]`)
+Spec:  Core 6.4; ECMA-262 22.2.1 (the Unicode grammar, and what browsers forgive of the older one: a lone `{` or `]`)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ CHEAP = 4_096
 DEAR = 1_000_000
 """Steps of backtracking up to which `re` is used where there is no automaton: some tens of milliseconds."""
 STATES = 4_000
-"""How many states an automaton may have. `(a{100}){100}` wants more, and is refused."""
+"""How many states an automaton may have. `(a{100}){100}` wants more."""
 MOVES = 20_000
 """How many moves of the automaton are remembered, before it forgets them all and begins anew."""
 
@@ -158,11 +158,11 @@ class Sequence:
 
     def cost(self, length: int) -> tuple[float, float]:
         ways, steps = 1.0, 0.0
-        for item, following in zip(self.items, [*self.items[1:], None], strict=True):
+        for index, item in enumerate(self.items):
             item_ways, item_steps = item.cost(length)
             steps += ways * item_steps
             if isinstance(item, Repeat) and isinstance(item.body, Chars):
-                first = _first(following)
+                first = _first(Sequence(self.items[index + 1 :]))
                 if first is not None and item.body.excludes(first):
                     steps += ways * item_ways  # each end of the repetition is tried, but only the last can go on
                     item_ways = 1
@@ -225,11 +225,10 @@ class Repeat:
         if ways <= 1:
             return max(times - self.least, 0) + 1, times * steps + 1
         # Each round multiplies: 2 ** 40 ways are as good as endless ones.
-        if self.most is None or self.most > 40 or ways**self.most > 2**40:
+        if self.most is None or self.most > 40 or ways > 2**40 or ways**self.most > 2**40:
             return inf, inf
-        return sum(ways**n for n in range(self.least, self.most + 1)), steps * sum(
-            ways**n for n in range(self.most + 1)
-        )
+        ways_of = [ways**times for times in range(self.most + 1)]
+        return sum(ways_of[self.least :]), steps * sum(ways_of)
 
     def states(self, automaton: Automaton, following: int) -> int:
         if self.most is None:
@@ -252,7 +251,8 @@ class Edge:
         self.kind = kind
 
     def python(self) -> str:
-        return {"^": r"\A", "$": r"\Z"}.get(self.kind, self.kind)
+        # `re` before Python 3.14 says that an empty text has neither a \b nor a \B
+        return {"^": r"\A", "$": r"\Z", r"\B": r"(?!\b)"}.get(self.kind, self.kind)
 
     def cost(self, length: int) -> tuple[float, float]:
         return 1, 1
@@ -325,9 +325,9 @@ class State:
 
 
 class Automaton:
-    """What Thompson made of a regular expression; State 0 is a match.
+    """What Thompson made of a regular expression; state 0 is a match.
 
-    conditions: what must hold to leave a state: a character of a set is consumed, or an edge is here, or nothing (None).
+    conditions: what it takes to leave a state: a character of a set, which is consumed, an edge, or nothing (None).
     moves: where it goes from there.
     """
 
@@ -497,6 +497,8 @@ class _Parser:
             least, most = int(found[2]), int(found[2]) if found[3] is None else int(found[4]) if found[4] else None
         if most is not None and most < least:
             raise self._error("the numbers are out of order")
+        if max(least, most or 0) > 65_535:
+            raise self._error("the number is too large")
         if self._matched(r"[*+?]|\{\d+(,\d*)?\}"):
             raise self._error("nothing to repeat")
         return Repeat(atom, least, most)

@@ -219,7 +219,7 @@ class Compiler:
 
     def root(self, schema: JSON) -> Node:
         """Compile a document, and all that it refers to."""
-        resource = self._read("", schema)
+        resource = self._read("", schema, self._dialect(DRAFT_2020_12 + "schema"))
         node = self.compile(resource.schema, resource, (), "#", 0)
         while self._waiting:
             self._build(self._waiting.pop())
@@ -228,9 +228,9 @@ class Compiler:
 
     # -- resources
 
-    def _read(self, uri: str, schema: JSON) -> Resource:
+    def _read(self, uri: str, schema: JSON, default: Dialect) -> Resource:
         """Take in a document, under the URI that it was found at."""
-        resource = Resource(uri, schema, self._dialect_of(schema, DRAFT_2020_12 + "schema"))
+        resource = Resource(uri, schema, self._dialect_of(schema, default))
         self._resources[uri] = resource
         if isinstance(schema, dict):
             self._resource_of[id(schema)] = resource
@@ -252,7 +252,7 @@ class Compiler:
             raise SchemaError(f"{at[:200]}…: schemas nested deeper than {self.limits.depth}")
         own = self._own_uri(schema, resource) if schema is not resource.schema else None
         if own is not None:  # Core 8.2.1: a subschema with $id is a resource, and the base of all URIs in it
-            resource = Resource(own, schema, self._dialect_of(schema, None) or resource.dialect)
+            resource = Resource(own, schema, self._dialect_of(schema, resource.dialect))
             at = own + "#"
             self._resources[own] = self._resource_of[id(schema)] = resource
         self._name_anchors(schema, resource, at)
@@ -294,24 +294,26 @@ class Compiler:
                 if keyword == "$dynamicAnchor":
                     resource.dynamic.add(name)
 
-    def _resource(self, uri: str) -> Resource:
-        """A resource by its URI, from those that are known or were handed in. Core 9.1.2."""
+    def _resource(self, uri: str, place: Place) -> Resource:
+        """A resource by its URI, from those that are known or were handed in (Core 9.1.2), as a place refers to it."""
         if uri not in self._resources and uri in self._documents:
-            self._read(uri, self._documents[uri])
+            self._read(uri, self._documents[uri], default=place.resource.dialect)
         if uri not in self._resources:
             raise SchemaError(f"no schema {shown(uri)} was handed in, and none is ever fetched")
         return self._resources[uri]
 
     # -- dialects
 
-    def _dialect_of(self, schema: JSON, default: str | None) -> Dialect:
+    def _dialect_of(self, schema: JSON, default: Dialect) -> Dialect:
         """Core 8.1.1: `$schema` at the root of a resource."""
-        uri = schema.get("$schema", default) if isinstance(schema, dict) else default
+        uri = schema.get("$schema") if isinstance(schema, dict) else None
         if uri is None:
-            return None  # type: ignore[return-value]
+            return default
         if not isinstance(uri, str):
             raise SchemaError(f"$schema: expected a URI, got {shown(uri)}")
-        uri = uri.removesuffix("#")
+        return self._dialect(uri.removesuffix("#"))
+
+    def _dialect(self, uri: str) -> Dialect:
         if uri not in self._dialects:
             self._dialects[uri] = self._new_dialect(uri)
         return self._dialects[uri]
@@ -346,7 +348,7 @@ class Compiler:
     def target(self, place: Place, reference: str, dynamic: bool) -> Node:
         """The node that a reference at a place leads to, perhaps not compiled yet. Core 8.2.3.1 and 8.2.3.2."""
         uri, _, fragment = reference.partition("#")
-        resource = self._resource(_joined(place.resource.uri, uri)) if uri else place.resource
+        resource = self._resource(_joined(place.resource.uri, uri), place) if uri else place.resource
         if "%" in fragment:
             from urllib.parse import unquote  # costly to import, rarely needed
 
@@ -385,7 +387,7 @@ class Compiler:
             place = Place(self, {}, resource, scope, at, depth)
             place.is_built = True
             if not schema:
-                place.node.refuse("nothing is allowed here")
+                place.node.refuse("false", "nothing is allowed here")
             return place
         if not isinstance(schema, dict):
             raise SchemaError(f"{at}: expected a schema (an object, true or false), got {shown(schema)}")

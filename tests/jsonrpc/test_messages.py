@@ -34,7 +34,12 @@ def refused(frame: bytes) -> Malformed:
     return found
 
 
-@pytest.mark.spec("2025-11-25/basic/index#requests-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/index#requests-1",
+    "2025-06-18/basic/index#requests-1",
+    "2025-03-26/basic/index#requests-1",
+    "2024-11-05/basic/messages#requests-1",
+)
 @pytest.mark.parametrize("id", [1, 0, -7, "", "0", "abc", 2**53, -(2**63)])
 def test_an_id_is_a_string_or_an_integer_and_keeps_its_type(id: str | int) -> None:
     request = decode(json.dumps({"jsonrpc": "2.0", "id": id, "method": "ping"}).encode())
@@ -43,7 +48,16 @@ def test_an_id_is_a_string_or_an_integer_and_keeps_its_type(id: str | int) -> No
     assert json.loads(encode(Response(id, {})))["id"] == id
 
 
-@pytest.mark.spec("2025-11-25/basic/index#requests-1", "2025-11-25/basic/index#requests-2")
+@pytest.mark.spec(
+    "2025-11-25/basic/index#requests-1",
+    "2025-06-18/basic/index#requests-1",
+    "2025-03-26/basic/index#requests-1",
+    "2024-11-05/basic/messages#requests-1",
+    "2025-11-25/basic/index#requests-2",
+    "2025-06-18/basic/index#requests-2",
+    "2025-03-26/basic/index#requests-2",
+    "2024-11-05/basic/messages#requests-2",
+)
 @pytest.mark.parametrize("id", ["true", "null", "1.0", "1.5", "[1]", "{}", "1e2"])
 def test_any_other_id_is_an_invalid_request(id: str) -> None:
     found = refused(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % id.encode())
@@ -70,7 +84,12 @@ def test_any_other_id_is_an_invalid_request(id: str) -> None:
         b"[]",
     ],
 )
-@pytest.mark.spec("2025-11-25/basic/index#messages-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/index#messages-1",
+    "2025-06-18/basic/index#messages-1",
+    "2025-03-26/basic/index#messages-1",
+    "2024-11-05/basic/index#intro-1",
+)
 def test_json_that_is_no_message_is_an_invalid_request(frame: bytes) -> None:
     found = refused(frame)
     assert found.error.code == INVALID_REQUEST
@@ -103,7 +122,9 @@ def test_params_by_position_are_invalid_params() -> None:
         (b"\xef\xbb\xbf{}", "value"),
     ],
 )
-@pytest.mark.spec("2025-11-25/basic/transports#intro-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/transports#intro-1", "2025-06-18/basic/transports#intro-1", "2025-03-26/basic/transports#intro-1"
+)
 def test_what_is_no_json_is_a_parse_error_with_the_id_where_it_can_be_read(frame: bytes, why: str) -> None:
     found = refused(frame)
     assert found.error.code == PARSE_ERROR
@@ -130,9 +151,16 @@ def test_brackets_inside_strings_do_not_count_as_depth() -> None:
     assert isinstance(found, Notification)
 
 
-@pytest.mark.spec("2025-11-25/basic/index#notifications-2")
+@pytest.mark.spec(
+    "2025-11-25/basic/index#notifications-2",
+    "2025-06-18/basic/index#notifications-2",
+    "2025-03-26/basic/index#notifications-2",
+    "2024-11-05/basic/messages#notifications-1",
+)
 def test_a_notification_has_no_id() -> None:
-    assert decode(b'{"jsonrpc":"2.0","method":"notifications/initialized"}') == Notification("notifications/initialized")
+    assert decode(b'{"jsonrpc":"2.0","method":"notifications/initialized"}') == Notification(
+        "notifications/initialized"
+    )
     assert b'"id"' not in encode(Notification("x"))
 
 
@@ -150,7 +178,15 @@ def test_a_notification_has_no_id() -> None:
         b'{"id":1,"result":{}}',
     ],
 )
-@pytest.mark.spec("2025-06-18/basic/index#responses-3", "2025-11-25/basic/index#error-responses-3")
+@pytest.mark.spec(
+    "2025-06-18/basic/index#responses-3",
+    "2025-03-26/basic/index#responses-3",
+    "2024-11-05/basic/messages#responses-3",
+    "2025-11-25/basic/index#error-responses-3",
+    "2025-06-18/basic/index#responses-5",
+    "2025-03-26/basic/index#responses-5",
+    "2024-11-05/basic/messages#responses-4",
+)
 def test_a_bad_answer_gets_no_answer_but_ends_the_wait_of_its_request(frame: bytes) -> None:
     found = refused(frame)
     assert found.answer
@@ -159,7 +195,9 @@ def test_a_bad_answer_gets_no_answer_but_ends_the_wait_of_its_request(frame: byt
 
 def test_an_error_response_may_have_no_id_or_null() -> None:
     error = Error(-32700, "x", {"a": 1})
-    assert decode(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x","data":{"a":1}}}') == ErrorResponse(None, error)
+    assert decode(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x","data":{"a":1}}}') == ErrorResponse(
+        None, error
+    )
     assert decode(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x","data":{"a":1}}}') == ErrorResponse(
         None, error
     )
@@ -190,7 +228,12 @@ def test_an_empty_batch_and_one_that_is_too_long_are_invalid_requests() -> None:
         ErrorResponse("x", Error(-32601, "Method not found")),
     ],
 )
-@pytest.mark.spec("2025-11-25/basic/transports#stdio-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/transports#stdio-1",
+    "2025-06-18/basic/transports#stdio-1",
+    "2025-03-26/basic/transports#stdio-1",
+    "2024-11-05/basic/transports#stdio-1",
+)
 def test_what_is_written_is_one_line_of_utf8_and_reads_back_the_same(message: Any) -> None:
     frame = encode(message)
     assert b"\n" not in frame
@@ -221,7 +264,9 @@ def test_an_overlong_frame_keeps_its_id_where_its_start_has_one() -> None:
 def test_no_bytes_make_decode_raise() -> None:
     """Seeded noise: mutations of a message, and plain bytes."""
     random.seed(20251125)
-    seed = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{"x":[1,2,{"y":"\\u00e9"}]}}}'
+    seed = (
+        b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{"x":[1,2,{"y":"\\u00e9"}]}}}'
+    )
     for _ in range(5000):
         frame = bytearray(seed)
         for _ in range(random.randint(1, 8)):

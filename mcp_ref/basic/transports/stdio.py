@@ -22,6 +22,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import stat
 import sys
 import threading
@@ -41,7 +42,8 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     """Take file descriptors 0 and 1 away from the program, and give them back at the end.
 
     Gives private copies (input, output). Meanwhile descriptor 0 reads as empty and descriptor 1 goes where standard
-    error goes, also for child processes. [2025-11-25 basic/transports#stdio] nothing on stdout that is not a valid MCP message
+    error goes, also for child processes. [2025-11-25 basic/transports#stdio] nothing on stdout that is not a valid MCP
+    message
     """
     sys.stdout.flush()
     source, sink = os.dup(0), os.dup(1)
@@ -83,8 +85,7 @@ class StdioServerTransport(asyncio.Protocol):
         loop = asyncio.get_running_loop()
         if _is_stream(self._sink):
             with contextlib.suppress(ValueError, OSError):
-                pipe = os.fdopen(self._sink, "wb", 0, closefd=False)
-                self._writer, _ = await loop.connect_write_pipe(lambda: _WriteEnd(self._valve, self._end), pipe)
+                self._writer = await self._open_writer()
         if _is_stream(self._source):
             with contextlib.suppress(ValueError, OSError):
                 self._reader, _ = await loop.connect_read_pipe(
@@ -93,6 +94,17 @@ class StdioServerTransport(asyncio.Protocol):
         if self._reader is None:
             # Plain files and Windows handles cannot be waited for; a thread reads them.
             threading.Thread(target=self._read_blocking, args=(loop,), name="mcp-stdin", daemon=True).start()
+
+    async def _open_writer(self) -> asyncio.WriteTransport:
+        loop = asyncio.get_running_loop()
+        end = _WriteEnd(self._valve, self._end)
+        if stat.S_ISSOCK(os.fstat(self._sink).st_mode):
+            # asyncio takes whatever comes in at the writing end of a pipe for its closing. In a socket, which may be
+            # our input too, that would be the client's first message.
+            connection, _ = await loop.connect_accepted_socket(lambda: end, socket.socket(fileno=os.dup(self._sink)))
+            return connection
+        pipe, _ = await loop.connect_write_pipe(lambda: end, os.fdopen(self._sink, "wb", 0, closefd=False))
+        return pipe
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Write one line."""
@@ -183,6 +195,11 @@ class _WriteEnd(asyncio.BaseProtocol):
 
     def __init__(self, valve: Valve, lost: Callable[[McpError | None], None]) -> None:
         self._valve, self._lost = valve, lost
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if transport.get_extra_info("socket") is not None:
+            # A socket can be read here too, but what comes in is for the other protocol.
+            cast(asyncio.ReadTransport, transport).pause_reading()
 
     def pause_writing(self) -> None:
         self._valve.shut()

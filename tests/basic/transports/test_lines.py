@@ -11,11 +11,18 @@ from mcp_ref.basic.transports.lines import LineReader
 from mcp_ref.jsonrpc.messages import INVALID_REQUEST, Incoming, Malformed, Notification, encode
 from tests.support import run
 
-MESSAGES = [Notification("n", {"text": text}) for text in ("", "a", "\u2028", "\u0085", "line\nbreak\r", "\U0001f600" * 50)]
+MESSAGES = [
+    Notification("n", {"text": text}) for text in ("", "a", "\u2028", "\u0085", "line\nbreak\r", "\U0001f600" * 50)
+]
 STREAM = b"".join(encode(message) + b"\n" for message in MESSAGES)
 
 
-@pytest.mark.spec("2025-11-25/basic/transports#stdio-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/transports#stdio-1",
+    "2025-06-18/basic/transports#stdio-1",
+    "2025-03-26/basic/transports#stdio-1",
+    "2024-11-05/basic/transports#stdio-1",
+)
 def test_any_cutting_of_the_stream_gives_the_same_messages() -> None:
     random.seed(7)
     for size in (1, 2, 3, 7, 64, len(STREAM)):

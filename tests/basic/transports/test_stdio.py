@@ -1,4 +1,4 @@
-"""stdio, with real processes on both sides: purity of stdout, endings, environments, and what happens when a side dies."""
+"""stdio, with real processes on both sides: purity of stdout, endings, environments, and the death of a side."""
 
 from __future__ import annotations
 
@@ -80,7 +80,12 @@ def talk(lines: list[Object], **options: object) -> list[Object]:
     """Feed lines to a server's stdin, close it, and give what came out of its stdout."""
     feed = "".join(json.dumps(line) + "\n" for line in lines)
     done = subprocess.run(
-        server_command(), input=feed.encode(), capture_output=True, timeout=20, check=True, **options  # type: ignore[call-overload]
+        server_command(),
+        input=feed.encode(),
+        capture_output=True,
+        timeout=20,
+        check=True,
+        **options,  # type: ignore[call-overload]
     )
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -88,7 +93,16 @@ def talk(lines: list[Object], **options: object) -> list[Object]:
 HANDSHAKE = [initialize(), notification("notifications/initialized")]
 
 
-@pytest.mark.spec("2025-11-25/basic/transports#stdio-3", "2024-11-05/basic/transports#stdio-3")
+@pytest.mark.spec(
+    "2025-11-25/basic/transports#stdio-3",
+    "2025-06-18/basic/transports#stdio-2",
+    "2025-03-26/basic/transports#stdio-2",
+    "2024-11-05/basic/transports#stdio-2",
+    "2024-11-05/basic/transports#stdio-3",
+    "2025-11-25/basic/transports#stdio-4",
+    "2025-06-18/basic/transports#stdio-3",
+    "2025-03-26/basic/transports#stdio-3",
+)
 def test_nothing_that_a_tool_prints_reaches_the_protocol_and_its_children_get_no_input() -> None:
     answers = talk([*HANDSHAKE, request("tools/call", {"name": "noisy"}, 2), request("ping", id=3)])
     assert [answer["id"] for answer in answers] == ["init", 3, 2] or [a["id"] for a in answers] == ["init", 2, 3]
@@ -111,7 +125,7 @@ def test_the_input_may_be_a_file_a_socket_or_a_pipe(kind: str, tmp_path: Path) -
         output = (tmp_path / "out").read_bytes()
     elif kind == "socket":
         ours, theirs = socket.socketpair()
-        with ours, subprocess.Popen(server_command(), stdin=theirs, stdout=theirs) as process:
+        with ours, subprocess.Popen(server_command(), stdin=theirs.fileno(), stdout=theirs.fileno()) as process:
             theirs.close()
             ours.settimeout(20)
             ours.sendall(lines)
@@ -125,7 +139,9 @@ def test_the_input_may_be_a_file_a_socket_or_a_pipe(kind: str, tmp_path: Path) -
     assert [json.loads(line)["id"] for line in output.splitlines()] == ["init", 9]
 
 
-@pytest.mark.spec("2025-11-25/basic/transports#intro-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/transports#intro-1", "2025-06-18/basic/transports#intro-1", "2025-03-26/basic/transports#intro-1"
+)
 def test_utf8_is_spoken_under_any_locale() -> None:
     text = "caf\u00e9 \u2028 \U0001f600"
     env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
@@ -134,7 +150,12 @@ def test_utf8_is_spoken_under_any_locale() -> None:
 
 
 @pytest.mark.parametrize("tool", ["wait", "block"])
-@pytest.mark.spec("2025-11-25/basic/lifecycle#stdio-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/lifecycle#stdio-1",
+    "2025-06-18/basic/lifecycle#stdio-1",
+    "2025-03-26/basic/lifecycle#stdio-1",
+    "2024-11-05/basic/lifecycle#stdio-1",
+)
 def test_a_server_exits_within_two_seconds_of_the_end_of_its_input_also_in_the_middle_of_a_tool(tool: str) -> None:
     process = subprocess.Popen(server_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with process:
@@ -189,7 +210,9 @@ def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_last_wo
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("leave", {"code": 5}), ("wait", {})])
-def test_a_server_that_dies_in_the_middle_of_calls_fails_all_of_them_within_a_second(name: str, arguments: Object) -> None:
+def test_a_server_that_dies_in_the_middle_of_calls_fails_all_of_them_within_a_second(
+    name: str, arguments: Object
+) -> None:
     async def test() -> None:
         async with Client(server_command(), timeout=None) as client:
             waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(3)]
@@ -233,7 +256,8 @@ def test_a_server_that_answers_with_garbage_and_no_id_times_out_instead_of_hangi
 
 def test_a_malformed_answer_to_initialize_is_an_invalid_message() -> None:
     async def test() -> None:
-        source = "import sys\nsys.stdin.readline(); print('{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}', flush=True)\nsys.stdin.read()"
+        answer = '{"jsonrpc":"2.0","id":1,"result":{}}'
+        source = f"import sys\nsys.stdin.readline(); print({answer!r}, flush=True)\nsys.stdin.read()"
         with pytest.raises(InvalidMessage, match="protocolVersion"):
             async with Client(python(source)):
                 pass
@@ -246,10 +270,17 @@ def _alive(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3] if os.path.isdir("/proc/self") else True
+    return (
+        "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3] if os.path.isdir("/proc/self") else True
+    )
 
 
-@pytest.mark.spec("2025-11-25/basic/lifecycle#stdio-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/lifecycle#stdio-1",
+    "2025-06-18/basic/lifecycle#stdio-1",
+    "2025-03-26/basic/lifecycle#stdio-1",
+    "2024-11-05/basic/lifecycle#stdio-1",
+)
 @pytest.mark.parametrize("stubborn", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
 def test_closing_leaves_no_process_behind_grandchildren_included(stubborn: str, tmp_path: Path) -> None:
     """A wrapper that ignores everything, and a grandchild that would live for ever."""
@@ -361,7 +392,12 @@ def test_an_answer_over_the_limit_fails_its_call_with_a_clear_error_and_the_next
 
 
 def test_a_request_over_the_servers_limit_is_refused_with_its_id_and_the_next_one_works() -> None:
-    limited = SERVER.replace("server.run()", "import mcp_ref.basic.transports.stdio as s; s.StdioServerTransport.__init__.__kwdefaults__['max_line'] = 10_000; server.run()")
+    limited = SERVER.replace(
+        "server.run()",
+        "from mcp_ref.basic.transports.stdio import StdioServerTransport\n"
+        "    StdioServerTransport.__init__.__kwdefaults__['max_line'] = 10_000\n"
+        "    server.run()",
+    )
 
     async def test() -> None:
         async with Client(python(limited)) as client:
@@ -394,7 +430,10 @@ def test_a_reader_that_never_reads_stalls_only_itself() -> None:
         idle_since = time.monotonic()
         while time.monotonic() - idle_since < 1.0 and sent < 4000:
             if not frame:
-                frame = json.dumps(request("tools/call", {"name": "echo", "arguments": {"text": text}}, sent)).encode() + b"\n"
+                frame = (
+                    json.dumps(request("tools/call", {"name": "echo", "arguments": {"text": text}}, sent)).encode()
+                    + b"\n"
+                )
             try:
                 written = os.write(process.stdin.fileno(), frame)
             except BlockingIOError:
@@ -416,8 +455,8 @@ def test_a_reader_that_never_reads_stalls_only_itself() -> None:
 
         finisher = threading.Thread(target=lambda: (process.stdin.write(frame), process.stdin.close()))  # type: ignore[union-attr]
         finisher.start()
-        for line in reader:
-            got.add(json.loads(line)["id"])
+        for answer in reader:
+            got.add(json.loads(answer)["id"])
         finisher.join(10)
         assert len(got) >= sent, partial
         assert process.wait(10) == 0
