@@ -49,6 +49,11 @@ class Revision:
     """Elicitation has form and URL modes, declared by name. [2025-11-25 client/elicitation#capabilities]"""
     sampling_tools: bool = False
     """Sampling may offer tools to the model. [2025-11-25 client/sampling#tools-in-sampling]"""
+    streams_are_polled: bool = False
+    """A server may close a stream's connection early; the client comes back. [2025-11-25
+    basic/transports#sending-messages-to-the-server]"""
+    names_itself_in_http: bool = True
+    """Each HTTP request names the revision in a header. [2025-06-18 basic/transports#protocol-version-header]"""
     resource_not_found_code: int = -32002
     """The error code for an unknown resource. [2025-11-25 server/resources#error-handling]"""
 
@@ -69,10 +74,13 @@ R2024_10_07: Final = Revision(
     tool_result_is_bare=True,
     structured_results=False,
     completions_are_declared=False,
+    names_itself_in_http=False,
     resource_not_found_code=-32001,
 )
-R2024_11_05: Final = Revision(1, "2024-11-05", structured_results=False, completions_are_declared=False)
-R2025_03_26: Final = Revision(2, "2025-03-26", batch=True, structured_results=False)
+R2024_11_05: Final = Revision(
+    1, "2024-11-05", structured_results=False, completions_are_declared=False, names_itself_in_http=False
+)
+R2025_03_26: Final = Revision(2, "2025-03-26", batch=True, structured_results=False, names_itself_in_http=False)
 R2025_06_18: Final = Revision(3, "2025-06-18")
 R2025_11_25: Final = Revision(
     4,
@@ -81,6 +89,7 @@ R2025_11_25: Final = Revision(
     invalid_arguments_are_results=True,
     elicitation_modes=True,
     sampling_tools=True,
+    streams_are_polled=True,
 )
 R2026_07_28: Final = Revision(
     5,

@@ -65,6 +65,9 @@ class Transport(Protocol):
 
     def resume_reading(self) -> None: ...
 
+    def unanswered(self, related: RequestId) -> None:
+        """The peer's request `related` was cancelled: nothing more will be sent for it, and no answer."""
+
 
 @dataclass(slots=True)
 class Limits:
@@ -115,6 +118,8 @@ class _BatchReply:
     """The answers of one received batch, sent as one array when the last member is done."""
 
     open: int
+    related: RequestId | None = None
+    """Its first request, by which transports with several streams know it."""
     answers: list[Message | Malformed] = field(default_factory=list)
 
 
@@ -217,6 +222,7 @@ class Dispatcher:
             return self._pause()
         if reply is not None:
             reply.open += 1
+            reply.related = request.id if reply.related is None else reply.related
         entry = self._serving[request.id] = _Serving()
         entry.task = asyncio.get_running_loop().create_task(self._run(request, entry, reply))
         self._tasks.add(entry.task)
@@ -246,6 +252,8 @@ class Dispatcher:
                 self._close_one(reply, answer)
             elif answer is not None:
                 self._answer(answer, request.id)
+            else:
+                self._transport.unanswered(request.id)
             await self._transport.drain()
         except asyncio.CancelledError:
             pass  # the answer is with the transport already
@@ -309,9 +317,13 @@ class Dispatcher:
             if isinstance(answer, ErrorResponse):
                 answer.omit_id = self.omits_unknown_ids
             reply.answers.append(answer)
-        if reply.open == 0 and reply.answers and not self._closed:
+        if reply.open > 0 or self._closed:
+            return
+        if not reply.answers and reply.related is not None:
+            self._transport.unanswered(reply.related)
+        elif reply.answers:
             try:
-                self._transport.send(Batch(reply.answers), None)
+                self._transport.send(Batch(reply.answers), reply.related)
             except (ValueError, TypeError, RecursionError):  # one member spoils the frame: send each by itself
                 for member in reply.answers:
                     self._answer(member, getattr(member, "id", None))  # type: ignore[arg-type]

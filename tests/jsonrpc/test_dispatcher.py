@@ -53,6 +53,9 @@ class Recorder:
     def resume_reading(self) -> None:
         self.paused = False
 
+    def unanswered(self, related: RequestId) -> None:
+        pass
+
     async def wait_for(self, count: int) -> list[Outgoing]:
         """What was sent, once it is so many messages."""
         async with asyncio.timeout(5):

@@ -42,11 +42,11 @@ class EventStore(Protocol):
     def after(self, session: str, event_id: str) -> list[Event] | None:
         """The events of the same stream after this one, in order; None where the id is unknown or no longer kept."""
 
-    def open(self, session: str, opening: bytes) -> None:
-        """Note a session, and the `initialize` message that opened it."""
+    def open(self, session: str, opening: bytes, principal: str | None) -> None:
+        """Note a session: the `initialize` message that opened it, and whose it is."""
 
-    def opening(self, session: str) -> bytes | None:
-        """The message that opened a session which was not forgotten; None where there is none."""
+    def opening(self, session: str) -> tuple[bytes, str | None] | None:
+        """What `open` was told about a session that was not forgotten; None where there is none."""
 
     def forget(self, session: str) -> None:
         """The session has ended."""
@@ -65,7 +65,6 @@ def stream_of(event_id: str) -> str:
 class _Kept:
     """What is kept of one session."""
 
-    opening: bytes
     events: deque[tuple[float, str, int, bytes]] = field(default_factory=deque)  # time, stream, number, data
     evicted: dict[str, int] = field(default_factory=dict)  # stream -> the highest number that is gone
     size: int = 0
@@ -86,14 +85,13 @@ class MemoryEventStore:
         self._number = 0
         self._size = 0
 
-    def open(self, session: str, opening: bytes) -> None:
+    def open(self, session: str, opening: bytes, principal: str | None) -> None:
         """See EventStore."""
-        self._sessions[session] = _Kept(opening)
+        self._sessions[session] = _Kept()
 
-    def opening(self, session: str) -> bytes | None:
-        """See EventStore."""
-        kept = self._sessions.get(session)
-        return kept.opening if kept else None
+    def opening(self, session: str) -> tuple[bytes, str | None] | None:
+        """Always None: what this store knows ends with the sessions' own process."""
+        return None
 
     def append(self, session: str, stream: str, data: bytes) -> str:
         """See EventStore."""
@@ -161,7 +159,7 @@ class SqliteEventStore:
             """
             PRAGMA journal_mode = WAL;
             PRAGMA synchronous = NORMAL;
-            CREATE TABLE IF NOT EXISTS sessions (session TEXT PRIMARY KEY, opening BLOB NOT NULL);
+            CREATE TABLE IF NOT EXISTS sessions (session TEXT PRIMARY KEY, opening BLOB NOT NULL, principal TEXT);
             CREATE TABLE IF NOT EXISTS events (
                 number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, stream TEXT NOT NULL,
                 data BLOB NOT NULL, time REAL NOT NULL
@@ -172,14 +170,16 @@ class SqliteEventStore:
         )
         self._written = 0
 
-    def open(self, session: str, opening: bytes) -> None:
+    def open(self, session: str, opening: bytes, principal: str | None) -> None:
         """See EventStore."""
-        self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?)", (session, opening))
+        row = (session, opening, principal)
+        self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", row)
 
-    def opening(self, session: str) -> bytes | None:
+    def opening(self, session: str) -> tuple[bytes, str | None] | None:
         """See EventStore."""
-        row = self._database.execute("SELECT opening FROM sessions WHERE session = ?", (session,)).fetchone()
-        return bytes(row[0]) if row else None
+        found = "SELECT opening, principal FROM sessions WHERE session = ?"
+        row = self._database.execute(found, (session,)).fetchone()
+        return (bytes(row[0]), row[1]) if row else None
 
     def append(self, session: str, stream: str, data: bytes) -> str:
         """See EventStore."""

@@ -66,6 +66,9 @@ class MemoryTransport:
         self._paused = False
         self._pump_soon()
 
+    def unanswered(self, related: RequestId) -> None:
+        """Nothing: there is one stream for all."""
+
     def _pump_soon(self) -> None:
         if not self._pumping and self._receive is not None:
             self._pumping = True

@@ -136,6 +136,9 @@ class StdioServerTransport(asyncio.Protocol):
         if self._lines is not None:
             self._lines.resume()
 
+    def unanswered(self, related: RequestId) -> None:
+        """Nothing: there is one stream for all."""
+
     def data_received(self, data: bytes) -> None:
         """asyncio: bytes from the client."""
         if self._lines is not None:
@@ -316,6 +319,9 @@ class StdioClientTransport(asyncio.SubprocessProtocol):
         self._steer_reading("resume_reading")
         if self._lines is not None:
             self._lines.resume()
+
+    def unanswered(self, related: RequestId) -> None:
+        """Nothing: there is one stream for all."""
 
     def _steer_reading(self, action: str) -> None:
         pipe = self._process.get_pipe_transport(1) if self._process is not None else None

@@ -30,6 +30,7 @@ from ...jsonrpc.messages import (
     ErrorResponse,
     Incoming,
     Malformed,
+    Notification,
     Outgoing,
     RequestId,
     Response,
@@ -166,14 +167,14 @@ class Session:
 
     def __init__(
         self,
+        id: str,
         principal: str | None,
         store: EventStore,
         limits: HttpLimits,
         json_responses: bool = False,
         trace: Trace | None = None,
     ) -> None:
-        # [2025-11-25 basic/transports#session-management] globally unique, cryptographically secure, visible ASCII
-        self.id = secrets.token_urlsafe(24)
+        self.id = id
         self.principal = principal
         self.revision = LATEST_LEGACY
         self.store = store
@@ -188,6 +189,7 @@ class Session:
         self._streams: dict[str, Stream] = {"get": self.listening}
         self._by_request: dict[RequestId, Stream] = {}
         self._posts = 0
+        self._era = secrets.token_hex(4)  # streams of this process are told from those of one before, with the same id
         self._receive: Receive | None = None
         self._lost: Lost | None = None
         self._early: list[Incoming] = []
@@ -223,6 +225,14 @@ class Session:
         """The first answer is that to `initialize`; it says which revision is spoken."""
         self.revision = find_revision(answer.result.get("protocolVersion")) or self.revision
         self.established = True
+
+    def unanswered(self, related: RequestId) -> None:
+        """End the stream of a cancelled request."""
+        stream = self._by_request.get(related)
+        if stream is not None:
+            if stream.answer is not None and not stream.answer.done():
+                stream.answer.set_result(None)
+            stream.end()
 
     async def drain(self) -> None:
         """Wait for the slowest client of ours that reads a stream now."""
@@ -269,7 +279,7 @@ class Session:
             if id in self._by_request:
                 raise Refused(400, f"a request with id {id!r} is still in flight; ids are unique in a session")
         self._posts += 1
-        stream = Stream(self, f"post{self._posts}", ids)
+        stream = Stream(self, f"{self._era}-{self._posts}", ids)
         stream.answer = asyncio.get_running_loop().create_future()
         self._streams[stream.name] = stream
         self._by_request.update(dict.fromkeys(ids, stream))
@@ -328,6 +338,7 @@ class Endpoint:
         self._trace = trace
         self.sessions: dict[str, Session] = {}
         self._keeper: asyncio.Task[None] | None = None
+        self._closing = False
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
@@ -372,7 +383,7 @@ class Endpoint:
             return await exchange.respond(400, [*JSON_HEADERS, *cors], encode(error))
         if isinstance(message, RpcRequest) and message.method == "initialize" and SESSION_HEADER not in request.headers:
             return await self._initialize(exchange, request, message, principal, cors)
-        session = self._session(request, principal)
+        session = await self._session(request, principal)
         ids = self._ids(message, session.revision)
         if not ids:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] only notifications or responses: 202
@@ -429,10 +440,9 @@ class Endpoint:
     ) -> None:
         """Begin a session. It exists for others only once `initialize` has succeeded."""
         self._make_room()
-        session = Session(principal, self._store, self._limits, self._json_responses, self._trace)
-        self._store.open(session.id, request.body)
-        session.task = asyncio.create_task(self._converse(session))
-        self.sessions[session.id] = session
+        # [2025-11-25 basic/transports#session-management] globally unique, cryptographically secure, visible ASCII
+        session = self._begin(secrets.token_urlsafe(24), principal)
+        self._store.open(session.id, request.body, principal)
         try:
             # [2025-11-25 basic/transports#session-management] the id is on the response that has the InitializeResult
             headers = [*cors, (SESSION_HEADER, session.id)]
@@ -441,24 +451,47 @@ class Endpoint:
             if not session.established:
                 session.task.cancel()
 
+    def _begin(self, id: str, principal: str | None) -> Session:
+        session = Session(id, principal, self._store, self._limits, self._json_responses, self._trace)
+        session.task = asyncio.create_task(self._converse(session))
+        self.sessions[id] = session
+        return session
+
     async def _converse(self, session: Session) -> None:
         try:
             await self._serve(session)
         finally:
             self.sessions.pop(session.id, None)
-            self._store.forget(session.id)
+            if not self._closing:  # a store that outlives this process keeps its sessions for the next one
+                self._store.forget(session.id)
             await session.close()
 
-    def _session(self, request: Request, principal: str | None) -> Session:
+    async def _session(self, request: Request, principal: str | None) -> Session:
         """The session that the request belongs to."""
         id = request.headers.get(SESSION_HEADER)
         if id is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             raise Refused(400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose answer has it")
-        session = self.sessions.get(id)
+        session = self.sessions.get(id) or await self._revive(id)
         if session is None or not session.established or session.principal != principal:
             # [2025-11-25 basic/transports#session-management] an ended session: MUST be 404. Another's looks the same.
             raise Refused(404, "there is no such session, or it has ended: begin a new one with an initialize request")
+        return session
+
+    async def _revive(self, id: str) -> Session | None:
+        """A session of the process before this one, as the store remembers it: its handshake is repeated, unheard."""
+        found = self._store.opening(id)
+        if found is None:
+            return None
+        body, principal = found
+        message = decode(body)
+        assert isinstance(message, RpcRequest)
+        session = self._begin(id, principal)
+        stream = session.open_stream((message.id,))
+        await session.receive(message, body)
+        assert stream.answer is not None
+        await stream.answer
+        await session.receive(Notification("notifications/initialized"), b"")
         return session
 
     def _make_room(self) -> None:
@@ -474,7 +507,7 @@ class Endpoint:
         self, exchange: Exchange, request: Request, principal: str | None, cors: list[tuple[str, str]]
     ) -> None:
         """End a session at once."""
-        session = self._session(request, principal)
+        session = await self._session(request, principal)
         self.sessions.pop(session.id, None)
         if session.task is not None:
             session.task.cancel()
@@ -487,7 +520,7 @@ class Endpoint:
     ) -> None:
         """Carry what belongs to no request, or what a broken stream still owes."""
         check_accept(request, "text/event-stream")
-        session = self._session(request, principal)
+        session = await self._session(request, principal)
         last = request.headers.get("last-event-id")
         if last is None:
             if not session.listening.is_carried:
@@ -524,6 +557,7 @@ class Endpoint:
 
     async def close(self) -> None:
         """End all sessions."""
+        self._closing = True
         tasks = [session.task for session in self.sessions.values() if session.task is not None]
         if self._keeper is not None:
             tasks.append(self._keeper)
