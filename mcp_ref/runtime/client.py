@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic import lifecycle
 from ..basic.lifecycle import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult, declares
-from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams
+from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams, check_meta_keys
 from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.patterns.ping import ping
 from ..basic.patterns.progress import ProgressHandler, ProgressNotificationParams, receive_progress
@@ -268,6 +268,7 @@ class Client:
         """
         from ..server.tools import CallToolRequestParams, CallToolResult
 
+        check_meta_keys(meta)
         result = await self.connection.request(
             "tools/call",
             CallToolRequestParams(name, arguments, meta),

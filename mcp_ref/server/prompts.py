@@ -25,7 +25,7 @@ from ..basic.content import (
     TextContent,
 )
 from ..basic.handling import Scope, call
-from ..basic.meta import PaginatedRequestParams
+from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
@@ -135,6 +135,7 @@ class Prompts:
 
         It returns a str (what the user says), a content block, a PromptMessage, a list of these, or a GetPromptResult.
         """
+        check_meta_keys(options.get("meta"))
         signature = signature_of(function, context_type=self._context_type)
         arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, TypedDict
 
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents
 from ..basic.handling import Scope, call
-from ..basic.meta import EmptyResult, PaginatedRequestParams
+from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
@@ -211,6 +211,7 @@ class Resources:
         The function returns str, bytes, contents, or a list of these; anything else is written as JSON. Raises
         TemplateError for a bad template, ValueError for a URI that is taken or a function that lacks a variable.
         """
+        check_meta_keys(options.get("meta"))
         signature = signature_of(function, context_type=self._context_type)
         matcher = UriTemplate(uri)
         expected = {parameter.name for parameter in signature.parameters if parameter.required}

@@ -31,7 +31,7 @@ from ..basic.content import (
     TextContent,
 )
 from ..basic.handling import Scope, call
-from ..basic.meta import PaginatedRequestParams
+from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..jsonschema import SchemaError, Validator, compile_schema
@@ -200,6 +200,7 @@ class Tools:
         Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken,
         SchemaError for a schema that is none.
         """
+        check_meta_keys(options.get("meta"))
         signature = signature_of(function, context_type=self._context_type, result_types=(CallToolResult, *_BLOCKS))
         tool = Tool(
             name or signature.name,
