@@ -76,7 +76,7 @@ def _readable(label: str) -> bool:
 
 def is_idn_hostname(text: str) -> bool:
     """RFC 5890, as far as IDNA 2003 goes."""
-    if len(text) > 253:
+    if len(text) > 253 or re.search(r"(?:^|[.\u3002\uff0e\uff61])-|-(?:[.\u3002\uff0e\uff61]|$)", text):
         return False
     try:
         written = text.encode("idna").decode()

@@ -14,7 +14,7 @@ import operator
 from itertools import islice
 
 from .formats import FORMATS
-from .model import Exhausted, Keyword, Node, anything, errors_of, evaluated, part_of, shown
+from .model import TOO_DEEP, Exhausted, Keyword, Node, anything, errors_of, evaluated, part_of, shown
 from .patterns import Pattern, PatternError
 from .values import TYPES, canonical, is_multiple, is_number
 
@@ -48,7 +48,7 @@ def _reference(here: Place, name: str, dynamic: bool) -> Keyword:
 
     def check(instance: JSON, run: Run) -> bool:
         if run.depth <= 0:
-            raise Exhausted("too deeply nested to check against this schema")
+            raise Exhausted(TOO_DEEP)
         run.depth -= 1
         good = target.check(instance, run)  # looked up late: a recursive schema is not yet compiled here
         run.depth += 1

@@ -61,6 +61,9 @@ class Exhausted(Exception):
     """A validation came to one of its limits. The text says which."""
 
 
+TOO_DEEP = "too deeply nested to check against this schema"
+
+
 class Run:
     """One validation: what is left of its limits."""
 
