@@ -94,7 +94,7 @@ def test_every_citation_resolves() -> None:
     anchors = {(row["page"], row["anchor"]) for row in rows}
     for path in MODULES:
         for revision, page, anchor in re.findall(
-            r"\[(20\d\d-\d\d-\d\d) ([a-z_/-]+)(?:#([\w%-]+))?\]", path.read_text("utf-8")
+            r"\[(20\d\d-\d\d-\d\d)\s+([a-z_/-]+)(?:#([\w%-]+))?\]", path.read_text("utf-8")
         ):
             if page in ("changelog", "schema"):
                 continue  # they state no requirements
@@ -108,7 +108,13 @@ def _is_heading(revision: str, page: str, anchor: str) -> bool:
     return (revision, page, anchor) in HEADINGS_WITHOUT_REQUIREMENTS
 
 
-HEADINGS_WITHOUT_REQUIREMENTS: set[tuple[str, str, str]] = set()
+HEADINGS_WITHOUT_REQUIREMENTS = {
+    ("2025-11-25", "basic/lifecycle", "shutdown"),
+    ("2025-11-25", "client/elicitation", "response-actions"),
+    ("2025-11-25", "server/resources", "subscriptions"),
+    ("2025-11-25", "server/utilities/completion", "completion-results"),
+    ("2026-07-28", "basic/versioning", "terminology"),
+}
 """Headings of the spec under which no sentence demands anything, so that requirements.json does not list them."""
 
 
