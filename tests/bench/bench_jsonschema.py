@@ -3,8 +3,8 @@
     python3 tests/bench/bench_jsonschema.py --jsonschema /path/to/venv/with/jsonschema/bin/python
 
 Each runs in a process of its own, and judges the same instances by the same schemas, compiled beforehand. Rounds are
-interleaved, so that a noisy machine is noisy for all. Printed are medians, and ratios. Without --jsonschema that column is
-left out.
+interleaved, so that a noisy machine is noisy for all. Printed are medians, and ratios. Without --jsonschema that column
+is left out.
 """
 
 from __future__ import annotations
@@ -143,15 +143,13 @@ print(json.dumps(figures))
 def run(python: str, name: str) -> dict[str, float]:
     """One validator's figures, from a fresh process."""
     program = PROGRAM.replace("LOADER", LOADERS[name])
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [python, "-c", program],
-        input=json.dumps([CASES, FIRST]),
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONDONTWRITEBYTECODE": "",
+    }  # as modules are when installed
+    command, cases = [python, "-c", program], json.dumps([CASES, FIRST])
+    done = subprocess.run(command, input=cases, capture_output=True, text=True, check=True, env=environment)
     figures: dict[str, float] = json.loads(done.stdout)
     return figures
 
