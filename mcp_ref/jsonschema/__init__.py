@@ -8,9 +8,14 @@ A schema is compiled once, to closures; a valid instance costs one pass over it 
 walked a second time, for the words. Schemas and instances may come from an enemy: nothing is fetched, and depth, work
 and patterns are bounded (see `Limits` and patterns.py).
 
-Reading order: values.py (JSON's equality and numbers), model.py (what a compiled schema is), patterns.py (regular
-expressions that cannot hang), formats.py, keywords.py (the standard's two documents, keyword by keyword), schemas.py
-(references and dialects). Nothing else of ours is needed.
+Reading order, nothing used before it is explained, and nothing else of ours is needed:
+
+    values.py, words.py                     JSON's equality and numbers; messages
+    model.py                                what a compiled schema is: nodes, keywords, and two walks over them
+    expressions.py, ecma262.py, patterns.py regular expressions that cannot hang
+    formats.py                              what `format` means where it is asserted
+    assertions.py, applicators.py           the keywords, in the order of the standard's two documents
+    schemas.py                              URIs, references, dialects: from a document to nodes
 
 Spec:  https://json-schema.org/draft/2020-12/json-schema-core and …/json-schema-validation
 """

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 
-from .patterns import Pattern, PatternError
+from .expressions import PatternError
+from .patterns import Pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
