@@ -10,6 +10,8 @@ Wire:  {"type": "text", "text": "Sunny, 22 degrees"}
 from __future__ import annotations
 
 import base64
+import binascii
+import re
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
@@ -17,6 +19,38 @@ from ..jsonrpc.messages import Object
 from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Life, Revision
 
 Role: TypeAlias = Literal["user", "assistant"]
+
+# ---------------------------------------------------------------------------------------------------- what is written
+
+# RFC 3986, appendix A, without its distinction of where "[" and "]" may stand.
+_URI = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9A-Fa-f]{2})*"
+    r"(?:#(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
+)
+# RFC 6838, section 4.2, and parameters.
+_MIME_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*(?:\s*;[ -~]*)?")
+
+
+def check_uri(uri: str) -> None:
+    """Raise ValueError for what is no URI by RFC 3986."""
+    # [2025-11-25 server/resources#custom-uri-schemes] [2025-11-25 server/prompts#embedded-resources]
+    if not _URI.fullmatch(uri):
+        raise ValueError(f"{uri[:200]!r} is no URI: it takes a scheme, as in file:///a, and %20 for what RFC 3986 bars")
+
+
+def check_media(data: str, mime_type: str | None) -> None:
+    """Raise ValueError where data are not Base64 (RFC 4648, section 4) or a MIME type is none."""
+    # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. Only what we write
+    # is checked: who reads a sloppy peer may still make something of it.
+    try:
+        binascii.a2b_base64(data, strict_mode=True)
+    except ValueError as error:
+        raise ValueError(f"the data are not Base64 ({error}); for raw bytes there is .of(...)") from None
+    if mime_type is not None and not _MIME_TYPE.fullmatch(mime_type):
+        raise ValueError(f"{mime_type[:80]!r} is no MIME type such as image/png")
+
+
+# ---------------------------------------------------------------------------------------------------- the blocks
 
 
 @dataclass
@@ -71,6 +105,11 @@ class ImageContent:
         """The content block for raw bytes."""
         return cls(base64.b64encode(image).decode(), mime_type)
 
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Only Base64 is written."""
+        check_media(self.data, self.mime_type)
+        return wire
+
 
 def _audio_as_text(audio: object) -> object:
     assert isinstance(audio, AudioContent)
@@ -93,6 +132,11 @@ class AudioContent:
     def of(cls, sound: bytes, mime_type: str) -> AudioContent:
         """The content block for raw bytes."""
         return cls(base64.b64encode(sound).decode(), mime_type)
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Only Base64 is written."""
+        check_media(self.data, self.mime_type)
+        return wire
 
 
 @dataclass
@@ -119,6 +163,11 @@ class BlobResourceContents:
         """The contents for raw bytes."""
         return cls(uri, base64.b64encode(data).decode(), mime_type)
 
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Only Base64 is written."""
+        check_media(self.blob, self.mime_type)
+        return wire
+
 
 ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
 
@@ -131,6 +180,16 @@ class EmbeddedResource:
     annotations: _Annotated = None
     meta: _Meta = None
     type: Literal["resource"] = "resource"
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """A valid URI, and always a MIME type."""
+        # [2025-11-25 server/prompts#embedded-resources] MUST include a valid resource URI, the appropriate MIME type
+        check_uri(self.resource.uri)
+        resource = wire["resource"]
+        assert isinstance(resource, dict)
+        is_text = isinstance(self.resource, TextResourceContents)
+        resource.setdefault("mimeType", "text/plain" if is_text else "application/octet-stream")
+        return wire
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:

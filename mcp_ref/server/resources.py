@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Protocol, TypedDict
 
-from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents
+from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents, check_uri
 from ..basic.handling import Scope, call
 from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
@@ -209,7 +209,8 @@ class Resources:
         """Register a function that reads a resource, or, where `uri` has variables, a family of them.
 
         The function returns str, bytes, contents, or a list of these; anything else is written as JSON. Raises
-        TemplateError for a bad template, ValueError for a URI that is taken or a function that lacks a variable.
+        TemplateError for a bad template, ValueError for what is no URI, for one that is taken, and for a function that
+        lacks a variable.
         """
         check_meta_keys(options.get("meta"))
         signature = signature_of(function, context_type=self._context_type)
@@ -218,6 +219,9 @@ class Resources:
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))
             raise ValueError(f"{signature.name}() needs {missing}, which {uri!r} does not name as a variable")
+        # [2025-11-25 server/resources#custom-uri-schemes] MUST be in accordance with RFC 3986: of a template, what
+        # stands before its first variable, which includes the scheme.
+        check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
         if not matcher.variables:
             resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
             self._resources.add(uri, RegisteredResource(resource, function, signature))
