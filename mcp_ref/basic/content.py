@@ -89,6 +89,12 @@ class TextContent:
     meta: _Meta = None
     type: Literal["text"] = "text"
 
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Only text is written."""
+        if not isinstance(self.text, str):
+            raise TypeError(f"a TextContent holds a str, not {type(self.text).__name__}")
+        return wire
+
 
 @dataclass
 class ImageContent:
