@@ -76,13 +76,14 @@ def signature_of(
     function: Callable[..., Any],
     *,
     context_type: type | None = None,
-    result_types: tuple[type, ...] = (),
+    result_types: tuple[type, ...] | None = None,
 ) -> Signature:
     """What a function takes and gives, from its annotations and docstring.
 
-    The parameter annotated with `context_type` is the caller's to fill and is left out. A function that returns one of
-    `result_types`, or a list or union with one, makes its result itself and gets no output schema. Arguments that
-    functools.partial gave by name are fixed: no caller may replace them. Raises UnsupportedType.
+    The parameter annotated with `context_type` is the caller's to fill and is left out. The result is described only
+    where `result_types` is given; and not where the function returns one of these, or a list or union with one: then it
+    makes its result itself. Arguments that functools.partial gave by name are fixed: no caller may replace them. Raises
+    UnsupportedType.
     """
     plain, name = _plain_function(function)
     place = Place(f"{name}()", _closure(plain))
@@ -111,7 +112,9 @@ def signature_of(
                 readers[each.name] = form.read
     if len(contexts) > 1:
         raise place.refuse(f"{' and '.join(contexts)}", "cannot both be the context")
-    output_schema, wraps = _output(hints.get("return"), result_types, Place(f"{name}() result", place.scope))
+    output_schema, wraps = None, False
+    if result_types is not None:
+        output_schema, wraps = _output(hints.get("return"), result_types, Place(f"{name}() result", place.scope))
     return Signature(
         name=name,
         description=description,
