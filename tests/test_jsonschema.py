@@ -372,7 +372,16 @@ def test_a_pattern_that_would_hang_a_backtracking_matcher_is_linear(pattern: str
 
 
 @pytest.mark.parametrize(
-    "pattern", ["^(?=a)(a+)+$", r"(a*)*\1b", "(?!(x+x+)+y)", "((a{1,60}){1,60}){1,60}b", "(?<=a+)b"]
+    "pattern",
+    [
+        "^(?=a)(a+)+$",
+        r"(a*)*\1b",
+        r"(?=a)\p{L}",
+        r"\p{L}{5000}",
+        "(?!(x+x+)+y)",
+        "((a{1,60}){1,60}){1,60}b",
+        "(?<=a+)b",
+    ],
 )
 def test_a_pattern_that_can_neither_be_bounded_nor_be_an_automaton_is_refused(pattern: str) -> None:
     with pytest.raises(SchemaError, match="expected a regular expression"):
@@ -426,6 +435,9 @@ def test_schemas_nested_too_deeply_are_refused() -> None:
 def test_too_many_subschemas_are_refused() -> None:
     with pytest.raises(SchemaError, match="more than 10 subschemas"):
         compile_schema({"allOf": [{}] * 20}, limits=Limits(subschemas=10))
+    many: JSON = {"allOf": [{"pattern": f"a{number}"} for number in range(5)]}
+    with pytest.raises(SchemaError, match="more than 4 patterns"):
+        compile_schema(many, limits=Limits(patterns=4))
 
 
 def test_instances_nested_too_deeply_are_invalid() -> None:
@@ -456,8 +468,9 @@ def test_instances_nested_too_deeply_are_invalid() -> None:
         ({"allOf": [{"items": {"type": "integer"}}] * 1000}, list(range(10_000))),
         ({"items": {"pattern": "^[a-z]*[a-m]*[k-z]*$"}}, ["ab" * 1000] * 5_000),
         ({"allOf": [{"uniqueItems": True}] * 1000}, [[n] for n in range(5_000)]),
+        ({"items": {"enum": [["a" * 10_000]]}}, [["a" * 10_000]] * 10_000),
     ],
-    ids=["allOf", "anyOf", "oneOf", "unevaluated", "items", "pattern", "uniqueItems"],
+    ids=["allOf", "anyOf", "oneOf", "unevaluated", "items", "pattern", "uniqueItems", "enum"],
 )  # fmt: skip
 def test_work_is_bounded(schema: JSON, instance: JSON) -> None:
     validator = compile_schema(schema, limits=Limits(steps=100_000))

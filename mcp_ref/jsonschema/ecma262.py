@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .expressions import Item, Ranges
 
+_SYNTAX = frozenset("^$\\.*+?()[]{}|")
 _DIGIT: Ranges = [(0x30, 0x39)]
 _WORD: Ranges = [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)]
 _SPACE: Ranges = [
@@ -86,6 +87,10 @@ class Parser:
         return items[0] if len(items) == 1 else Sequence(items)
 
     def _term(self) -> Item:
+        char = self.source[self.at]
+        if char not in _SYNTAX:
+            self.at += 1
+            return self._quantified(_one(ord(char)))
         for kind in ("^", "$", r"\b", r"\B"):
             if self._take(kind):
                 return Edge(kind)
@@ -96,6 +101,8 @@ class Parser:
         return self._quantified(self._atom())
 
     def _quantified(self, atom: Item) -> Item:
+        if self.at >= len(self.source) or self.source[self.at] not in "*+?{":
+            return atom
         found = self._matched(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # lazy or greedy: it matches either way, or neither
         if found is None:
             return atom

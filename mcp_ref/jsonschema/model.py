@@ -48,13 +48,20 @@ class Limits:
     depth: how deep schemas may nest in each other, and how many references may be open at once while validating.
     subschemas: how many subschemas are compiled at most, references to other documents included.
     steps: how often a subschema may be applied in one validation, or work of that size; the default is about a second.
-    pattern: the length of a regular expression, in characters.
+    patterns: how many regular expressions a schema may have. pattern: how long each may be, in characters.
     """
 
     def __init__(
-        self, *, depth: int = 100, subschemas: int = 20_000, steps: int = 2_000_000, pattern: int = 2_000
+        self,
+        *,
+        depth: int = 100,
+        subschemas: int = 20_000,
+        steps: int = 2_000_000,
+        patterns: int = 500,
+        pattern: int = 2_000,
     ) -> None:
-        self.depth, self.subschemas, self.steps, self.pattern = depth, subschemas, steps, pattern
+        self.depth, self.subschemas, self.steps = depth, subschemas, steps
+        self.patterns, self.pattern = patterns, pattern
 
 
 class Exhausted(Exception):

@@ -48,6 +48,8 @@ class Pattern:
         if not self._speaks_python or self._cost(4) > CHEAP:
             self._make_automaton()
         if not self._has_automaton:
+            if not self._speaks_python:
+                raise PatternError("\\p is not supported with lookaround, backreferences, or in so large a pattern")
             self._make_python()
             if self._cost(6) > DEAR:
                 raise PatternError("it could take too long: it backtracks, and is too large or has lookaround")
@@ -60,7 +62,7 @@ class Pattern:
             automaton = self._automaton or self._make_automaton()
             if automaton is not None:
                 return automaton.search(text, run)
-            if cost > DEAR or not self._speaks_python:
+            if cost > DEAR:
                 raise Exhausted(f"a text of {len(text)} characters is too long for the pattern {self.source}")
         run.spend(int(cost) // 64)
         python = self._python or self._make_python()

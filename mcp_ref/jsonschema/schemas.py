@@ -198,7 +198,7 @@ class Place:
         if len(source) > self.limits.pattern:
             raise self.error(keyword, f"patterns of at most {self.limits.pattern} characters")
         try:
-            return Pattern(source)
+            return self.compiler.pattern(source)
         except PatternError as error:
             raise self.error(keyword, f"a regular expression ({error})") from None
 
@@ -250,6 +250,7 @@ class Compiler:
         self._dialects: dict[str, Dialect] = {}
         self._places: dict[tuple[int, str, Scope], Place] = {}
         self._waiting: list[Place] = []  # targets of references: compiled one after the other, not one in the other
+        self._patterns: dict[str, Pattern] = {}
         self._scanned = 0
 
     def root(self, schema: JSON) -> Node:
@@ -379,6 +380,14 @@ class Compiler:
         place = self._place(schema, resource, scope, at, depth)
         self._build(place)
         return place.node
+
+    def pattern(self, source: str) -> Pattern:
+        """A regular expression, each compiled once."""
+        if source not in self._patterns:
+            if len(self._patterns) >= self.limits.patterns:
+                raise SchemaError(f"more than {self.limits.patterns} patterns")
+            self._patterns[source] = Pattern(source)
+        return self._patterns[source]
 
     def target(self, place: Place, reference: str, dynamic: bool) -> Node:
         """The node that a reference at a place leads to, perhaps not compiled yet. Core 8.2.3.1 and 8.2.3.2."""

@@ -1,4 +1,4 @@
-"""Values and lists in words, for messages."""
+"""Values, paths and lists in words, for the messages of errors."""
 
 from __future__ import annotations
 
