@@ -386,4 +386,4 @@ def _describe(hint: object) -> str:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return f"an object ({hint.__name__})"
     names: dict[object, str] = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
-    return names.get(hint) or {list: "an array", dict: "an object"}.get(get_origin(hint) or hint, "a value")  # type: ignore[arg-type, call-overload]
+    return names.get(hint) or {list: "an array", dict: "an object"}.get(get_origin(hint) or hint, "a value")  # type: ignore[arg-type]

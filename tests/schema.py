@@ -1,6 +1,7 @@
 """The official schemas as an oracle: is this message valid in that revision?
 
-2024-10-07 was never published as a schema; its shapes are in `SHAPES_2024_10_07`, taken by hand from the history of the spec.
+2024-10-07 was never published as a schema; its shapes are in `SHAPES_2024_10_07`, taken by hand from the history of the
+spec.
 """
 
 from __future__ import annotations

@@ -230,7 +230,8 @@ class Resources:
             raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} of {uri!r}")
         if "size" in options:
             raise TypeError("a template has no size; only a single resource has")
-        template = replace(ResourceTemplate(uri, signature.name, description=signature.description or None), **options)
+        template = ResourceTemplate(uri, signature.name, description=signature.description or None)
+        template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` is not in it
         self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature))
         return template
 
