@@ -9,6 +9,7 @@ Above: nothing. Below: `cli/`, a module for each kind of command, and `demo/`.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -142,6 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code. arguments: as after `python3 -m mcp_ref`; by default the process's own."""
     from .cli import UsageError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what the terminal cannot show is no reason to fail
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return run(options)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -16,12 +17,14 @@ from ..basic.lifecycle import UnsupportedRevision
 from ..codec import codec_for
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
+from ..jsonschema import SchemaError, compile_schema
 from ..revisions import LATEST_LEGACY, NotInRevision
 from ..runtime.client import Client
 from . import UsageError, show
 from .values import read_arguments, read_texts
 
 if TYPE_CHECKING:
+    from ..server.tools import Tool
     from ..server.utilities.logging import LoggingMessageNotificationParams
 
 
@@ -173,8 +176,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
         )
     except RemoteError as error:
         show.note(f"{error}{hint(options.tool, list(tools))}")
-        if tool is not None:
-            show.note(f"{tool.name} takes: {show.signature(tool.input_schema) or 'nothing'}")
+        remind(tool, arguments)
         return 1
     if options.json:
         show.as_json(encoded(result))
@@ -183,7 +185,16 @@ async def call(client: Client, options: argparse.Namespace) -> int:
             (show.note if result.is_error else show.out)(show.block_text(block))
     else:
         show.as_json(result.structured_content)
+    if result.is_error:
+        remind(tool, arguments)
     return 1 if result.is_error else 0
+
+
+def remind(tool: Tool | None, arguments: Object) -> None:
+    """Say what a tool takes, where that is what went wrong."""
+    with contextlib.suppress(SchemaError):
+        if tool is not None and not compile_schema(tool.input_schema).is_valid(arguments):
+            show.note(f"{tool.name} takes: {show.signature(tool.input_schema) or 'nothing'}")
 
 
 async def read(client: Client, options: argparse.Namespace) -> int:

@@ -102,10 +102,8 @@ def _has(since: Revision, until: Revision | None, revision: Revision) -> bool:
     return since <= revision and (until is None or revision < until)
 
 
-def _word(value: object) -> str:
-    if isinstance(value, bool) or value is None:
-        return "yes" if value else "-"
-    return str(value)
+def _word(value: object, no: str = "-") -> str:
+    return ("yes" if value else no) if isinstance(value, bool) else str(value)
 
 
 def show_changes(revision: Revision, changed: Object) -> None:
@@ -126,7 +124,8 @@ def _lines(word: str, group: Object) -> Iterator[str]:
     if word == "behaviour":
         for name, pair in group.items():
             assert isinstance(pair, list)
-            yield f"{name.replace('_', ' ')}: {_word(pair[1])}, before {_word(pair[0])}".replace(" -", " no")
+            was = "" if pair[0] is None else f", was {_word(pair[0], 'no')}"
+            yield f"{name.replace('_', ' ')}: {_word(pair[1], 'no')}{was}"
         return
     for sign, kind in (("+", "added"), ("-", "removed")):
         names = group[kind]

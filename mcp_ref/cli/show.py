@@ -33,11 +33,7 @@ def note(text: str) -> None:
 
 def as_json(value: JSON) -> None:
     """One JSON value on standard output."""
-    print(json.dumps(value, ensure_ascii=not _is_unicode(), indent=2))
-
-
-def _is_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
+    print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def printable(text: str) -> str:
@@ -136,8 +132,11 @@ def write_contents(contents: ResourceContents) -> None:
     """A resource's contents on standard output: as they are where that is a file or pipe, in words on a terminal."""
     from ..basic.content import TextResourceContents
 
-    if sys.stdout.isatty() or isinstance(contents, TextResourceContents):
+    if sys.stdout.isatty():
         return out(contents_text(contents))
+    if isinstance(contents, TextResourceContents):
+        sys.stdout.write(contents.text)
+        return
     sys.stdout.flush()
     sys.stdout.buffer.write(base64.b64decode(contents.blob))
     sys.stdout.buffer.flush()
