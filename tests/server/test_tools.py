@@ -773,6 +773,7 @@ def test_a_tool_may_answer_with_a_protocol_error_of_its_choice() -> None:
 )
 @KINDS
 def test_a_flood_of_calls_runs_few_tools_at_a_time_and_the_rest_is_refused(kind: str) -> None:
+    # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
     async def test() -> None:
         server = Server("s", limits=Limits(max_in_flight=3, patience=0.05))
         running: list[int] = []

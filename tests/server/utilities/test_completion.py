@@ -273,6 +273,7 @@ def test_missing_and_ill_typed_inputs_are_invalid_params_and_reach_no_completer(
 )
 @KINDS
 def test_a_flood_of_completion_requests_runs_few_completers_at_a_time_and_the_rest_is_refused(kind: str) -> None:
+    # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
     async def test() -> None:
         server, running, gate = Server("s", limits=Limits(max_in_flight=3, patience=0.05)), [], asyncio.Event()
         server.prompts.add(lambda x: x, "slow")
