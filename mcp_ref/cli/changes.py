@@ -64,12 +64,12 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
     born, gone = [], []
     for cls in types():
         life = getattr(cls, "life", Life())
-        of_type = life.since is revision
-        born += [cls.__name__] if of_type else []
+        born += [cls.__name__] if life.since is revision else []
         gone += [cls.__name__] if life.until is revision else []
         for name, member in lives_of(cls).items():
-            born += [f"{cls.__name__}.{name}"] if member.since is revision and not of_type else []
-            gone += [f"{cls.__name__}.{name}"] if member.until is revision else []
+            if life.since is None or life.since < revision:  # a new type's members are not news of their own
+                born += [f"{cls.__name__}.{name}"] if member.since is revision else []
+                gone += [f"{cls.__name__}.{name}"] if member.until is revision else []
     return sorted(born), sorted(gone)
 
 
