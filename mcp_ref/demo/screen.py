@@ -16,15 +16,15 @@ MOST_LINES = 4
 
 PURPOSE = {
     "initialize": (
-        "the revision the client would like, and what it can do",
+        "the revision I would like, and what I can do",
         "the revision to speak, and what I can do",
     ),
     "notifications/initialized": ("ready: from now on, anything goes", ""),
     "ping": ("are you there?", "yes"),
-    "tools/list": ("which tools are there?", "these; `nextCursor`, if there, asks for the next page"),
+    "tools/list": ("which tools are there?", "these; a `nextCursor` leads to the next page"),
     "tools/call": ("run this tool with these arguments", "what the tool gave"),
     "resources/list": ("which resources are there?", "these"),
-    "resources/templates/list": ("which families of resources are there?", "these, as URI templates (RFC 6570)"),
+    "resources/templates/list": ("which families of URIs are there?", "these, as URI templates (RFC 6570)"),
     "resources/read": ("give me this resource", "its contents"),
     "resources/subscribe": ("tell me when it changes", "agreed"),
     "resources/unsubscribe": ("no need to tell me any more", "agreed"),
@@ -36,12 +36,14 @@ PURPOSE = {
     "elicitation/create": ("please ask your user", "what the user did"),
     "roots/list": ("which directories may I know of?", "these"),
     "notifications/cancelled": ("never mind that request", ""),
-    "notifications/progress": ("so far have I come with your request", ""),
+    "notifications/progress": ("this far have I come with your request", ""),
     "notifications/message": ("a log message", ""),
-    "notifications/resources/updated": ("the resource you watch has changed", ""),
-    "notifications/tools/list_changed": ("my list of tools has changed", ""),
-    "notifications/roots/list_changed": ("my list of roots has changed", ""),
-    "notifications/elicitation/complete": ("what the user was asked to do there is done", ""),
+    "notifications/resources/updated": ("what you watch has changed", ""),
+    "notifications/tools/list_changed": ("my tools have changed", ""),
+    "notifications/resources/list_changed": ("my resources have changed", ""),
+    "notifications/prompts/list_changed": ("my prompts have changed", ""),
+    "notifications/roots/list_changed": ("my roots have changed", ""),
+    "notifications/elicitation/complete": ("the user has done it", ""),
 }
 """What each method is for: what it says, and what its answer says."""
 
@@ -60,8 +62,9 @@ class Screen:
         """A new feature, and the page of the spec that describes it."""
         self.chapters += 1
         heading = f"{self.chapters}. {title}"
-        gap = " " * max(2, self._width - len(heading) - len(page))
-        self._write(f"\n{self._painted('1', heading)}{gap}{self._painted('2', page)}\n")
+        gap = self._width - len(heading) - len(page)
+        between = " " * gap if gap >= 2 else "\n" + " " * (self._width - len(page))
+        self._write(f"\n{self._painted('1', heading)}{between}{self._painted('2', page)}\n")
 
     def say(self, text: str) -> None:
         """What comes next, and why."""

@@ -84,13 +84,15 @@ async def sleep(seconds: float, context: Context) -> str:
 
 @server.tool()
 def learn() -> str:
-    """Add a tool while the server runs: every client is told that the list has changed."""
+    """Add a tool, a resource and a prompt while the server runs: every client is told which lists have changed."""
 
     def shout(text: str) -> str:
         """Say it in capitals."""
         return text.upper()
 
     server.tools.add(shout)
+    server.resources.add("notes://new", lambda: "Learnt to shout.")
+    server.prompts.add(shout, "shout")
     return "learnt to shout"
 
 

@@ -97,11 +97,12 @@ async def handshake(screen: Screen) -> None:
     screen.say(
         "Here is a server that speaks 2024-11-05 alone. It answers with that, and the client, which can, goes along."
     )
-    old = demo_server("--revision", "2024-11-05")
+    first_release = LEGACY[1]
+    old = demo_server("--revision", first_release.name)
     async with Client(old, env=ENVIRONMENT, trace=screen.frame) as client:
-        screen.claim("asked for 2025-11-25, got 2024-11-05", client.revision.name == "2024-11-05")
+        screen.claim(f"asked for {LEGACY[-1]}, got {client.revision}", client.revision is first_release)
     screen.say("A client that insists on 2025-11-25 disconnects instead.")
-    picky = Client(old, revision="2025-11-25", env=ENVIRONMENT, trace=screen.frame)
+    picky = Client(old, revision=LEGACY[-1], env=ENVIRONMENT, trace=screen.frame)
     try:
         await picky.connect()
     except UnsupportedRevision as error:
@@ -116,7 +117,7 @@ async def handshake(screen: Screen) -> None:
 async def features(screen: Screen) -> None:
     """One connection, on which the client uses all that the server offers, and serves all that it asks."""
     logged: list[LoggingMessageNotificationParams] = []
-    tools_changed = asyncio.Event()
+    changed: asyncio.Queue[str] = asyncio.Queue()
     completed: list[str] = []
     client = Client(
         demo_server(),
@@ -127,7 +128,9 @@ async def features(screen: Screen) -> None:
         elicitation_url=True,
         roots=["file:///home/ada/project"],
         on_log=logged.append,
-        on_tools_changed=tools_changed.set,
+        on_tools_changed=lambda: changed.put_nowait("tools"),
+        on_resources_changed=lambda: changed.put_nowait("resources"),
+        on_prompts_changed=lambda: changed.put_nowait("prompts"),
         on_elicitation_complete=completed.append,
     )
     screen.chapter("A client that can do more", "basic/lifecycle#capability-negotiation")
@@ -139,7 +142,7 @@ async def features(screen: Screen) -> None:
         await while_a_tool_runs(screen, client, logged)
         await resources(screen, client)
         await prompts(screen, client)
-        await changing_lists(screen, client, tools_changed)
+        await changing_lists(screen, client, changed)
         await server_asks(screen, client, completed)
         transport = client.connection.transport
     screen.chapter("The end", "basic/lifecycle#shutdown")
@@ -245,12 +248,13 @@ async def prompts(screen: Screen, client: Client) -> None:
     screen.claim("the prompt is filled in", getattr(content, "text", None) == "Translate into French: cheese")
 
 
-async def changing_lists(screen: Screen, client: Client, tools_changed: asyncio.Event) -> None:
+async def changing_lists(screen: Screen, client: Client, changed: asyncio.Queue[str]) -> None:
     """A server is not frozen: what it offers may change while it runs."""
     screen.chapter("Lists that change", "server/tools#list-changed-notification")
-    screen.say("This tool adds another one. The server says that its list is out of date, and the client asks anew.")
+    screen.say("This tool adds a tool, a resource and a prompt. The server says that its lists have changed.")
     await client.call_tool("learn")
-    await tools_changed.wait()
+    told = {await changed.get() for _ in range(3)}
+    screen.claim("one notification for each list", told == {"tools", "resources", "prompts"})
     screen.claim("there is a new tool", "shout" in [tool.name for tool in await client.list_tools()])
     screen.claim("and it can be called", (await client.call_tool("shout", {"text": "hello"})).text == "HELLO")
 
