@@ -5,7 +5,7 @@ field or a type says in which revisions it exists. From these, a `Codec` for a r
 for each type, once, when the type is first met.
 
 - Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
-- A field that still has its default is not written, unless it is a constant such as `type: Literal["text"] = "text"`.
+- A field that still has its default is not written, unless it is a constant such as a content block's `type`.
 - Writing is exact: the peer gets only what its revision knows (`Life.loss` says what happens to the rest).
 - Reading is lenient where nothing can be misunderstood: unknown members are ignored, a null stands for an absent
 optional

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from ..jsonrpc.messages import Object
@@ -84,10 +84,10 @@ _Meta = Annotated[Object | None, Life(since=R2025_06_18)]
 class TextContent:
     """Text, for a person or a model."""
 
+    type: Literal["text"] = field(default="text", kw_only=True)
     text: str
     annotations: _Annotated = None
     meta: _Meta = None
-    type: Literal["text"] = "text"
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Only text is written."""
@@ -100,11 +100,11 @@ class TextContent:
 class ImageContent:
     """An image; `data` is Base64."""
 
+    type: Literal["image"] = field(default="image", kw_only=True)
     data: str
     mime_type: str
     annotations: _Annotated = None
     meta: _Meta = None
-    type: Literal["image"] = "image"
 
     @classmethod
     def of(cls, image: bytes, mime_type: str) -> ImageContent:
@@ -128,11 +128,11 @@ class AudioContent:
 
     life: ClassVar[Life] = Life(since=R2025_03_26, instead=_audio_as_text)
 
+    type: Literal["audio"] = field(default="audio", kw_only=True)
     data: str
     mime_type: str
     annotations: _Annotated = None
     meta: _Meta = None
-    type: Literal["audio"] = "audio"
 
     @classmethod
     def of(cls, sound: bytes, mime_type: str) -> AudioContent:
@@ -182,10 +182,10 @@ ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
 class EmbeddedResource:
     """A resource's contents, put into a result or a message."""
 
+    type: Literal["resource"] = field(default="resource", kw_only=True)
     resource: ResourceContents
     annotations: _Annotated = None
     meta: _Meta = None
-    type: Literal["resource"] = "resource"
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """A valid URI, and always a MIME type."""
@@ -219,6 +219,7 @@ class ResourceLink:
 
     life: ClassVar[Life] = Life(since=R2025_06_18, instead=_link_as_text)
 
+    type: Literal["resource_link"] = field(default="resource_link", kw_only=True)
     uri: str
     name: str
     title: str | None = None
@@ -228,7 +229,6 @@ class ResourceLink:
     size: int | None = None
     icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
     meta: Object | None = None
-    type: Literal["resource_link"] = "resource_link"
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource

@@ -8,7 +8,7 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias, cast
 
 from ...basic.handling import Scope, call
@@ -27,17 +27,17 @@ MAX_VALUES = 100
 class PromptReference:
     """The prompt whose argument is completed."""
 
+    type: Literal["ref/prompt"] = field(default="ref/prompt", kw_only=True)
     name: str
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
-    type: Literal["ref/prompt"] = "ref/prompt"
 
 
 @dataclass
 class ResourceTemplateReference:
     """The resource or template whose variable is completed; `uri` may be the template itself."""
 
+    type: Literal["ref/resource"] = field(default="ref/resource", kw_only=True)
     uri: str
-    type: Literal["ref/resource"] = "ref/resource"
 
 
 @dataclass
