@@ -18,7 +18,7 @@ import sys
 
 from mcp_ref import ProtocolError
 from mcp_ref.jsonrpc.dispatcher import Dispatcher
-from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Notification, Object, Outgoing, Request, RequestId, decode, encode
+from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Notification, Object, Outgoing, Request, decode, encode
 
 
 class Wire:
@@ -28,7 +28,7 @@ class Wire:
         self.name = name
         self.other_end: Dispatcher | None = None
 
-    def send(self, message: Outgoing, related: RequestId | None = None) -> None:
+    def send(self, message: Outgoing, related: object = None) -> None:
         """Deliver the message in the next turn of the event loop, as a real wire would: never during `send`."""
         frame = encode(message)
         print(f"  {self.name:6} sends {frame.decode()}")

@@ -75,7 +75,7 @@ async def serve() -> None:
 
 async def main(trace: bool, name: str = "count_words", *pairs: str) -> None:
     """The client: a real one."""
-    arguments: Object = dict(pair.split("=", 1) for pair in pairs or ["text=to be or not to be"])
+    arguments: Object = {**dict(pair.split("=", 1) for pair in pairs or ["text=to be or not to be"])}
     async with Client([sys.executable, __file__, "--serve"], trace=tracer() if trace else None) as client:
         tools = await client.list_tools()
         print(f"{client.server_info.name} speaks {client.revision} and has {[tool.name for tool in tools]}")
