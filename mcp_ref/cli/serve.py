@@ -59,7 +59,7 @@ def split_target(target: str) -> tuple[str, str | None]:
 
 def load(path: str) -> ModuleType:
     """Import a file, or a module by its dotted name. Raises UsageError where there is none."""
-    if not path.endswith(".py") and all(part.isidentifier() for part in path.split(".")):
+    if not os.path.exists(path) and not path.endswith(".py") and all(map(str.isidentifier, path.split("."))):
         sys.path[:0] = [] if "" in sys.path or os.getcwd() in sys.path else [os.getcwd()]
         try:
             return importlib.import_module(path)

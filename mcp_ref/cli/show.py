@@ -44,7 +44,7 @@ def printable(text: str) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'list'?`, or all there are where they are few, or nothing."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, names, n=3)
     if near:
         return f"; did you mean {' or '.join(repr(n) for n in near)}?"
     return f"; there are {', '.join(names)}" if 0 < len(names) <= 12 else ""
