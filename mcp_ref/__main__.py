@@ -19,7 +19,7 @@ OK, REFUSED, USAGE, NO_CONNECTION, INTERRUPTED = 0, 1, 2, 3, 130
 PROGRAM = f"python3 -m {__package__}"
 
 EPILOG = f"""\
-COMMAND is what starts the server, after two dashes:
+SERVER is the command that starts the server, after two dashes:
 
   {PROGRAM} list -- python3 server.py
   {PROGRAM} call add a=1 b=2 -- npx -y some-server --its-option
@@ -45,7 +45,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", dest="name")
 
     def command(name: str, help: str, *, asks: bool = False) -> argparse.ArgumentParser:
-        usage = f"{PROGRAM} {name} [options] {{}}" + (" -- COMMAND ..." if asks else "")
+        usage = f"{PROGRAM} {name} [options] {{}}" + (" -- SERVER ..." if asks else "")
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
         made.set_defaults(asks=asks, command=[])
         made.usage = usage
