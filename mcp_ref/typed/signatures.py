@@ -1,8 +1,8 @@
 """A function, as what a caller may send to it and what it sends back.
 
-Everything is worked out once, by `signature_of`. A call then costs one `bind` and one `write`.
+Everything is worked out once, by `signature_of`. A call then costs one `bind`, and its result one `to_json`.
 
-Below: annotations.py, docstrings.py, values.py. Above: the package's users. Elsewhere: whether arguments satisfy the
+Below: annotations.py, docstrings.py. Above: the package's users. Elsewhere: whether arguments satisfy the
 schema (a validator's business, before `bind`).
 """
 
@@ -17,7 +17,7 @@ from typing import Any, get_args, get_origin
 from .annotations import Form, Place, form_of, object_schema, read_members, with_default
 from .docstrings import read_docstring
 from .unions import Reader, Schema
-from .values import JSON, UnfitValue, to_json
+from .values import UnfitValue
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Signature:
     output_schema: Schema | None
     """None where the function promises nothing that a schema can say."""
     wraps_result: bool
-    """Whether `write` puts the result into {"result": …}, because it is not an object by itself."""
+    """Whether the output schema is of {"result": …}, because the result is not an object by itself."""
     context_parameter: str | None
     is_async: bool
     """Whether a call gives an awaitable. A plain function that hides one is not looked through."""
@@ -64,12 +64,9 @@ class Signature:
             raise UnfitValue("not an argument", min(self.reserved & arguments.keys()))
         readers = self.readers
         if self.read_rest:
-            readers = {**dict.fromkeys(arguments, self.read_rest), **readers}
+            named = {parameter.name for parameter in self.parameters}
+            readers = {**readers, **dict.fromkeys(arguments.keys() - named, self.read_rest)}
         return read_members(arguments, readers) if readers else arguments
-
-    def write(self, result: object) -> JSON:
-        """The JSON of what the function returned. Raises UnfitValue where there is none."""
-        return {"result": to_json(result)} if self.wraps_result else to_json(result)
 
 
 def signature_of(
@@ -85,10 +82,10 @@ def signature_of(
     makes its result itself. Arguments that functools.partial gave by name are fixed: no caller may replace them. Raises
     UnsupportedType.
     """
-    plain, name = _plain_function(function)
+    plain, name, doc = _plain_function(function)
     place = Place(f"{name}()", _closure(plain))
     hints = place.hints(plain)
-    description, docs = read_docstring(plain.__doc__ or function.__doc__)
+    description, docs = read_docstring(doc)
     fixed = _fixed_by_partial(function)
     contexts: list[str] = []
     parameters: list[Parameter] = []
@@ -133,9 +130,10 @@ def signature_of(
 # --- the function inside the callable ---
 
 
-def _plain_function(function: Any) -> tuple[Any, str]:
-    """The `def` behind a partial, a bound method, a decorator that uses functools.wraps or a callable object; its name."""
-    name = ""
+def _plain_function(function: Any) -> tuple[Any, str, str | None]:
+    """The `def` behind a partial, a bound method, a decorator that uses functools.wraps or a callable object; its name
+    and docstring, which for a callable object may be those of its class."""
+    name, doc = "", None
     while not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
         if isinstance(function, functools.partial):
             function = function.func
@@ -144,10 +142,11 @@ def _plain_function(function: Any) -> tuple[Any, str]:
         elif hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         elif inspect.isfunction(call := type(function).__call__):
-            function, name = call, name or type(function).__name__
+            name, doc = type(function).__name__, type(function).__doc__
+            function = call
         else:
             raise Place("function").refuse(function, "is not written in Python; wrap it in a def")
-    return function, name or function.__name__
+    return function, name or function.__name__, function.__doc__ or doc
 
 
 def _fixed_by_partial(function: Any) -> frozenset[str]:
