@@ -120,3 +120,9 @@ def no_loop_errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if opened:
         gc.collect()  # a task whose exception nobody saw says so when it is collected
     assert not seen, "\n".join(seen)
+
+
+def pytest_collection_finish() -> None:
+    """What exists before the first test is never looked at again by the collections after each: they are quick then."""
+    gc.collect()
+    gc.freeze()
