@@ -101,7 +101,8 @@ def connection_options(parser: argparse.ArgumentParser) -> None:
     """What can be said about any connection to a server."""
     group = parser.add_argument_group("the connection")
     group.add_argument("--revision", metavar="R", help="speak this revision alone")
-    group.add_argument("--timeout", metavar="S", type=float, default=60.0, help="seconds for each request (60)")
+    group.add_argument("--timeout", metavar="S", type=float,
+                       help="seconds for each request (60; 600 for a call, if there is a person to ask)")  # fmt: skip
     group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
                        help="a variable for the server, which inherits only a few such as PATH")  # fmt: skip
     group.add_argument("--root", metavar="PATH", action="append", help="a directory that the server may know of")

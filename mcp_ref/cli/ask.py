@@ -20,7 +20,10 @@ from ..jsonrpc.messages import Object
 from ..jsonschema import SchemaError, compile_schema
 from ..revisions import LATEST_LEGACY, NotInRevision
 from ..runtime.client import Client
+from ..runtime.connection import TIMEOUT
+from ..runtime.context import PERSON_TIMEOUT
 from . import UsageError, show
+from .person import asker
 from .values import read_arguments, read_texts
 
 if TYPE_CHECKING:
@@ -48,7 +51,6 @@ def fail(code: int, error: Exception) -> int:
 def make_client(options: argparse.Namespace) -> Client:
     """The client that the options describe. Raises UsageError."""
     from ..basic.transports.trace import tracer
-    from .person import asker
 
     person = asker()
     try:
@@ -61,7 +63,7 @@ def make_client(options: argparse.Namespace) -> Client:
             elicitation_url=person is not None,
             on_log=show_log,
             on_stderr=show_stderr if options.stderr else None,
-            timeout=options.timeout,
+            timeout=options.timeout if options.timeout is not None else TIMEOUT,
             trace=tracer() if options.trace else None,
         )
     except ValueError as error:  # an unknown revision, a root that is none
@@ -170,9 +172,13 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
+    patience = PERSON_TIMEOUT if asker() is not None else TIMEOUT  # the server may ask the person in between
     try:
         result = await client.call_tool(
-            options.tool, arguments, on_progress=show_progress if sys.stderr.isatty() else None
+            options.tool,
+            arguments,
+            on_progress=show_progress if sys.stderr.isatty() else None,
+            timeout=options.timeout if options.timeout is not None else patience,
         )
     except RemoteError as error:
         show.note(f"{error}{hint(options.tool, list(tools))}")
