@@ -215,10 +215,10 @@ class Tools:
         )
         registered = RegisteredTool(tool, function, signature)
         if "input_schema" in options or "output_schema" in options:
+            _ = registered.check_arguments, registered.check_result  # hand-written: a mistake shows here, not at a call
             _check_type(tool.input_schema, "input_schema")
             if tool.output_schema is not None:
                 _check_type(tool.output_schema, "output_schema")
-            _ = registered.check_arguments, registered.check_result  # hand-written: a mistake shows here, not at a call
         if not _NAME.fullmatch(tool.name):
             rule = "SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
             log.warning("the tool name %.140r may be refused by clients: names %s", tool.name, rule)
