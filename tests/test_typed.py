@@ -383,6 +383,8 @@ def test_what_json_gives_as_it_is_needs_no_reader() -> None:
 
 UNFIT: list[tuple[object, object, str]] = [
     (float, 10**400, "value: expected a number up to about 1.8e308"),
+    (float, math.inf, "value: expected a number up to about 1.8e308"),
+    (int | float, math.inf, "value: expected a number up to about 1.8e308"),
     (bytes, "not base64!", "value: expected base64, such as aGk=, got 'not base64!'"),
     (bytes, "aGk", "value: expected base64"),
     (bytes, "aGé=", "value: expected base64"),
@@ -944,7 +946,7 @@ def some_annotation(random: Random, depth: int) -> object:
 
 
 SOME_JSON: list[JSON] = [
-    *(None, True, False, 0, 1, 2, -1, 1.0, 2.5, 10**400, 1e300),
+    *(None, True, False, 0, 1, 2, -1, 1.0, 2.5, 10**400, 1e300, math.inf),
     *("", "a", "b", "red", "NaN", "1_0", "12.5", "0930", "09:30", "aGk=", "2025-01-31", "2025-01-31T09:30:00Z"),
     *("2025-02-30", "123e4567-e89b-12d3-a456-426614174000", "\0", "é"),
 ]

@@ -16,6 +16,7 @@ from collections import abc
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, InitVar, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
+from math import inf, isfinite
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from .unions import Reader, Schema, union_reader, union_schema
@@ -138,9 +139,12 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], place: Place) 
 
 def _read_float(value: float) -> float:
     try:
-        return float(value)
-    except OverflowError:
-        raise UnfitValue("expected a number up to about 1.8e308") from None
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = inf
+    if isfinite(number):  # 1e999 in JSON has become infinity already
+        return number
+    raise UnfitValue("expected a number up to about 1.8e308")
 
 
 # To JSON Schema 1.0 is an integer, and some clients write every number so: an int is read with int().
