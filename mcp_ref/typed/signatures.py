@@ -48,7 +48,7 @@ class Signature:
     """Whether the output schema is of {"result": …}, because the result is not an object by itself."""
     context_parameter: str | None
     is_async: bool
-    """Whether a call gives an awaitable. A plain function that hides one is not looked through."""
+    """Whether it is an `async def`. A plain function that returns an awaitable is not looked through."""
     reserved: frozenset[str] = field(repr=False)
     """Names that are the function's own business: the context, and what functools.partial has fixed."""
     readers: dict[str, Reader] = field(repr=False)
