@@ -8,7 +8,7 @@ Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, C
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
        {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "3"}]}}
        S->C notifications/tools/list_changed
-Below: typed.py (a function's schema), jsonschema.py (validation). Elsewhere: `Context`, what a tool may do besides.
+Below: typed/ (a function's schema), jsonschema/ (validation). Elsewhere: `Context`, what a tool may do besides.
 """
 
 from __future__ import annotations
