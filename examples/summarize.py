@@ -61,6 +61,8 @@ async def summarize(
             return await ask_model(part, sentences, context)
 
     parts = parts_of(text)
+    if not parts:
+        raise ToolError("There is nothing to summarize: the text is blank.")
     while len(parts) > 1:
         try:
             async with asyncio.TaskGroup() as group:  # if one fails, or the call is cancelled, the others stop too
