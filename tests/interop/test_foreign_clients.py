@@ -56,7 +56,8 @@ class Visit:
         return self._answer("gets", name, arguments)
 
     def read(self, uri: str) -> dict[str, Any]:
-        return dict(self.report["reads"])[uri]
+        reads: dict[str, dict[str, Any]] = dict(self.report["reads"])
+        return reads[uri]
 
     def _answer(self, kind: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         [answer] = [answer for *call, answer in self.report[kind] if call == [name, arguments]]
