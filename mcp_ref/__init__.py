@@ -17,11 +17,15 @@ Reading order, front to back; nothing is used before it is explained:
     basic/lifecycle.py              the handshake
     basic/patterns/                 ping, cancellation, progress
     basic/transports/               stdio, memory, and how to see the wire
-    typed.py                        a typed function is the schema
-    jsonschema.py, uritemplate.py   two standards that the features stand on
+    typed/                          a typed function is the schema
+    jsonschema/, uritemplate.py     two standards that the features stand on
     server/                         tools, resources, prompts; utilities: pagination, completion, logging
     client/                         roots, sampling, elicitation
     runtime/                        Connection, Context, Server, Client
+    cli/, __main__.py               the command line
+
+Before all of it, see it at work: `python3 -m mcp_ref demo` runs demo/server.py and demo/tour.py, which read like any
+program that uses this package.
 """
 
 from __future__ import annotations

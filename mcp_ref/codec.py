@@ -5,11 +5,10 @@ field or a type says in which revisions it exists. From these, a `Codec` for a r
 for each type, once, when the type is first met.
 
 - Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
-- A field that still has its default is not written, unless it is a constant such as `type: Literal["text"] = "text"`.
+- A field that still has its default is not written, unless it is a constant such as a content block's `type`.
 - Writing is exact: the peer gets only what its revision knows (`Life.loss` says what happens to the rest).
 - Reading is lenient where nothing can be misunderstood: unknown members are ignored, a null stands for an absent
-optional
-  one, and fields of other revisions are taken when present. A missing or mistyped member is a `ShapeError`.
+  optional one, and fields of other revisions are taken when present. A missing or mistyped member is a `ShapeError`.
 - Where a shape forks between revisions in a way that no field can say, the dataclass has a method `to_wire(wire,
 revision)`
   that adjusts what is written, or a static method `from_wire(wire, revision)` that adjusts what is read.
@@ -386,4 +385,4 @@ def _describe(hint: object) -> str:
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return f"an object ({hint.__name__})"
     names: dict[object, str] = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
-    return names.get(hint) or {list: "an array", dict: "an object"}.get(get_origin(hint) or hint, "a value")  # type: ignore[arg-type, call-overload]
+    return names.get(hint) or {list: "an array", dict: "an object"}.get(get_origin(hint) or hint, "a value")  # type: ignore[arg-type]

@@ -231,10 +231,14 @@ METHODS: Final = (
         capability="resources.subscribe",
     ),
     Method("notifications/resources/list_changed", "server", _NOTICE, capability="resources.listChanged"),
-    Method("prompts/list", "client", "basic.meta:PaginatedRequestParams", "server.prompts:ListPromptsResult",
-    "prompts"), Method("prompts/get", "client", "server.prompts:GetPromptRequestParams",
-    "server.prompts:GetPromptResult", "prompts"), Method("notifications/prompts/list_changed", "server", _NOTICE,
-    capability="prompts.listChanged"), Method(
+    Method(
+        "prompts/list", "client", "basic.meta:PaginatedRequestParams", "server.prompts:ListPromptsResult", "prompts"
+    ),
+    Method(
+        "prompts/get", "client", "server.prompts:GetPromptRequestParams", "server.prompts:GetPromptResult", "prompts"
+    ),
+    Method("notifications/prompts/list_changed", "server", _NOTICE, capability="prompts.listChanged"),
+    Method(
         "completion/complete", "client", "server.utilities.completion:CompleteRequestParams",
         "server.utilities.completion:CompleteResult", "completions",
     ),

@@ -1,6 +1,7 @@
 """The official schemas as an oracle: is this message valid in that revision?
 
-2024-10-07 was never published as a schema; its shapes are in `SHAPES_2024_10_07`, taken by hand from the history of the spec.
+2024-10-07 was never published as a schema; its shapes are in `SHAPES_2024_10_07`, taken by hand from the history of the
+spec.
 """
 
 from __future__ import annotations
@@ -38,6 +39,11 @@ def official(revision: str) -> Object:
     name = "2024-11-05" if revision == "2024-10-07" else revision
     value = json.loads((DATA / "mcp-schema" / name / "schema.json").read_text("utf-8"))
     assert isinstance(value, dict)
+    if name == "2025-11-25":
+        # schema.ts, from which it was made, says `string | number | boolean | string[]`; a form may ask for 3.14.
+        scalar = value["$defs"]["ElicitResult"]["properties"]["content"]["additionalProperties"]["anyOf"][1]
+        assert scalar == {"type": ["string", "integer", "boolean"]}
+        scalar["type"][1] = "number"
     return value
 
 

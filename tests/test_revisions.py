@@ -55,11 +55,10 @@ def _types() -> dict[str, type]:
     found: dict[str, type] = {}
 
     def visit(hint: object) -> None:
-        if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-            if hint.__name__ not in found:
-                found[hint.__name__] = hint
-                for member in _hints(hint).values():
-                    visit(_split(member)[0])
+        if isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint.__name__ not in found:
+            found[hint.__name__] = hint
+            for member in _hints(hint).values():
+                visit(_split(member)[0])
         for argument in typing.get_args(hint):
             visit(argument)
 
@@ -75,7 +74,8 @@ def _schema_shapes(revision: Revision, cls: type) -> Iterator[dict[str, bool]]:
     definitions = schema.definitions(revision.name)
     names = {"RequestParams": None, "NotificationParams": None, "EmptyResult": None, "ElicitRequestParams": None}
     name = cls.__name__
-    if name in names or (cls.life if hasattr(cls, "life") else None) and not cls.life.covers(revision):
+    life = getattr(cls, "life", None)
+    if name in names or (life is not None and not life.covers(revision)):
         return
     if name == "ElicitRequestFormParams" and name not in definitions:
         name = "ElicitRequestParams"
@@ -91,7 +91,7 @@ def _schema_shapes(revision: Revision, cls: type) -> Iterator[dict[str, bool]]:
 
 # Where a type of ours is wider or narrower than the schema's on purpose.
 KNOWN = {
-    ("CancelledNotificationParams", "requestId"): "optional in the schema of 2025-11-25, for tasks; needed for all else",
+    ("CancelledNotificationParams", "requestId"): "optional in the schema of 2025-11-25, for tasks; else needed",
     ("Annotations", "lastModified"): "in prose since 2025-06-18",
 }
 IGNORED = {"task", "tasks"}
@@ -142,5 +142,3 @@ def test_a_method_without_a_row_is_not_found() -> None:
 def test_methods_are_named_once() -> None:
     names = [method.name for method in METHODS]
     assert len(names) == len(set(names))
-
-

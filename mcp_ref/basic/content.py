@@ -10,13 +10,47 @@ Wire:  {"type": "text", "text": "Sunny, 22 degrees"}
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+import binascii
+import re
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from ..jsonrpc.messages import Object
 from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Life, Revision
 
 Role: TypeAlias = Literal["user", "assistant"]
+
+# ---------------------------------------------------------------------------------------------------- what is written
+
+# RFC 3986, appendix A, without its distinction of where "[" and "]" may stand.
+_URI = re.compile(
+    r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9A-Fa-f]{2})*"
+    r"(?:#(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
+)
+# RFC 6838, section 4.2, and parameters.
+_MIME_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*(?:\s*;[ -~]*)?")
+
+
+def check_uri(uri: str) -> None:
+    """Raise ValueError for what is no URI by RFC 3986."""
+    # [2025-11-25 server/resources#custom-uri-schemes] [2025-11-25 server/prompts#embedded-resources]
+    if not _URI.fullmatch(uri):
+        raise ValueError(f"{uri[:200]!r} is no URI: it takes a scheme, as in file:///a, and %20 for what RFC 3986 bars")
+
+
+def check_media(data: str, mime_type: str | None) -> None:
+    """Raise ValueError where data are not Base64 (RFC 4648, section 4) or a MIME type is none."""
+    # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. Only what we write
+    # is checked: who reads a sloppy peer may still make something of it.
+    try:
+        binascii.a2b_base64(data, strict_mode=True)
+    except ValueError as error:
+        raise ValueError(f"the data are not Base64 ({error}); for raw bytes there is .of(...)") from None
+    if mime_type is not None and not _MIME_TYPE.fullmatch(mime_type):
+        raise ValueError(f"{mime_type[:80]!r} is no MIME type such as image/png")
+
+
+# ---------------------------------------------------------------------------------------------------- the blocks
 
 
 @dataclass
@@ -50,26 +84,37 @@ _Meta = Annotated[Object | None, Life(since=R2025_06_18)]
 class TextContent:
     """Text, for a person or a model."""
 
+    type: Literal["text"] = field(default="text", kw_only=True)
     text: str
     annotations: _Annotated = None
     meta: _Meta = None
-    type: Literal["text"] = "text"
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Only text is written."""
+        if not isinstance(self.text, str):
+            raise TypeError(f"a TextContent holds a str, not {type(self.text).__name__}")
+        return wire
 
 
 @dataclass
 class ImageContent:
     """An image; `data` is Base64."""
 
+    type: Literal["image"] = field(default="image", kw_only=True)
     data: str
     mime_type: str
     annotations: _Annotated = None
     meta: _Meta = None
-    type: Literal["image"] = "image"
 
     @classmethod
     def of(cls, image: bytes, mime_type: str) -> ImageContent:
         """The content block for raw bytes."""
         return cls(base64.b64encode(image).decode(), mime_type)
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Only Base64 is written."""
+        check_media(self.data, self.mime_type)
+        return wire
 
 
 def _audio_as_text(audio: object) -> object:
@@ -83,16 +128,21 @@ class AudioContent:
 
     life: ClassVar[Life] = Life(since=R2025_03_26, instead=_audio_as_text)
 
+    type: Literal["audio"] = field(default="audio", kw_only=True)
     data: str
     mime_type: str
     annotations: _Annotated = None
     meta: _Meta = None
-    type: Literal["audio"] = "audio"
 
     @classmethod
     def of(cls, sound: bytes, mime_type: str) -> AudioContent:
         """The content block for raw bytes."""
         return cls(base64.b64encode(sound).decode(), mime_type)
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Only Base64 is written."""
+        check_media(self.data, self.mime_type)
+        return wire
 
 
 @dataclass
@@ -119,6 +169,11 @@ class BlobResourceContents:
         """The contents for raw bytes."""
         return cls(uri, base64.b64encode(data).decode(), mime_type)
 
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Only Base64 is written."""
+        check_media(self.blob, self.mime_type)
+        return wire
+
 
 ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
 
@@ -127,10 +182,20 @@ ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
 class EmbeddedResource:
     """A resource's contents, put into a result or a message."""
 
+    type: Literal["resource"] = field(default="resource", kw_only=True)
     resource: ResourceContents
     annotations: _Annotated = None
     meta: _Meta = None
-    type: Literal["resource"] = "resource"
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """A valid URI, and always a MIME type."""
+        # [2025-11-25 server/prompts#embedded-resources] MUST include a valid resource URI, the appropriate MIME type
+        check_uri(self.resource.uri)
+        resource = wire["resource"]
+        assert isinstance(resource, dict)
+        is_text = isinstance(self.resource, TextResourceContents)
+        resource.setdefault("mimeType", "text/plain" if is_text else "application/octet-stream")
+        return wire
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
@@ -154,6 +219,7 @@ class ResourceLink:
 
     life: ClassVar[Life] = Life(since=R2025_06_18, instead=_link_as_text)
 
+    type: Literal["resource_link"] = field(default="resource_link", kw_only=True)
     uri: str
     name: str
     title: str | None = None
@@ -163,7 +229,6 @@ class ResourceLink:
     size: int | None = None
     icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
     meta: Object | None = None
-    type: Literal["resource_link"] = "resource_link"
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource

@@ -9,6 +9,7 @@ Above: `runtime/context.py` has the real `Context`, which user functions receive
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ..revisions import Revision
@@ -33,7 +34,8 @@ async def call(
 ) -> object:
     """Call a user's function with arguments by name, and with the context where it asks for one."""
     if signature.context_parameter is not None:
-        arguments[signature.context_parameter] = scope
+        arguments = {**arguments, signature.context_parameter: scope}
     if signature.is_async:
         return await cast(Awaitable[object], function(**arguments))
-    return await scope.in_worker(lambda: function(**arguments))
+    value = await scope.in_worker(lambda: function(**arguments))
+    return await value if isawaitable(value) else value  # a plain decorator around an async function

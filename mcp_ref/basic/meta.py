@@ -56,6 +56,13 @@ def is_meta_key(key: str) -> bool:
     return len(key) <= 256 and _KEY.fullmatch(key) is not None
 
 
+def check_meta_keys(meta: Object | None) -> None:
+    """Raise ValueError for a `_meta` of our own with a name outside the grammar. What a peer sends is not judged."""
+    for key in meta or ():
+        if not is_meta_key(key):
+            raise ValueError(f"{key[:80]!r} is no name for _meta: write name or, better, com.example/name")
+
+
 def is_reserved_meta_key(key: str) -> bool:
     """True when the prefix of `key` belongs to the protocol, under the rule of any revision.
 

@@ -9,7 +9,7 @@ Elsewhere: what a tool calls is `Context.sample`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from ..basic.content import AudioContent, ContentBlock, ImageContent, Role, TextContent
@@ -28,19 +28,20 @@ USER_REJECTED = -1
 class ToolUseContent:
     """The model wants to call a tool that the request offered. Every use is answered by a `ToolResultContent`."""
 
+    type: Literal["tool_use"] = field(default="tool_use", kw_only=True)
     life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
 
     id: str
     name: str
     input: Object
     meta: Object | None = None
-    type: Literal["tool_use"] = "tool_use"
 
 
 @dataclass
 class ToolResultContent:
     """What a tool gave, back to the model that asked for it."""
 
+    type: Literal["tool_result"] = field(default="tool_result", kw_only=True)
     life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
 
     tool_use_id: str
@@ -48,7 +49,6 @@ class ToolResultContent:
     structured_content: Object | None = None
     is_error: bool = False
     meta: Object | None = None
-    type: Literal["tool_result"] = "tool_result"
 
 
 SamplingBlock: TypeAlias = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent

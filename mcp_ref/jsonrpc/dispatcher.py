@@ -258,7 +258,7 @@ class Dispatcher:
         except asyncio.CancelledError:
             pass  # the answer is with the transport already
         finally:
-            self._tasks.discard(entry.task)  # type: ignore[arg-type]
+            self._tasks.discard(entry.task)
             self._resume()
 
     def _failed(self, request: Request) -> ErrorResponse:

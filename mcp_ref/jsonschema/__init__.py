@@ -8,23 +8,26 @@ A schema is compiled once, to closures; a valid instance costs one pass over it 
 walked a second time, for the words. Schemas and instances may come from an enemy: nothing is fetched, and depth, work
 and patterns are bounded (see `Limits` and patterns.py).
 
-Reading order: values.py (JSON's equality and numbers), model.py (what a compiled schema is), patterns.py (regular
-expressions that cannot hang), formats.py, keywords.py (the standard's two documents, keyword by keyword), schemas.py
-(references and dialects). Nothing else of ours is needed.
+Reading order, nothing used before it is explained, and nothing else of ours is needed:
+
+    values.py, words.py                     JSON's equality and numbers; messages
+    model.py                                what a compiled schema is: nodes, keywords, and two walks over them
+    expressions.py, ecma262.py, patterns.py regular expressions that cannot hang
+    formats.py                              what `format` means where it is asserted
+    assertions.py, applicators.py           the keywords, in the order of the standard's two documents
+    schemas.py                              URIs, references, dialects: from a document to nodes
 
 Spec:  https://json-schema.org/draft/2020-12/json-schema-core and …/json-schema-validation
 """
 
 from __future__ import annotations
 
-from itertools import islice
-
-from .model import Exhausted, Limits, Node, Run, SchemaError, ValidationError, errors_of
+from .model import TOO_DEEP, Exhausted, Limits, Node, Run, SchemaError, ValidationError, errors_of
 from .schemas import Compiler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from .model import JSON
 
@@ -47,8 +50,20 @@ class Validator:
             return False
 
     def errors(self, instance: JSON, most: int = 8) -> list[ValidationError]:
-        """What is wrong with an instance, at most so many things; empty when it is valid."""
-        return [] if self.is_valid(instance) else list(islice(self._different_errors(instance), most))
+        """What is wrong with an instance, at most so many things; empty exactly when it is valid."""
+        found: dict[str, ValidationError] = {}  # by their words: what several subschemas complain of is said once
+        try:
+            if self._root.check(instance, Run(self._limits)):
+                return []
+            for error in errors_of(self._root, instance, Run(self._limits)):
+                found.setdefault(str(error), error)
+                if len(found) >= most:
+                    break
+        except Exhausted as limit:
+            found[str(limit)] = ValidationError((), "limits", str(limit))
+        except RecursionError:
+            found[TOO_DEEP] = ValidationError((), "limits", TOO_DEEP)
+        return list(found.values())
 
     def validate(self, instance: JSON) -> None:
         """Raise a ValidationError for an instance that is not valid: the first, with the others in its text."""
@@ -57,18 +72,6 @@ class Validator:
             raise errors[0]
         if errors:
             raise ValidationError((), errors[0].keyword, "; ".join(map(str, errors)))
-
-    def _different_errors(self, instance: JSON) -> Iterator[ValidationError]:
-        seen = set()
-        try:
-            for error in errors_of(self._root, instance, Run(self._limits)):
-                if str(error) not in seen:
-                    seen.add(str(error))
-                    yield error
-        except Exhausted as limit:
-            yield ValidationError((), "limits", str(limit))
-        except RecursionError:
-            yield ValidationError((), "limits", "too deeply nested to check against this schema")
 
 
 def compile_schema(

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 
-from .patterns import Pattern, PatternError
+from .expressions import PatternError
+from .patterns import Pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def _readable(label: str) -> bool:
 
 def is_idn_hostname(text: str) -> bool:
     """RFC 5890, as far as IDNA 2003 goes."""
-    if len(text) > 253:
+    if len(text) > 253 or re.search(r"(?:^|[.\u3002\uff0e\uff61])-|-(?:[.\u3002\uff0e\uff61]|$)", text):
         return False
     try:
         written = text.encode("idna").decode()

@@ -8,12 +8,12 @@ because Core 7 asks three things of a keyword:
   an invalid instance, and what `unevaluatedProperties` must know, are found by walking these lists.
 - `says` puts into words what was expected, when the keyword itself is what failed.
 
-Above: keywords.py makes the keywords, schemas.py the nodes.
+Above: applicators.py and assertions.py make the keywords, schemas.py the nodes.
 """
 
 from __future__ import annotations
 
-import json
+from .words import written_path
 
 TYPE_CHECKING = False  # `typing` itself, like `dataclasses`, would be most of this package's import time
 if TYPE_CHECKING:
@@ -48,17 +48,27 @@ class Limits:
     depth: how deep schemas may nest in each other, and how many references may be open at once while validating.
     subschemas: how many subschemas are compiled at most, references to other documents included.
     steps: how often a subschema may be applied in one validation, or work of that size; the default is about a second.
-    pattern: the length of a regular expression, in characters.
+    patterns: how many regular expressions a schema may have. pattern: how long each may be, in characters.
     """
 
     def __init__(
-        self, *, depth: int = 100, subschemas: int = 20_000, steps: int = 2_000_000, pattern: int = 2_000
+        self,
+        *,
+        depth: int = 100,
+        subschemas: int = 20_000,
+        steps: int = 2_000_000,
+        patterns: int = 500,
+        pattern: int = 2_000,
     ) -> None:
-        self.depth, self.subschemas, self.steps, self.pattern = depth, subschemas, steps, pattern
+        self.depth, self.subschemas, self.steps = depth, subschemas, steps
+        self.patterns, self.pattern = patterns, pattern
 
 
 class Exhausted(Exception):
     """A validation came to one of its limits. The text says which."""
+
+
+TOO_DEEP = "too deeply nested to check against this schema"
 
 
 class Run:
@@ -181,34 +191,3 @@ def evaluated(keywords: list[Keyword], instance: JSON, run: Run) -> set[Step]:
 def part_of(instance: JSON, step: Step) -> JSON:
     """One step down."""
     return instance[step]  # type: ignore[index]
-
-
-# ---------------------------------------------------------------------------------------------------- words
-
-
-def written_path(path: tuple[Step, ...]) -> str:
-    """`trips[0].days`, and `["odd name"]` for what is no plain name."""
-    written = ""
-    for step in path:
-        if isinstance(step, int):
-            written += f"[{step}]"
-        elif step.isidentifier():
-            written += f".{step}" if written else step
-        else:
-            written += f"[{shown(step)}]"
-    return written
-
-
-def shown(value: JSON, most: int = 80) -> str:
-    """A value as JSON, cut to a length that does not drown the message."""
-    if isinstance(value, str) and len(value) > most:
-        return json.dumps(value[: most - 20], ensure_ascii=False) + f"… ({len(value)} characters)"
-    if isinstance(value, list) and len(value) > most:
-        return f"an array of {len(value)} items"
-    if isinstance(value, dict) and len(value) > most:
-        return f"an object with {len(value)} properties"
-    try:
-        text = json.dumps(value, ensure_ascii=False)
-    except ValueError:  # an integer of more digits than Python writes
-        return "a number beyond all measure"
-    return text if len(text) <= most else text[: most - 1] + "…"

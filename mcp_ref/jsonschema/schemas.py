@@ -11,23 +11,37 @@ Four ideas of Core 8 and 9 are here.
   fact matters: to which resource each dynamic anchor's name was bound first. So a schema is compiled once for each
   such binding that it is reached with (nearly always one, the empty one), and then every reference is a fixed one.
 
-Below: keywords.py. Above: `compile_schema`.
+Below: applicators.py, assertions.py. Above: `compile_schema`.
 """
 
 from __future__ import annotations
 
-from .keywords import APPLICATOR, CORE, DRAFT_07, FORMAT, UNEVALUATED, VALIDATION_2020_12
-from .model import Node, SchemaError, shown
+from .applicators import (
+    APPLICATOR,
+    CORE,
+    UNEVALUATED,
+    dependencies_on_schemas,
+    dependent_schemas,
+    items,
+    items_of_draft_07,
+    ref,
+)
+from .assertions import FORMAT, VALIDATION, VALIDATION_2020_12, dependencies_on_names
+from .expressions import PatternError
+from .model import Node, SchemaError
+from .patterns import Pattern
 from .values import is_integer, is_number
+from .words import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import TypeAlias
 
-    from .keywords import Builder, Rows
     from .model import JSON, Keyword, Limits
 
+    Builder: TypeAlias = "Callable[[Place], Keyword | None]"
+    Rows: TypeAlias = "tuple[tuple[Builder, *tuple[str, ...]], ...]"
     Scope: TypeAlias = "tuple[tuple[str, Resource], ...]"
 
 DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/"
@@ -85,6 +99,18 @@ VOCABULARIES: dict[str, Rows] = {
 """Core 8.1.2. Validation 8, contentMediaType and its like, and 9, title and its like, only annotate."""
 
 _ALL = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
+
+
+_DRAFT_07: Rows = (
+    (ref, "$ref"),
+    *VALIDATION,
+    *FORMAT,
+    (items_of_draft_07, "items", "additionalItems"),
+    *(row for row in APPLICATOR if row[0] not in (items, dependent_schemas)),
+    (dependencies_on_names, "dependencies"),
+    (dependencies_on_schemas, "dependencies"),
+)
+"""Draft-07 has no vocabularies: this is all of it."""
 
 
 class Resource:
@@ -167,6 +193,15 @@ class Place:
             raise self.error(keyword, "an object")
         return value
 
+    def pattern(self, keyword: str, source: str) -> Pattern:
+        """A regular expression."""
+        if len(source) > self.limits.pattern:
+            raise self.error(keyword, f"patterns of at most {self.limits.pattern} characters")
+        try:
+            return self.compiler.pattern(source)
+        except PatternError as error:
+            raise self.error(keyword, f"a regular expression ({error})") from None
+
     # -- subschemas
 
     def child(self, schema: JSON, *steps: str | int) -> Node:
@@ -215,6 +250,7 @@ class Compiler:
         self._dialects: dict[str, Dialect] = {}
         self._places: dict[tuple[int, str, Scope], Place] = {}
         self._waiting: list[Place] = []  # targets of references: compiled one after the other, not one in the other
+        self._patterns: dict[str, Pattern] = {}
         self._scanned = 0
 
     def root(self, schema: JSON) -> Node:
@@ -322,7 +358,7 @@ class Compiler:
         if uri == DRAFT_2020_12 + "schema":
             return Dialect(_ALL)
         if uri.replace("https:", "http:") == DRAFT_7:
-            return Dialect(DRAFT_07, is_draft_07=True)
+            return Dialect(_DRAFT_07, is_draft_07=True)
         metaschema = self._documents.get(uri)
         chosen = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
         if not isinstance(chosen, dict):
@@ -344,6 +380,14 @@ class Compiler:
         place = self._place(schema, resource, scope, at, depth)
         self._build(place)
         return place.node
+
+    def pattern(self, source: str) -> Pattern:
+        """A regular expression, each compiled once."""
+        if source not in self._patterns:
+            if len(self._patterns) >= self.limits.patterns:
+                raise SchemaError(f"more than {self.limits.patterns} patterns")
+            self._patterns[source] = Pattern(source)
+        return self._patterns[source]
 
     def target(self, place: Place, reference: str, dynamic: bool) -> Node:
         """The node that a reference at a place leads to, perhaps not compiled yet. Core 8.2.3.1 and 8.2.3.2."""

@@ -67,6 +67,8 @@ def canonical(value: JSON, run: Run | None = None) -> str:
     collide (easily done with numbers and tuples of them) cannot make a set of these slow.
     """
     if isinstance(value, str):
+        if run is not None:
+            run.spend(len(value) // 64)
         return json.dumps(value)
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic import lifecycle
 from ..basic.lifecycle import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult, declares
-from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams
+from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams, check_meta_keys
 from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.patterns.ping import ping
 from ..basic.patterns.progress import ProgressHandler, ProgressNotificationParams, receive_progress
@@ -254,12 +254,12 @@ class Client:
     async def call_tool(
         self,
         name: str,
-        arguments: Object | None = None,
+        arguments: Mapping[str, object] | None = None,
         *,
         on_progress: ProgressHandler | None = None,
         timeout: float | None = None,
         max_timeout: float | None = None,
-        meta: Object | None = None,
+        meta: Mapping[str, object] | None = None,
     ) -> CallToolResult:
         """Call a tool. What went wrong inside it is in the result, see `is_error`; a refused call raises RemoteError.
 
@@ -268,9 +268,10 @@ class Client:
         """
         from ..server.tools import CallToolRequestParams, CallToolResult
 
+        check_meta_keys(_object(meta))
         result = await self.connection.request(
             "tools/call",
-            CallToolRequestParams(name, arguments, meta),
+            CallToolRequestParams(name, _object(arguments), _object(meta)),
             CallToolResult,
             timeout=timeout if timeout is not None else self.timeout,
             max_timeout=max_timeout,
@@ -521,6 +522,11 @@ class Subscription:
         """Nothing more will come."""
         self._ended = True
         self._waker.set()
+
+
+def _object(members: Mapping[str, object] | None) -> Object | None:
+    """A JSON object of what the caller gave. Whether JSON can hold the values shows when they are written."""
+    return None if members is None else cast("Object", dict(members))
 
 
 def _to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:

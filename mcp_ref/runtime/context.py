@@ -21,8 +21,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic.lifecycle import CapabilityError, Implementation, declares
 from ..basic.patterns.progress import ProgressReporter, progress_token
@@ -113,7 +113,7 @@ class Context:
     # ------------------------------------------------------------------------------------- asking
 
     async def elicit(
-        self, message: str, schema: Object | type, *, timeout: float | None = PERSON_TIMEOUT
+        self, message: str, schema: Mapping[str, object] | type, *, timeout: float | None = PERSON_TIMEOUT
     ) -> ElicitResult:
         """Ask the user to fill in a form, and wait for what they do.
 
@@ -128,7 +128,7 @@ class Context:
         capability = self._connection.peer_capabilities.get("elicitation")
         if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
             raise CapabilityError("the client does not support elicitation by form")
-        requested = schema if isinstance(schema, dict) else schema_of(schema)
+        requested = schema_of(schema) if isinstance(schema, type) else cast(Object, schema)
         fault = elicitation.schema_fault(requested, self.revision)
         if fault is not None:
             raise ValueError(f"no form can show this schema: {fault}")
@@ -236,8 +236,11 @@ class Context:
 
     async def in_worker(self, function: Callable[[], object]) -> object:
         """Run a blocking function in one of the server's worker threads."""
-        run = contextvars.copy_context().run
-        return await self._connection.loop.run_in_executor(self._connection.server.executor, run, function)
+        executor, within = self._connection.server.executor, contextvars.copy_context()
+        value, error = await self._connection.loop.run_in_executor(executor, within.run, _outcome, function)
+        if error is not None:
+            raise error
+        return value
 
     @property
     def subscriptions(self) -> set[str]:
@@ -252,6 +255,15 @@ class Context:
     @logging_level.setter
     def logging_level(self, level: LoggingLevel) -> None:
         self._connection.logging_level = level
+
+
+def _outcome(function: Callable[[], object]) -> tuple[object, BaseException | None]:
+    """What a function returns or raises. No future takes a StopIteration, and who awaits one that was given it waits
+    for ever; so a worker's exceptions come as values."""
+    try:
+        return function(), None
+    except BaseException as error:
+        return None, error
 
 
 def _on(loop: asyncio.AbstractEventLoop) -> bool:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ..server.prompts import PromptOptions, Prompts
     from ..server.resources import ResourceOptions, Resources
     from ..server.tools import ToolOptions, Tools
-    from ..server.utilities.completion import Completions
+    from ..server.utilities.completion import Completions, Reference
     from ..server.utilities.logging import LoggingLevel
 
 log = logging.getLogger(__name__)
@@ -142,10 +142,10 @@ class Server:
     def _offers(self, feature: str) -> bool:
         return feature in self.__dict__  # where cached_property keeps what was used
 
-    def _is_completable(self, target: str) -> bool:
-        return (self._offers("prompts") and self.prompts.has(target)) or (
-            self._offers("resources") and self.resources.has(target)
-        )
+    def _is_completable(self, ref: Reference) -> bool:
+        if ref.type == "ref/prompt":
+            return self._offers("prompts") and self.prompts.has(ref.name)
+        return self._offers("resources") and self.resources.has(ref.uri)
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
         """Make a function a tool. Its signature and docstring are the tool's schema and description; see

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
 from ..basic.lifecycle import Implementation
-from ..jsonrpc.messages import Object
 from ..revisions import Revision
 from .client import Client
 
@@ -91,7 +90,7 @@ class SyncClient:
     def call_tool(
         self,
         name: str,
-        arguments: Object | None = None,
+        arguments: Mapping[str, object] | None = None,
         *,
         on_progress: ProgressHandler | None = None,
         timeout: float | None = None,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict, get_args
 
 from ..basic.content import (
     AudioContent,
@@ -25,10 +25,10 @@ from ..basic.content import (
     TextContent,
 )
 from ..basic.handling import Scope, call
-from ..basic.meta import PaginatedRequestParams
+from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
-from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
+from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life, Revision
 from ..typed import Signature, signature_of
 from .utilities.pagination import PAGE_SIZE, Registry
 
@@ -66,6 +66,13 @@ class PromptMessage:
 
     role: Role
     content: ContentBlock
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Only the roles that there are."""
+        # [2025-11-25 server/prompts#security] MUST carefully validate all prompt inputs and outputs
+        if self.role not in get_args(Role):
+            raise ValueError(f"a prompt's message is of role user or assistant, not {self.role!r:.80}")
+        return wire
 
 
 @dataclass
@@ -134,8 +141,14 @@ class Prompts:
         """Register a function as a prompt; its parameters, which take strings, are the prompt's arguments.
 
         It returns a str (what the user says), a content block, a PromptMessage, a list of these, or a GetPromptResult.
+        Raises TypeError for a parameter that takes no strings, ValueError for a name that is taken.
         """
+        check_meta_keys(options.get("meta"))
         signature = signature_of(function, context_type=self._context_type)
+        for parameter in signature.parameters:
+            types = parameter.schema.get("type", "string")
+            if types != "string" and not (isinstance(types, list) and "string" in types):
+                raise TypeError(f"{signature.name}({parameter.name}): arguments of prompts are strings; annotate it so")
         arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
         prompt = replace(prompt, **options)
@@ -169,10 +182,23 @@ class Prompts:
         unknown = given.keys() - {argument.name for argument in declared}
         if unknown:
             raise ProtocolError(INVALID_PARAMS, f"Unknown arguments: {', '.join(sorted(unknown))[:200]}")
-        value = await call(registered.function, registered.signature, dict(given), scope)
+        try:
+            bound = registered.signature.bind(_chosen(given, registered.signature))
+        except ValueError as error:
+            raise ProtocolError(INVALID_PARAMS, f"Invalid arguments: {error}") from None
+        value = await call(registered.function, registered.signature, bound, scope)
         if isinstance(value, GetPromptResult):
             return value
         return GetPromptResult(_messages_of(value), registered.prompt.description)
+
+
+def _chosen(given: dict[str, str], signature: Signature) -> dict[str, object]:
+    """The arguments; ValueError where one is none of the values that its Literal or Enum allows."""
+    for parameter in signature.parameters:
+        choices = parameter.schema.get("enum")
+        if isinstance(choices, list) and parameter.name in given and given[parameter.name] not in choices:
+            raise ValueError(f"{parameter.name} is one of {', '.join(map(str, choices))}")
+    return dict(given)
 
 
 def _messages_of(value: object) -> list[PromptMessage]:

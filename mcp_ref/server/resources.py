@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Protocol, TypedDict
 
-from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents
+from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents, check_uri
 from ..basic.handling import Scope, call
-from ..basic.meta import EmptyResult, PaginatedRequestParams
+from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
@@ -209,14 +209,19 @@ class Resources:
         """Register a function that reads a resource, or, where `uri` has variables, a family of them.
 
         The function returns str, bytes, contents, or a list of these; anything else is written as JSON. Raises
-        TemplateError for a bad template, ValueError for a URI that is taken or a function that lacks a variable.
+        TemplateError for a bad template, ValueError for what is no URI, for one that is taken, and for a function that
+        lacks a variable.
         """
+        check_meta_keys(options.get("meta"))
         signature = signature_of(function, context_type=self._context_type)
         matcher = UriTemplate(uri)
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))
             raise ValueError(f"{signature.name}() needs {missing}, which {uri!r} does not name as a variable")
+        # [2025-11-25 server/resources#custom-uri-schemes] MUST be in accordance with RFC 3986: of a template, what
+        # stands before its first variable, which includes the scheme.
+        check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
         if not matcher.variables:
             resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
             self._resources.add(uri, RegisteredResource(resource, function, signature))
@@ -225,7 +230,8 @@ class Resources:
             raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} of {uri!r}")
         if "size" in options:
             raise TypeError("a template has no size; only a single resource has")
-        template = replace(ResourceTemplate(uri, signature.name, description=signature.description or None), **options)
+        template = ResourceTemplate(uri, signature.name, description=signature.description or None)
+        template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` is not in it
         self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature))
         return template
 

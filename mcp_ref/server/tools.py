@@ -8,7 +8,7 @@ Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, C
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
        {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "3"}]}}
        S->C notifications/tools/list_changed
-Below: typed.py (a function's schema), jsonschema.py (validation). Elsewhere: `Context`, what a tool may do besides.
+Below: typed/ (a function's schema), jsonschema/ (validation). Elsewhere: `Context`, what a tool may do besides.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 from ..basic.content import (
     AudioContent,
@@ -31,7 +32,7 @@ from ..basic.content import (
     TextContent,
 )
 from ..basic.handling import Scope, call
-from ..basic.meta import PaginatedRequestParams
+from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..jsonschema import SchemaError, Validator, compile_schema
@@ -142,8 +143,8 @@ class ToolOptions(TypedDict, total=False):
 
     title: str
     description: str
-    input_schema: Object
-    output_schema: Object
+    input_schema: Mapping[str, object]
+    output_schema: Mapping[str, object]
     annotations: ToolAnnotations
     icons: list[Icon]
     meta: Object
@@ -197,16 +198,17 @@ class Tools:
     ) -> Tool:
         """Register a function as a tool.
 
-        Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken,
-        SchemaError for a schema that is none.
+        Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken and for a
+        schema that is none (SchemaError) or whose type is not "object". Warns of a name that clients may not take.
         """
+        check_meta_keys(options.get("meta"))
         signature = signature_of(function, context_type=self._context_type, result_types=(CallToolResult, *_BLOCKS))
         tool = Tool(
             name or signature.name,
-            options.get("input_schema", signature.input_schema),
+            cast(Object, options.get("input_schema", signature.input_schema)),
             options.get("description", signature.description) or None,
             options.get("title"),
-            options.get("output_schema", signature.output_schema),
+            cast("Object | None", options.get("output_schema", signature.output_schema)),
             options.get("annotations"),
             options.get("icons"),
             meta=options.get("meta"),
@@ -214,6 +216,12 @@ class Tools:
         registered = RegisteredTool(tool, function, signature)
         if "input_schema" in options or "output_schema" in options:
             _ = registered.check_arguments, registered.check_result  # hand-written: a mistake shows here, not at a call
+            _check_type(tool.input_schema, "input_schema")
+            if tool.output_schema is not None:
+                _check_type(tool.output_schema, "output_schema")
+        if not _NAME.fullmatch(tool.name):
+            rule = "SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
+            log.warning("the tool name %.140r may be refused by clients: names %s", tool.name, rule)
         self._registry.add(tool.name, registered)
         return tool
 
@@ -259,6 +267,16 @@ class Tools:
             return _error(f"Tool {params.name} failed")
 
 
+# [2025-11-25 server/tools#tool-names] characters and length
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def _check_type(schema: object, what: str) -> None:
+    # [2025-11-25 server/tools#tool] MUST be a valid JSON Schema object, and schema.json wants its type to be "object"
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise ValueError(f'{what} is to be a JSON Schema with "type": "object", not {str(schema)[:80]}')
+
+
 def _invalid_arguments(errors: list[str], scope: Scope) -> CallToolResult:
     text = "Invalid arguments: " + "; ".join(errors)
     if scope.revision.invalid_arguments_are_results:
@@ -278,6 +296,10 @@ def _result_of(registered: RegisteredTool, value: object) -> CallToolResult:
     """Make a result of what a tool's function returned."""
     if isinstance(value, CallToolResult):
         result = value
+        if not all(isinstance(block, _BLOCKS) for block in result.content):
+            raise TypeError("the content of a CallToolResult is a list of content blocks, such as TextContent")
+        if not isinstance(result.structured_content, dict | None):
+            raise TypeError("the structured content of a CallToolResult is a JSON object, a dict")
     elif registered.check_result is None:
         result = CallToolResult(_blocks_of(value))
     else:
@@ -287,12 +309,12 @@ def _result_of(registered: RegisteredTool, value: object) -> CallToolResult:
         if registered.wraps_result:
             data = {"result": data}
         result = CallToolResult([text], data if type(data) is dict else None)
-    if registered.check_result is not None and not result.is_error:
-        # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
-        if not registered.check_result.is_valid(result.structured_content):
-            errors = "; ".join(map(str, registered.check_result.errors(result.structured_content)))
-            log.error("tool %s broke its own output schema: %s", registered.tool.name, errors)
-            return _error(f"Tool {registered.tool.name} gave a result that does not match its output schema")
+    check = registered.check_result
+    # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
+    if check is not None and not result.is_error and not check.is_valid(result.structured_content):
+        errors = "; ".join(map(str, check.errors(result.structured_content)))
+        log.error("tool %s broke its own output schema: %s", registered.tool.name, errors)
+        return _error(f"Tool {registered.tool.name} gave a result that does not match its output schema")
     return result
 
 

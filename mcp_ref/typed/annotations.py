@@ -9,21 +9,23 @@ Below: unions.py, values.py. Above: signatures.py.
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections import abc
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, InitVar, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
+from math import inf, isfinite
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from .unions import Reader, Schema, union_reader, union_schema
 from .values import JSON, TEXT_TYPES, TextType, UnfitValue, to_json
 
 SUPPORTED: Final = (
-    "int, float, bool, str, bytes, None, Any, list, set, frozenset, tuple, dict[str, …] and their abstract forms, Literal, "
-    "Enum, unions, dataclass, TypedDict, NamedTuple, datetime, date, time, UUID, Decimal, Path, and Annotated, NewType and "
-    "type aliases of these"
+    "int, float, bool, str, bytes, None, Any, list, set, frozenset, tuple, dict[str, …] and their abstract forms, "
+    "Literal, Enum, unions, dataclass, TypedDict, NamedTuple, datetime, date, time, UUID, Decimal, Path, and "
+    "Annotated, NewType and type aliases of these"
 )
 
 
@@ -68,7 +70,10 @@ class Place:
         try:
             return typing.get_type_hints(owner, localns=scope, include_extras=True)
         except (NameError, AttributeError, SyntaxError, TypeError, RecursionError) as error:
-            why = f"has an annotation that cannot be evaluated ({error}); what it names must be visible from the module"
+            why = "what it names must be visible from the module"
+            if "unhashable" in str(error):  # until Python 3.13, no member of a union may have a dict in its metadata
+                why = "a dict goes outside the union, as in Annotated[int | None, {…}]"
+            why = f"has an annotation that cannot be evaluated ({error}); {why}"
             raise self.refuse(owner.__qualname__, why) from error
 
 
@@ -109,13 +114,15 @@ def form_of(annotation: Any, place: Place) -> Form:
 
 
 def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], place: Place) -> Form:
+    if not isinstance(cls, type):
+        raise place.refuse(annotation)
     if cls in _ARRAYS:
         return _array(_ARRAYS[cls], arguments[0] if arguments else Any, place)
     if cls is tuple:
         return _tuple(arguments, place)
     if cls in _OBJECTS:
         return _mapping(annotation, arguments or (Any, Any), place)
-    if not isinstance(annotation, type):
+    if cls is not annotation:  # someone's own Generic[T], with T given
         raise place.refuse(annotation)
     if issubclass(cls, Enum):
         return _enum(cls, place)
@@ -132,9 +139,12 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], place: Place) 
 
 def _read_float(value: float) -> float:
     try:
-        return float(value)
-    except OverflowError:
-        raise UnfitValue("expected a number up to about 1.8e308") from None
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        number = inf
+    if isfinite(number):  # 1e999 in JSON has become infinity already
+        return number
+    raise UnfitValue("expected a number up to about 1.8e308")
 
 
 # To JSON Schema 1.0 is an integer, and some clients write every number so: an int is read with int().
@@ -158,11 +168,15 @@ def _plain(annotation: Any) -> Form:
 
 
 def _text_reader(text: TextType, cls: type) -> Reader:
+    pattern = re.compile(str(text.keywords.get("pattern", "")))
+
     def read(value: str) -> object:
         try:
-            return text.read(cls, value)
+            if pattern.search(value):  # in a union nobody else has looked
+                return text.read(cls, value)
         except (ValueError, ArithmeticError):
-            raise UnfitValue(f"expected {text.form}, got {value[:60]!r}") from None
+            pass
+        raise UnfitValue(f"expected {text.form}, got {value[:60]!r}")
 
     return read
 
@@ -200,6 +214,8 @@ def _literal(values: tuple[Any, ...], place: Place) -> Form:
 
 def _enum(cls: type[Enum], place: Place) -> Form:
     values = [member.value for member in cls]
+    if not values:
+        raise place.refuse(cls, "has no members")
     if any(type(value) not in _JSON_TYPES for value in values):
         raise place.refuse(cls, "has values that are not strings, numbers, booleans or None")
     return Form(_choice(values), cls)

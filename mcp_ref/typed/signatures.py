@@ -1,8 +1,8 @@
 """A function, as what a caller may send to it and what it sends back.
 
-Everything is worked out once, by `signature_of`. A call then costs one `bind` and one `write`.
+Everything is worked out once, by `signature_of`. A call then costs one `bind`, and its result one `to_json`.
 
-Below: annotations.py, docstrings.py, values.py. Above: the package's users. Elsewhere: whether arguments satisfy the
+Below: annotations.py, docstrings.py. Above: the package's users. Elsewhere: whether arguments satisfy the
 schema (a validator's business, before `bind`).
 """
 
@@ -17,7 +17,7 @@ from typing import Any, get_args, get_origin
 from .annotations import Form, Place, form_of, object_schema, read_members, with_default
 from .docstrings import read_docstring
 from .unions import Reader, Schema
-from .values import JSON, UnfitValue, to_json
+from .values import UnfitValue
 
 
 @dataclass
@@ -45,10 +45,10 @@ class Signature:
     output_schema: Schema | None
     """None where the function promises nothing that a schema can say."""
     wraps_result: bool
-    """Whether `write` puts the result into {"result": …}, because it is not an object by itself."""
+    """Whether the output schema is of {"result": …}, because the result is not an object by itself."""
     context_parameter: str | None
     is_async: bool
-    """Whether a call gives an awaitable. A plain function that hides one is not looked through."""
+    """Whether it is an `async def`. A plain function that returns an awaitable is not looked through."""
     reserved: frozenset[str] = field(repr=False)
     """Names that are the function's own business: the context, and what functools.partial has fixed."""
     readers: dict[str, Reader] = field(repr=False)
@@ -64,30 +64,28 @@ class Signature:
             raise UnfitValue("not an argument", min(self.reserved & arguments.keys()))
         readers = self.readers
         if self.read_rest:
-            readers = {**dict.fromkeys(arguments, self.read_rest), **readers}
+            named = {parameter.name for parameter in self.parameters}
+            readers = {**readers, **dict.fromkeys(arguments.keys() - named, self.read_rest)}
         return read_members(arguments, readers) if readers else arguments
-
-    def write(self, result: object) -> JSON:
-        """The JSON of what the function returned. Raises UnfitValue where there is none."""
-        return {"result": to_json(result)} if self.wraps_result else to_json(result)
 
 
 def signature_of(
     function: Callable[..., Any],
     *,
     context_type: type | None = None,
-    result_types: tuple[type, ...] = (),
+    result_types: tuple[type, ...] | None = None,
 ) -> Signature:
     """What a function takes and gives, from its annotations and docstring.
 
-    The parameter annotated with `context_type` is the caller's to fill and is left out. A function that returns one of
-    `result_types`, or a list or union with one, makes its result itself and gets no output schema. Arguments that
-    functools.partial gave by name are fixed: no caller may replace them. Raises UnsupportedType.
+    The parameter annotated with `context_type` is the caller's to fill and is left out. The result is described only
+    where `result_types` is given; and not where the function returns one of these, or a list or union with one: then it
+    makes its result itself. Arguments that functools.partial gave by name are fixed: no caller may replace them. Raises
+    UnsupportedType.
     """
-    plain, name = _plain_function(function)
+    plain, name, doc = _plain_function(function)
     place = Place(f"{name}()", _closure(plain))
     hints = place.hints(plain)
-    description, docs = read_docstring(plain.__doc__ or function.__doc__)
+    description, docs = read_docstring(doc)
     fixed = _fixed_by_partial(function)
     contexts: list[str] = []
     parameters: list[Parameter] = []
@@ -111,7 +109,9 @@ def signature_of(
                 readers[each.name] = form.read
     if len(contexts) > 1:
         raise place.refuse(f"{' and '.join(contexts)}", "cannot both be the context")
-    output_schema, wraps = _output(hints.get("return"), result_types, Place(f"{name}() result", place.scope))
+    output_schema, wraps = None, False
+    if result_types is not None:
+        output_schema, wraps = _output(hints.get("return"), result_types, Place(f"{name}() result", place.scope))
     return Signature(
         name=name,
         description=description,
@@ -130,9 +130,10 @@ def signature_of(
 # --- the function inside the callable ---
 
 
-def _plain_function(function: Any) -> tuple[Any, str]:
-    """The `def` behind a partial, a bound method, a decorator that uses functools.wraps or a callable object; its name."""
-    name = ""
+def _plain_function(function: Any) -> tuple[Any, str, str | None]:
+    """The `def` behind a partial, a bound method, a decorator that uses functools.wraps or a callable object; its name
+    and docstring, which for a callable object may be those of its class."""
+    name, doc = "", None
     while not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
         if isinstance(function, functools.partial):
             function = function.func
@@ -141,10 +142,11 @@ def _plain_function(function: Any) -> tuple[Any, str]:
         elif hasattr(function, "__wrapped__"):
             function = function.__wrapped__
         elif inspect.isfunction(call := type(function).__call__):
-            function, name = call, name or type(function).__name__
+            name, doc = type(function).__name__, type(function).__doc__
+            function = call
         else:
             raise Place("function").refuse(function, "is not written in Python; wrap it in a def")
-    return function, name or function.__name__
+    return function, name or function.__name__, function.__doc__ or doc
 
 
 def _fixed_by_partial(function: Any) -> frozenset[str]:

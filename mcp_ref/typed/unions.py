@@ -18,11 +18,13 @@ Reader: TypeAlias = Callable[[Any], object]
 
 _NULL: Final[Schema] = {"type": "null"}
 
-_OF_ONE_TYPE: Final = frozenset(
-    "type description format pattern minLength maxLength contentEncoding contentMediaType minimum maximum exclusiveMinimum "
-    "exclusiveMaximum multipleOf items prefixItems minItems maxItems uniqueItems properties required additionalProperties "
-    "propertyNames minProperties maxProperties".split()
-)
+_OF_ONE_TYPE: Final = {
+    *("type", "description"),
+    *("format", "pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
+    *("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
+    *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
+}
 """Keywords that say nothing about values of other types, or nothing to validate at all."""
 
 
@@ -41,7 +43,8 @@ def _joined_enums(schemas: list[Schema]) -> Schema | None:
     if not all(schema.keys() == {"type", "enum"} or schema == _NULL for schema in schemas):
         return None
     values = [value for schema in schemas for value in _listed(schema.get("enum", [None]))]
-    return {"type": _one_or_all(_types(schemas)), "enum": values}
+    different = [value for index, value in enumerate(values) if not fits({"enum": values[:index]}, value)]
+    return {"type": _one_or_all(_types(schemas)), "enum": different}
 
 
 def _joined_types(schemas: list[Schema]) -> Schema | None:
@@ -60,7 +63,7 @@ def _joined_types(schemas: list[Schema]) -> Schema | None:
 
 
 def _types(schemas: list[Schema]) -> list[JSON]:
-    return list(dict.fromkeys(name for schema in schemas for name in _listed(schema.get("type", []))))  # type: ignore[arg-type]
+    return list(dict.fromkeys(name for schema in schemas for name in _listed(schema.get("type", []))))
 
 
 def _listed(value: JSON) -> list[JSON]:
@@ -130,7 +133,8 @@ def _array_fits(schema: Any, values: list[Any]) -> bool:
 
 
 def _object_fits(schema: Any, members: dict[str, Any]) -> bool:
-    known, rest = schema.get("properties", {}), schema.get("additionalProperties", {})
+    known: Schema = schema.get("properties", {})
+    rest = schema.get("additionalProperties", {})
     if not all(name in members for name in schema.get("required", ())):
         return False
     if rest is False:

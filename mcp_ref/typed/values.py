@@ -16,14 +16,20 @@ from enum import Enum
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
-JSON: TypeAlias = "None | bool | int | float | str | list[JSON] | dict[str, JSON]"
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
 MAX_DEPTH: Final = 100
 """Arrays and objects within each other, at most. A value that contains itself is caught here too."""
 
+MAX_BITS: Final = 14_000
+"""Of an integer, at most: some 4,200 digits. Python itself, for one, reads no more than 4,300."""
+
 
 class UnfitValue(ValueError):
-    """A value cannot become what its type asks for, or cannot be JSON. `why` says what was expected, `path` says where."""
+    """A value cannot become what its type asks for, or cannot be JSON.
+
+    why: what was expected. path: where, such as `.stops[2].name`; empty for the value itself.
+    """
 
     def __init__(self, why: str, path: str = "") -> None:
         self.why, self.path = why, path
@@ -33,7 +39,7 @@ class UnfitValue(ValueError):
         return UnfitValue(self.why, step + self.path)
 
     def __str__(self) -> str:
-        path = self.path.removeprefix(".") or "value"
+        path = self.path.removeprefix(".").encode(errors="replace").decode() or "value"  # itself no lone surrogates
         return f"{path if len(path) <= 100 else path[:100] + '…'}: {self.why}"
 
 
@@ -141,8 +147,10 @@ def _write(value: Any, depth: int) -> JSON:
     kind = type(value)
     if kind is str:
         return _checked(value)
-    if value is None or kind is int or kind is bool:
+    if value is None or kind is bool:
         return value  # type: ignore[no-any-return]
+    if kind is int:
+        return _bounded(value)
     if kind is float:
         if isfinite(value):
             return value  # type: ignore[no-any-return]
@@ -161,7 +169,7 @@ def _write_instance(value: Any, depth: int) -> JSON:
     if isinstance(value, str):
         return _checked(str.__str__(value))
     if isinstance(value, int):
-        return int(value)
+        return _bounded(int(value))
     if isinstance(value, float):
         return _write(float(value), depth)
     if is_dataclass(value) and not isinstance(value, type):
@@ -170,6 +178,8 @@ def _write_instance(value: Any, depth: int) -> JSON:
         return _write_object(zip(value._fields, value, strict=True), depth - 1)
     if isinstance(value, Mapping):
         return _write_object(value.items(), depth - 1)
+    if isinstance(value, (bytearray, memoryview)):
+        value = bytes(value)  # else they would be sequences of integers
     for text in TEXT_TYPES:
         if isinstance(value, text.loaded()):
             return _checked(text.write(value))
@@ -199,7 +209,8 @@ def _write_object(members: Iterable[tuple[object, object]], depth: int) -> JSON:
         for name, member in members:
             if not isinstance(name, str):
                 raise UnfitValue(f"the names in a JSON object are strings, not {type(name).__qualname__}")
-            written[_checked(str.__str__(name))] = _write(member, depth)
+            name = _checked(str.__str__(name))
+            written[name] = _write(member, depth)
     except UnfitValue as unfit:
         raise unfit.under(f".{name}") from None
     return written
@@ -208,6 +219,12 @@ def _write_object(members: Iterable[tuple[object, object]], depth: int) -> JSON:
 def _check_depth(depth: int) -> None:
     if depth < 0:
         raise UnfitValue(f"nested deeper than {MAX_DEPTH} levels; does it contain itself?")
+
+
+def _bounded(number: int) -> int:
+    if number.bit_length() > MAX_BITS:
+        raise UnfitValue("an integer of more digits than JSON readers take")
+    return number
 
 
 def _checked(text: str) -> str:

@@ -2,11 +2,11 @@
 
     python3 tests/bench/bench_stdio.py --mcp /path/to/venv/with/mcp/bin/python
 
-All three serve the same tool, `add(a, b)`, to the same raw client, which writes and reads bytes and nothing else. Rounds are
-interleaved, so that a noisy machine is noisy for all. Printed are medians, and ratios to the official SDK.
+All three serve the same tool, `add(a, b)`, to the same raw client, which writes and reads bytes and nothing else.
+Rounds are interleaved, so that a noisy machine is noisy for all. Printed are medians, and ratios to the official SDK.
 
-The bare loop reads lines with asyncio's streams, parses JSON, adds, and answers: no checks, the floor for any server that
-uses asyncio. Without --mcp the official SDK's column is left out.
+The bare loop reads lines with asyncio's streams, parses JSON, adds, and answers: no checks, the floor for any server
+that uses asyncio. Without --mcp the official SDK's column is left out.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Peer:
 
     def __init__(self, command: list[str]) -> None:
         begun = time.perf_counter()
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=environment)
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env)
         assert self.process.stdin is not None and self.process.stdout is not None
         self.stdin: IO[bytes] = self.process.stdin
         self.stdout = os.fdopen(os.dup(self.process.stdout.fileno()), "rb", 1 << 16)
@@ -237,7 +237,8 @@ def main() -> None:
     print(f"import mcp_ref over asyncio and json, ms: {import_cost(options.rounds * 2):.1f}")
     crowded = Peer([sys.executable, "-c", OURS.replace("EXTRA", "10000")])
     alone = Peer([sys.executable, "-c", OURS.replace("EXTRA", "0")])
-    ratio = statistics.median(crowded.latency(options.calls) / alone.latency(options.calls) for _ in range(options.rounds))
+    ratios = [crowded.latency(options.calls) / alone.latency(options.calls) for _ in range(options.rounds)]
+    ratio = statistics.median(ratios)
     print(f"tools/call with 10,000 tools beside one, p50 ratio: {ratio:.2f}x")
     crowded.close()
     alone.close()

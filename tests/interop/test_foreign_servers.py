@@ -5,7 +5,7 @@ import asyncio
 import base64
 import json
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,9 +95,9 @@ def left_clean(recorded: Recorded) -> Iterator[None]:
     assert recorded.statuses == [0]
 
 
-def held(test: Callable[[], Awaitable[None]]) -> None:
+def held(test: Callable[[], Coroutine[None, None, None]]) -> None:
     """Runs an async test within a bounded time."""
-    asyncio.run(asyncio.wait_for(test(), HELD))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(test(), HELD))
 
 
 # ---------------------------------------------------------------------------------------------------- everything
@@ -331,8 +331,8 @@ def test_elicitation_by_url_is_answered(everything: list[str]) -> None:
                 await client.call_tool("trigger-url-elicitation", {**visit, "errorPath": True})
             assert caught.value.code == -32042
             assert isinstance(caught.value.data, dict)
-            [elicitation] = caught.value.data["elicitations"]  # type: ignore[misc]
-            assert elicitation["mode"] == "url"  # type: ignore[index,call-overload]
+            assert isinstance(elicitations := caught.value.data["elicitations"], list)
+            assert [isinstance(each, dict) and each["mode"] for each in elicitations] == ["url"]
 
     held(test)
 

@@ -8,7 +8,7 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias, cast
 
 from ...basic.handling import Scope, call
@@ -27,17 +27,17 @@ MAX_VALUES = 100
 class PromptReference:
     """The prompt whose argument is completed."""
 
+    type: Literal["ref/prompt"] = field(default="ref/prompt", kw_only=True)
     name: str
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
-    type: Literal["ref/prompt"] = "ref/prompt"
 
 
 @dataclass
 class ResourceTemplateReference:
     """The resource or template whose variable is completed; `uri` may be the template itself."""
 
+    type: Literal["ref/resource"] = field(default="ref/resource", kw_only=True)
     uri: str
-    type: Literal["ref/resource"] = "ref/resource"
 
 
 @dataclass
@@ -90,12 +90,10 @@ Reference: TypeAlias = PromptReference | ResourceTemplateReference
 class Completions:
     """A server's completions, by what they complete: a prompt's name or a template's URI, and the argument.
 
-    `is_known(target)` says whether a prompt or resource exists that merely has no completer.
+    `is_known(ref)` says whether the server has the prompt or the resource that a request refers to.
     """
 
-    def __init__(
-        self, context_type: type | None = None, is_known: Callable[[str], bool] = lambda target: False
-    ) -> None:
+    def __init__(self, context_type: type | None, is_known: Callable[[Reference], bool]) -> None:
         self._context_type = context_type
         self._is_known = is_known
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
@@ -114,7 +112,7 @@ class Completions:
     async def complete(self, params: CompleteRequestParams, scope: Scope) -> CompleteResult:
         """Serve `completion/complete`. What is known but has no completer has no suggestions."""
         target = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
-        if not self._is_known(target) and not any(known == target for known, _ in self._completers):
+        if not self._is_known(params.ref):
             # [2025-11-25 server/utilities/completion#error-handling] invalid prompt name: -32602
             raise ProtocolError(INVALID_PARAMS, f"Nothing to complete for {target[:200]!r}")
         found = self._completers.get((target, params.argument.name))

@@ -54,7 +54,12 @@ def test_the_end_waits_for_the_lines_that_are_held_back() -> None:
     async def test() -> None:
         got: list[Incoming] = []
         ended: list[bool] = []
-        reader = LineReader(lambda message: (got.append(message), reader.pause())[0])
+
+        def take_one(message: Incoming) -> None:
+            got.append(message)
+            reader.pause()
+
+        reader = LineReader(take_one)
         reader.feed(STREAM)
         reader.feed_eof(lambda: ended.append(True))
         for _ in MESSAGES:
@@ -92,7 +97,12 @@ def test_a_line_of_exactly_the_limit_passes() -> None:
 def test_while_paused_nothing_is_handed_on_and_afterwards_everything_in_order() -> None:
     async def test() -> None:
         got: list[Incoming] = []
-        reader = LineReader(lambda message: (got.append(message), reader.pause())[0])
+
+        def take_one(message: Incoming) -> None:
+            got.append(message)
+            reader.pause()
+
+        reader = LineReader(take_one)
         reader.feed(STREAM)
         for count in range(1, len(MESSAGES) + 1):
             assert got == MESSAGES[:count]

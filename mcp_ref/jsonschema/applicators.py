@@ -1,22 +1,19 @@
-"""The keywords of JSON Schema 2020-12 and draft-07, in the order of the two documents that define them.
+"""Keywords that lead to other schemas: references, logic, items and properties, and what nothing else has evaluated.
 
-Each function here reads one keyword of the schema at `here` (or the few that belong together), complains with a
-SchemaError when its value is not what the standard allows, and makes the `Keyword` that asserts and applies it. What
-is computed once is computed here, outside of `check`.
+Each function here, and in assertions.py, reads one keyword of the schema at `here` (or the few that belong together),
+complains with a SchemaError when its value is not what the standard allows, and makes the `Keyword` that asserts and
+applies it. What can be computed once is computed here, outside of `check`.
 
-Spec:  JSON Schema Core 2020-12 and Validation 2020-12 ("Core 10.2.1" below), draft-07 ("Draft-07 6.4.1")
-Below: model.py, values.py, patterns.py, formats.py. Above: schemas.py finds the schemas and calls these functions.
+Spec:  Core 8.2.3, 10 and 11; "Draft-07 6.4.1" is a section of the older Validation document
+Below: model.py. Above: schemas.py finds the schemas and calls these functions.
 """
 
 from __future__ import annotations
 
-import operator
 from itertools import islice
 
-from .formats import FORMATS
-from .model import Exhausted, Keyword, Node, anything, errors_of, evaluated, part_of, shown
-from .patterns import Pattern, PatternError
-from .values import TYPES, canonical, is_multiple, is_number
+from .model import TOO_DEEP, Exhausted, Keyword, Node, anything, errors_of, evaluated, part_of
+from .words import either, quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +21,9 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from .model import JSON, Run, Step
-    from .schemas import Place
+    from .schemas import Place, Rows
 
     Applied: TypeAlias = "Iterator[tuple[Step | None, Node]]"
-    Builder: TypeAlias = "Callable[[Place], Keyword | None]"
-    Rows: TypeAlias = "tuple[tuple[Builder, *tuple[str, ...]], ...]"
 
 # ------------------------------------------------------------------------------------ Core 8.2.3: references
 
@@ -48,7 +43,7 @@ def _reference(here: Place, name: str, dynamic: bool) -> Keyword:
 
     def check(instance: JSON, run: Run) -> bool:
         if run.depth <= 0:
-            raise Exhausted("too deeply nested to check against this schema")
+            raise Exhausted(TOO_DEEP)
         run.depth -= 1
         good = target.check(instance, run)  # looked up late: a recursive schema is not yet compiled here
         run.depth += 1
@@ -135,12 +130,12 @@ def _no_match(nodes: list[Node], instance: JSON, run: Run) -> str:
     if not right_type:
         got = f", got {shown(instance)}"
         kinds = [errors[0].expected.removeprefix("expected ").removesuffix(got) for errors in failures]
-        return f"expected {_either(list(dict.fromkeys(kinds)))}{got}"
+        return f"expected {either(list(dict.fromkeys(kinds)))}{got}"
     # Where a property with a fixed value tells the alternatives apart, the one whose value is there was meant.
     telling = [[error for error in errors if error.keyword in ("const", "enum")] for errors in right_type]
     meant = [errors[0] for errors, fixed in zip(right_type, telling, strict=True) if not fixed]
     firsts = meant or [fixed[0] for fixed in telling]
-    return _either(list(dict.fromkeys(map(str, firsts)))[:4], " -- or ")
+    return either(list(dict.fromkeys(map(str, firsts)))[:4], " -- or ")
 
 
 def not_(here: Place) -> Keyword:
@@ -195,6 +190,13 @@ def _dependent(name: str, here: Place, nodes: dict[str, Node]) -> Keyword:
         return all(node.check(instance, run) for _, node in applied(instance, run))
 
     return Keyword(name, check, applied=applied, conjunctive=True)
+
+
+def dependencies_on_schemas(here: Place) -> Keyword:
+    """Draft-07 6.5.7, where a value is a schema: what later became dependentSchemas."""
+    rows = here.mapping("dependencies")
+    nodes = {key: here.child(value, "dependencies", key) for key, value in rows.items() if not isinstance(value, list)}
+    return _dependent("dependencies", here, nodes)
 
 
 # ---------------------------------------------------------------- Core 10.3: subschemas for items and properties
@@ -275,13 +277,6 @@ def contains(here: Place) -> Keyword:
     return Keyword("contains", check, says, applied)
 
 
-def contains_bounds(here: Place) -> None:
-    """Validation 6.4.4 and 6.4.5: without `contains` they mean nothing, but must be what they should be."""
-    for name in ("minContains", "maxContains"):
-        if name in here:
-            here.size(name)
-
-
 def properties(here: Place) -> Keyword:
     """Core 10.3.2.1 to 10.3.2.3: `properties` by name, `patternProperties` by pattern, `additionalProperties` the rest.
 
@@ -289,13 +284,13 @@ def properties(here: Place) -> Keyword:
     """
     named = here.by_name("properties") if "properties" in here else {}
     by_pattern = here.by_name("patternProperties") if "patternProperties" in here else {}
-    patterns = [(_compiled(here, "patternProperties", source), node) for source, node in by_pattern.items()]
+    patterns = [(here.pattern("patternProperties", source), node) for source, node in by_pattern.items()]
     rest = here.one("additionalProperties") if "additionalProperties" in here else None
     for node in named.values():
         if node.never:
             node.refuse("properties", "this property must not be there")
     if rest is not None and rest.never:
-        names = f", expected {_either(_quoted(list(named)))}" if named else ""
+        names = f", expected {either(quoted(list(named)))}" if named else ""
         rest.refuse("additionalProperties", f"unexpected property{names}")
 
     def nodes_for(name: str, run: Run) -> list[Node]:
@@ -386,318 +381,12 @@ def _unevaluated(name: str, refusal: str, kind: type, here: Place) -> Keyword:
     return Keyword(name, check, applied=applied, conjunctive=True)
 
 
-# ------------------------------------------------------------------------------ Validation 6.1: any instance
-
-
-def type_(here: Place) -> Keyword:
-    """Validation 6.1.1."""
-    value = here.schema["type"]
-    names = value if isinstance(value, list) else [value]
-    known = [name for name in names if isinstance(name, str) and name in TYPES]
-    if not known or len(set(known)) != len(names):
-        raise here.error("type", f"one of {', '.join(TYPES)}, or an array of different ones")
-    tests = [TYPES[name] for name in known]
-    words = _either([_A_TYPE[name] for name in known])
-
-    def any_type(instance: JSON, run: Run) -> bool:
-        for test in tests:  # noqa: SIM110
-            if test(instance, run):
-                return True
-        return False
-
-    check = tests[0] if len(tests) == 1 else any_type
-    return Keyword("type", check, lambda instance, run: f"expected {words}, got {shown(instance)}")
-
-
-_A_TYPE = {name: ("an " if name[0] in "aeiou" else "a ") + name for name in TYPES} | {"null": "null"}
-
-
-def enum(here: Place) -> Keyword:
-    """Validation 6.1.2. An empty array is discouraged, but allowed: nothing matches it."""
-    values = here.schema["enum"]
-    if not isinstance(values, list):
-        raise here.error("enum", "an array")
-    strings = {value for value in values if isinstance(value, str)}
-    others = {canonical(value) for value in values if not isinstance(value, str)}
-    has_containers = any(isinstance(value, (list, dict)) for value in values)
-    shown_values = [shown(value) for value in values[:20]] + (["…"] if len(values) > 20 else [])
-    words = f"expected one of {', '.join(shown_values)}" if len(values) != 1 else f"expected {shown_values[0]}"
-
-    def check(instance: JSON, run: Run) -> bool:
-        if isinstance(instance, str):
-            return instance in strings
-        if not others or (isinstance(instance, (list, dict)) and not has_containers):
-            return False
-        return canonical(instance, run) in others
-
-    return Keyword("enum", check, lambda instance, run: f"{words}, got {shown(instance)}")
-
-
-def const(here: Place) -> Keyword:
-    """Validation 6.1.3: an enum of one value."""
-    value = here.schema["const"]
-    key, has_container = canonical(value), isinstance(value, (list, dict))
-
-    def check(instance: JSON, run: Run) -> bool:
-        return isinstance(instance, (list, dict)) == has_container and canonical(instance, run) == key
-
-    def equal_text(instance: JSON, run: Run) -> bool:
-        return instance == value
-
-    says = f"expected {shown(value)}, got "
-    return Keyword(
-        "const", equal_text if isinstance(value, str) else check, lambda instance, run: says + shown(instance)
-    )
-
-
-# --------------------------------------------------------------------------------- Validation 6.2: numbers
-
-
-def multiple_of(here: Place) -> Keyword:
-    """Validation 6.2.1."""
-    of = here.number("multipleOf")
-    if of <= 0:
-        raise here.error("multipleOf", "a number above 0")
-
-    def check(instance: JSON, run: Run) -> bool:
-        return not is_number(instance) or is_multiple(instance, of)  # type: ignore[arg-type]
-
-    return Keyword("multipleOf", check, lambda instance, run: f"expected a multiple of {of}, got {shown(instance)}")
-
-
-def _bound(name: str, holds: Callable[[int | float, int | float], bool], words: str) -> Builder:
-    """Validation 6.2.2 to 6.2.5."""
-
-    def build(here: Place) -> Keyword:
-        bound = here.number(name)
-
-        def check(instance: JSON, run: Run) -> bool:
-            return not is_number(instance) or holds(instance, bound)  # type: ignore[arg-type]
-
-        return Keyword(name, check, lambda instance, run: f"expected {words} {shown(bound)}, got {shown(instance)}")
-
-    return build
-
-
-maximum = _bound("maximum", operator.le, "at most")
-exclusive_maximum = _bound("exclusiveMaximum", operator.lt, "less than")
-minimum = _bound("minimum", operator.ge, "at least")
-exclusive_minimum = _bound("exclusiveMinimum", operator.gt, "more than")
-
-# ----------------------------------------------------- Validation 6.3 to 6.5: strings, arrays, objects: sizes
-
-
-def _size(
-    name: str, kind: type[str] | type[list[JSON]] | type[dict[str, JSON]], holds: Callable[[int, int], bool], unit: str
-) -> Builder:
-    """Validation 6.3.1, 6.3.2 (lengths are in Unicode characters, as Python's are), 6.4.1, 6.4.2, 6.5.1, 6.5.2."""
-    words = "at most" if holds is operator.le else "at least"
-
-    def build(here: Place) -> Keyword:
-        bound = here.size(name)
-
-        def check(instance: JSON, run: Run) -> bool:
-            return not isinstance(instance, kind) or holds(len(instance), bound)
-
-        def says(instance: JSON, run: Run) -> str:
-            assert isinstance(instance, kind)
-            return f"expected {words} {_counted(bound, unit)}, got {len(instance)}"
-
-        return Keyword(name, check, says)
-
-    return build
-
-
-max_length = _size("maxLength", str, operator.le, "characters")
-min_length = _size("minLength", str, operator.ge, "characters")
-max_items = _size("maxItems", list, operator.le, "items")
-min_items = _size("minItems", list, operator.ge, "items")
-max_properties = _size("maxProperties", dict, operator.le, "properties")
-min_properties = _size("minProperties", dict, operator.ge, "properties")
-
-
-def pattern(here: Place) -> Keyword:
-    """Validation 6.3.3. The pattern may match anywhere in the string."""
-    source = here.text("pattern")
-    compiled = _compiled(here, "pattern", source)
-
-    def check(instance: JSON, run: Run) -> bool:
-        return not isinstance(instance, str) or compiled.search(instance, run)
-
-    return Keyword("pattern", check, lambda instance, run: f"expected a match of {source}, got {shown(instance)}")
-
-
-def _compiled(here: Place, name: str, source: str) -> Pattern:
-    if len(source) > here.limits.pattern:
-        raise here.error(name, f"patterns of at most {here.limits.pattern} characters")
-    try:
-        return Pattern(source)
-    except PatternError as error:
-        raise here.error(name, f"a regular expression ({error})") from None
-
-
-def unique_items(here: Place) -> Keyword | None:
-    """Validation 6.4.3."""
-    value = here.schema["uniqueItems"]
-    if not isinstance(value, bool):
-        raise here.error("uniqueItems", "true or false")
-
-    def repeated(instance: list[JSON], run: Run) -> JSON | None:
-        run.spend(len(instance))
-        seen: set[str] = set()
-        for item in instance:
-            key = canonical(item, run)
-            if key in seen:
-                return [item]
-            seen.add(key)
-        return None
-
-    def check(instance: JSON, run: Run) -> bool:
-        return not isinstance(instance, list) or repeated(instance, run) is None
-
-    def says(instance: JSON, run: Run) -> str:
-        assert isinstance(instance, list)
-        twice = repeated(instance, run)
-        assert isinstance(twice, list)
-        return f"expected different items, got {shown(twice[0])} more than once"
-
-    return Keyword("uniqueItems", check, says) if value else None
-
-
-def required(here: Place) -> Keyword:
-    """Validation 6.5.3."""
-    names = here.texts("required", here.schema["required"])
-    cost = len(names) // 16
-
-    def check(instance: JSON, run: Run) -> bool:
-        if isinstance(instance, dict):
-            if cost:
-                run.spend(cost)
-            for name in names:
-                if name not in instance:
-                    return False
-        return True
-
-    return Keyword("required", check, lambda instance, run: _missing(names, instance))
-
-
-def dependent_required(here: Place) -> Keyword:
-    """Validation 6.5.4: some properties are required when a certain property is there."""
-    return _dependent_names("dependentRequired", here, here.mapping("dependentRequired"))
-
-
-def _dependent_names(name: str, here: Place, lists: dict[str, JSON]) -> Keyword:
-    rows = {trigger: set(here.texts(name, names)) for trigger, names in lists.items()}
-    cost = sum(1 + len(names) for names in rows.values())
-
-    def check(instance: JSON, run: Run) -> bool:
-        if not isinstance(instance, dict):
-            return True
-        run.spend(cost)
-        return not any(trigger in instance and not names <= instance.keys() for trigger, names in rows.items())
-
-    def says(instance: JSON, run: Run) -> str:
-        assert isinstance(instance, dict)
-        trigger = next(key for key, names in rows.items() if key in instance and not names <= instance.keys())
-        return f"{_missing(sorted(rows[trigger]), instance)}, which {shown(trigger)} demands"
-
-    return Keyword(name, check, says)
-
-
-def dependencies_on_names(here: Place) -> Keyword:
-    """Draft-07 6.5.7, where a value is an array: what later became dependentRequired."""
-    rows = here.mapping("dependencies")
-    lists: dict[str, JSON] = {key: value for key, value in rows.items() if isinstance(value, list)}
-    return _dependent_names("dependencies", here, lists)
-
-
-def dependencies_on_schemas(here: Place) -> Keyword:
-    """Draft-07 6.5.7, where a value is a schema: what later became dependentSchemas."""
-    rows = here.mapping("dependencies")
-    nodes = {key: here.child(value, "dependencies", key) for key, value in rows.items() if not isinstance(value, list)}
-    return _dependent("dependencies", here, nodes)
-
-
-# ------------------------------------------------------------------------------------ Validation 7: format
-
-
-def format_(here: Place) -> Keyword | None:
-    """Validation 7: an annotation, unless the dialect's vocabulary or the caller asks that it is asserted.
-
-    A format that is not known is an annotation in any case (7.2.3).
-    """
-    name = here.text("format")
-    test = FORMATS.get(name)
-    if test is None or not here.asserts_formats:
-        return None
-
-    def check(instance: JSON, run: Run) -> bool:
-        if not isinstance(instance, str):
-            return True
-        run.spend(len(instance) // 16)
-        return test(instance)
-
-    return Keyword("format", check, lambda instance, run: f"expected a valid {name}, got {shown(instance)}")
-
-
-# ----------------------------------------------------------------------------------------------- words
-
-
-def _either(words: list[str], between: str = " or ") -> str:
-    """`a, b or c`."""
-    words = words[:12] + (["…"] if len(words) > 12 else [])
-    if between != " or " or len(words) < 2:
-        return between.join(words)
-    return ", ".join(words[:-1]) + between + words[-1]
-
-
-def _counted(number: int, unit: str) -> str:
-    return f"{number} {unit}" if number != 1 else "1 " + unit.removesuffix("s").replace("ie", "y")
-
-
-def _quoted(words: list[str]) -> list[str]:
-    return [shown(word) for word in words[:13]]
-
-
-def _missing(names: list[str], instance: JSON) -> str:
-    assert isinstance(instance, dict)
-    missing = _quoted([name for name in names if name not in instance])
-    return f"missing required propert{'y' if len(missing) == 1 else 'ies'} {', '.join(missing)}"
-
-
 # ---------------------------------------------------------------------------------------- vocabularies
 
 # Which function reads which keywords. Rows are evaluated in order: what fails cheaply and tells most comes first.
 
 CORE: Rows = ((ref, "$ref"), (dynamic_ref, "$dynamicRef"))
 """Core 8. The other keywords of this vocabulary name schemas; schemas.py reads them."""
-
-VALIDATION: Rows = (
-    (type_, "type"),
-    (enum, "enum"),
-    (const, "const"),
-    (multiple_of, "multipleOf"),
-    (maximum, "maximum"),
-    (exclusive_maximum, "exclusiveMaximum"),
-    (minimum, "minimum"),
-    (exclusive_minimum, "exclusiveMinimum"),
-    (max_length, "maxLength"),
-    (min_length, "minLength"),
-    (pattern, "pattern"),
-    (max_items, "maxItems"),
-    (min_items, "minItems"),
-    (unique_items, "uniqueItems"),
-    (max_properties, "maxProperties"),
-    (min_properties, "minProperties"),
-    (required, "required"),
-)
-"""Validation 6, as far as draft-07 has it too."""
-
-VALIDATION_2020_12: Rows = (
-    *VALIDATION,
-    (dependent_required, "dependentRequired"),
-    (contains_bounds, "minContains", "maxContains"),
-)
 
 APPLICATOR: Rows = (
     (items, "prefixItems", "items"),
@@ -715,16 +404,3 @@ APPLICATOR: Rows = (
 
 UNEVALUATED: Rows = ((unevaluated_items, "unevaluatedItems"), (unevaluated_properties, "unevaluatedProperties"))
 """Core 11. These must be the last."""
-
-FORMAT: Rows = ((format_, "format"),)
-
-DRAFT_07: Rows = (
-    (ref, "$ref"),
-    *VALIDATION,
-    *FORMAT,
-    (items_of_draft_07, "items", "additionalItems"),
-    *(row for row in APPLICATOR if row[0] not in (items, dependent_schemas)),
-    (dependencies_on_names, "dependencies"),
-    (dependencies_on_schemas, "dependencies"),
-)
-"""Draft-07 has no vocabularies: this is all of it."""

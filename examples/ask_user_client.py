@@ -1,0 +1,72 @@
+"""Shows a server's questions to its user, field by field, and sends back what they say.
+
+New here: an *elicitation handler*. Giving one to the client is what declares the capability. It gets the message and
+the schema; it shows who is asking, lets the user say no, and answers `accept`, `decline` or `cancel`.
+
+    python3 examples/ask_user_client.py                 plays the user by itself, with every kind of answer
+    python3 examples/ask_user_client.py --ask           asks you, on the terminal; an empty line takes what is in []
+
+Watch it fail: thirteen people. The form says at most 12; such an answer never leaves the client.
+
+    python3 examples/ask_user_client.py --guests 13
+"""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+
+SERVER = [sys.executable, str(Path(__file__).with_name("ask_user.py"))]
+Question = ElicitRequestFormParams | ElicitRequestURLParams
+
+
+async def ask(question: Question) -> ElicitResult:
+    """Ask on the terminal. What is read is text; the schema says what it means."""
+    assert isinstance(question, ElicitRequestFormParams)
+    print(f"The server asks: {question.message} (n for no)")
+    content: dict[str, str | int | float | bool | list[str]] = {}
+    fields = question.requested_schema["properties"]
+    assert isinstance(fields, dict)
+    for name, field in fields.items():
+        assert isinstance(field, dict)
+        choices = f" {field['enum']}" if "enum" in field else ""
+        default = f" [{field['default']}]" if "default" in field else ""
+        typed = await asyncio.to_thread(input, f"  {field.get('description', name)}{choices}{default}: ")
+        if typed == "n":
+            return ElicitResult("decline")
+        if typed:  # else it is left out, and the client fills in the default
+            kind = field["type"]
+            content[name] = int(typed) if kind == "integer" else typed in ("y", "yes") if kind == "boolean" else typed
+    return ElicitResult("accept", content)
+
+
+async def call(answer: ElicitResult) -> str:
+    """Book a table, with a user who always gives this answer."""
+
+    async def handler(question: Question) -> ElicitResult:
+        print(f"  asked: {question.message} answered: {answer.action} {answer.content or ''}")
+        return answer
+
+    async with Client(SERVER, elicitation=handler) as client:
+        result = await client.call_tool("book_table", {"day": "2030-01-01"})
+        print(result.text)
+        return result.text
+
+
+async def main() -> None:
+    """Give every kind of answer, or the one of the command line."""
+    if "--ask" in sys.argv:
+        async with Client(SERVER, elicitation=ask) as client:
+            print((await client.call_tool("book_table", {"day": "2030-01-01"}, timeout=600)).text)
+    elif "--guests" in sys.argv:
+        text = await call(ElicitResult("accept", {"guests": int(sys.argv[-1])}))
+        sys.exit(not text.startswith("Booked"))
+    else:
+        assert await call(ElicitResult("accept", {"guests": 4})) == "Booked: 4 people on 2030-01-01 at 19:30."
+        assert "Nothing was booked" in await call(ElicitResult("decline"))
+        assert "Nothing was booked" in await call(ElicitResult("cancel"))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,99 @@
+"""A database server: a language model may ask a real SQLite file anything, and change nothing.
+
+New here: *what the model sends is not to be trusted*. The file is opened read-only; an authorizer allows SELECT and
+nothing else (no ATTACH, no PRAGMA, no extension); and time, memory, rows and bytes have limits.
+
+    python3 examples/database.py                        serves a sample; for a file of yours, set DATABASE
+    python3 -m mcp_ref call query "sql=SELECT name FROM planets WHERE moons > 20" -- python3 examples/database.py
+    python3 -m mcp_ref read db://schema -- python3 examples/database.py
+
+Watch it fail: each of these meets another fence.
+
+    python3 -m mcp_ref call query "sql=DELETE FROM planets" -- python3 examples/database.py
+    python3 -m mcp_ref call query "sql=SELECT zeroblob(1000000000)" -- python3 examples/database.py
+"""
+
+import atexit
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from mcp_ref import Server, ToolAnnotations, ToolError
+
+STEPS, ROWS, BYTES = 20_000_000, 200, 100_000  # what one query may take (about a second) and give
+
+
+def sample() -> str:
+    """A small database, in a file that is deleted at the end."""
+    folder = tempfile.TemporaryDirectory(prefix="mcp_ref-")
+    atexit.register(folder.cleanup)
+    with closing(sqlite3.connect(f"{folder.name}/planets.db")) as db, db:
+        db.execute("CREATE TABLE planets (name TEXT PRIMARY KEY, radius_km INTEGER, moons INTEGER)")
+        db.execute("INSERT INTO planets VALUES ('Earth', 6371, 1), ('Mars', 3390, 2), ('Jupiter', 69911, 97)")
+    return f"{folder.name}/planets.db"
+
+
+DATABASE = Path(os.environ.get("DATABASE") or sample()).resolve()
+server = Server("database", "1.0", instructions="Read db://schema, then use the query tool with SQLite's SQL.")
+
+
+@dataclass
+class Rows:
+    """What a query gives."""
+
+    columns: list[str]
+    rows: list[list[str | int | float | None]]
+
+
+def allow(action: int, *names: str | None) -> int:
+    """Whether a statement may do this; SQLite asks while it compiles it."""
+    reading = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION}
+    return sqlite3.SQLITE_OK if action in reading and "load_extension" not in names else sqlite3.SQLITE_DENY
+
+
+def connect() -> sqlite3.Connection:
+    """A connection for one query, behind all the fences."""
+    db = sqlite3.connect(DATABASE.as_uri() + "?mode=ro", uri=True)
+    db.text_factory = lambda text: text.decode("utf-8", "replace")  # SQLite does not check that a text is UTF-8
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, BYTES)
+    db.set_progress_handler(lambda: True, STEPS)  # called after so many steps; True ends the query
+    db.executescript("PRAGMA temp_store = MEMORY; PRAGMA hard_heap_limit = 50000000")
+    db.set_authorizer(allow)
+    return db
+
+
+def to_json(value: str | int | float | bytes | None) -> str | int | float | None:
+    """A value as JSON, which has no bytes and no infinity."""
+    return value.hex() if isinstance(value, bytes) else str(value) if value in (9e999, -9e999) else value
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def query(sql: Annotated[str, "One SELECT statement, in SQLite's dialect", {"maxLength": 10_000}]) -> Rows:
+    """Ask the database."""
+    rows, size = [], 0
+    try:
+        with closing(connect()) as db:
+            cursor = db.execute(sql)
+            for row in cursor:
+                rows.append([to_json(value) for value in row])
+                size += sum(len(str(value)) for value in rows[-1])
+                if size > BYTES or len(rows) > ROWS:
+                    raise ToolError(f"That is more than {ROWS} rows, or {BYTES} bytes: ask for less, with LIMIT")
+            return Rows([column[0] for column in cursor.description or ()], rows)
+    except (sqlite3.Error, ValueError, MemoryError) as error:
+        raise ToolError(f"SQLite says: {str(error) or 'out of memory'}") from None
+
+
+@server.resource("db://schema", mime_type="application/sql")
+def schema() -> str:
+    """The statements that made the tables and views."""
+    with closing(connect()) as db:
+        return ";\n".join(sql for (sql,) in db.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL"))
+
+
+if __name__ == "__main__":
+    server.run()

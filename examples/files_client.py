@@ -1,0 +1,76 @@
+"""Opens one folder to files.py, reads a file in it, and tries a dozen ways out of it.
+
+New here: *roots*, from the client's side. They are given as paths and can be changed at any time; the server is told.
+
+    python3 examples/files_client.py                    uses a folder made for the occasion
+    python3 examples/files_client.py README.md          reads a file of the current directory
+
+Watch it fail: a path that leads out of the current directory.
+
+    python3 examples/files_client.py ../secret.txt
+"""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from mcp_ref import Client
+
+SERVER = [sys.executable, str(Path(__file__).with_name("files.py"))]
+
+
+async def show(path: str) -> None:
+    """Read one file, with the current directory as the only root."""
+    async with Client(SERVER, roots=["."]) as client:
+        result = await client.call_tool("read_file", {"path": path})
+        if result.is_error:
+            sys.exit(f"refused: {result.text}")
+        print(result.text)
+
+
+async def demonstrate(folder: Path) -> None:
+    """A folder with one note and several traps, and a secret beside it."""
+    opened, secret = folder / "opened", folder / "secret.txt"
+    opened.mkdir()
+    secret.write_text("the secret")
+    (opened / "note.txt").write_text("hello")
+    (opened / "link.txt").symlink_to(secret)
+    (opened / "up").symlink_to(folder)
+    (opened / "circle").symlink_to("circle")
+    (folder / "opened-too").mkdir()  # begins like the root's name, and is another folder
+    (folder / "opened-too" / "note.txt").write_text("the secret")
+
+    async with Client(SERVER, roots=[opened]) as client:
+        note = await client.call_tool("read_file", {"path": "note.txt"})
+        assert note.text == "hello", note
+        print("note.txt holds", repr(note.text))
+        for path in (
+            "../secret.txt",
+            str(secret),
+            f"{opened}/../secret.txt",
+            "link.txt",
+            "up/secret.txt",
+            "up/opened/../secret.txt",
+            "../opened-too/note.txt",
+            "circle",
+            "note.txt\0.png",
+            "/dev/zero",
+            "/proc/self/environ",
+            "~/.ssh/id_ed25519",
+            "%2e%2e/secret.txt",
+        ):
+            result = await client.call_tool("read_file", {"path": path})
+            assert result.is_error and "the secret" not in result.text, (path, result)
+            print("refused:", result.text)
+        await client.set_roots([])  # the user closes the folder again
+        assert (await client.call_tool("read_file", {"path": "note.txt"})).is_error
+        print("Closed again, and not even the note can be read.")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        asyncio.run(show(sys.argv[1]))
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(demonstrate(Path(folder)))

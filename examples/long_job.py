@@ -1,0 +1,86 @@
+"""A server that counts prime numbers for as long as it takes, says how far it has come, and stops when told to.
+
+New here: *progress* and *cancellation*. A client that wants progress puts a token into its request; the tool reports,
+and whether anybody listens is not its business. A cancelled call is an exception at the `await` where the tool just is:
+tidy up, and let it go on. No answer is sent for it.
+
+The counting is done in a thread, one slice at a time, so the server answers pings meanwhile and can be stopped between
+two slices. (A thread itself cannot be stopped: that is why there are slices.)
+
+    python3 examples/long_job.py                        serves over stdio
+    python3 examples/long_job_client.py                 counts to the end once, and stops half-way once
+
+Watch it fail: give it less time than it needs. The client gives up, and tells the server, which stops as well.
+
+    python3 -m mcp_ref call count_primes below:=10000000000 --timeout 1 -- python3 examples/long_job.py
+"""
+
+import asyncio
+from dataclasses import dataclass
+from math import isqrt
+from typing import Annotated
+
+from mcp_ref import Context, Server, ToolAnnotations
+
+server = Server("long job", "1.0")
+SLICE = 1_000_000  # numbers in one slice: a few milliseconds
+
+
+@dataclass
+class Jobs:
+    """What became of the calls so far."""
+
+    running: int = 0
+    finished: int = 0
+    cancelled: int = 0
+
+
+jobs = Jobs()
+
+
+def small_primes(limit: int) -> list[int]:
+    """The primes up to a limit, by the sieve of Eratosthenes."""
+    is_prime = bytearray([0, 0]) + bytearray([1]) * (limit - 1)
+    for n in range(2, isqrt(limit) + 1):
+        if is_prime[n]:
+            is_prime[n * n :: n] = bytes(len(range(n * n, limit + 1, n)))
+    return [n for n in range(2, limit + 1) if is_prime[n]]
+
+
+def primes_between(start: int, end: int, small: list[int]) -> int:
+    """How many primes there are from `start` to before `end`, given those up to the square root of `end`."""
+    is_prime = bytearray([1]) * (end - start)
+    for p in small:
+        first = max(p * p, -(-start // p) * p) - start
+        is_prime[first::p] = bytes(len(range(first, end - start, p)))
+    return is_prime.count(1)
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def count_primes(below: Annotated[int, {"minimum": 3, "maximum": 10**10}], context: Context) -> int:
+    """Count the prime numbers below a limit."""
+    jobs.running += 1
+    try:
+        small = await asyncio.to_thread(small_primes, isqrt(below))
+        count = 0
+        for start in range(2, below, SLICE):
+            end = min(start + SLICE, below)
+            count += await asyncio.to_thread(primes_between, start, end, small)
+            await context.report_progress(end, below, f"{count} primes so far")
+        jobs.finished += 1
+        return count
+    except asyncio.CancelledError:
+        jobs.cancelled += 1
+        raise  # always: who swallows it cannot be stopped
+    finally:
+        jobs.running -= 1
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+async def list_jobs() -> Jobs:
+    """What became of the calls so far."""
+    return jobs
+
+
+if __name__ == "__main__":
+    server.run()

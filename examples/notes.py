@@ -1,0 +1,99 @@
+"""Notes as resources: a user picks them, a model writes them, and whoever watches one is told when it changes.
+
+New here: *resources*. Each note has a URI. `resources/list` names those there are, a template gives the form of all,
+and its variable can be completed. A client subscribes to one note, or to all: `note://all` covers what is below it.
+The notes are files in the folder NOTES, or in one that goes when the server does. Only the tools announce changes.
+
+    NOTES=~/notes python3 examples/notes.py             serves over stdio
+    python3 examples/notes_client.py                    watches a note change
+    python3 -m mcp_ref call write_note name=milk text=buy -- python3 examples/notes.py
+
+Watch it fail: there is no such note; and a name is no path.
+
+    python3 -m mcp_ref read note://all/nothing -- python3 examples/notes.py
+    python3 -m mcp_ref call write_note name=../oops text=! -- python3 examples/notes.py
+"""
+
+import atexit
+import os
+import re
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from mcp_ref import Context, Server, ToolError
+from mcp_ref.server.resources import not_found
+
+server = Server("notes", "1.0", instructions="Notes are the resources note://all/{name}; write_note makes them.")
+
+
+def temporary() -> str:
+    """A folder that is deleted at the end."""
+    folder = tempfile.TemporaryDirectory(prefix="mcp_ref-")
+    atexit.register(folder.cleanup)
+    return folder.name
+
+
+FOLDER = Path(os.environ.get("NOTES") or temporary()).expanduser()
+NAME = r"^[a-z0-9][a-z0-9-]{0,59}$"  # what a name may be, so that it is never more than the name of a file
+Name = Annotated[str, "Lower-case letters, digits and hyphens", {"pattern": NAME}]
+
+
+def names() -> list[str]:
+    """The notes that there are."""
+    return sorted(path.stem for path in FOLDER.glob("*.md") if re.fullmatch(NAME, path.stem))
+
+
+@server.resource("note://all/{name}", title="Notes", mime_type="text/markdown")
+def note(name: str, context: Context) -> str:
+    """A note, by its name."""
+    if name not in names():
+        raise not_found(f"note://all/{name}", context)
+    return (FOLDER / f"{name}.md").read_text("utf-8")
+
+
+@server.resource("note://all", title="All notes", mime_type="application/json")
+def index() -> list[str]:
+    """The names of the notes; subscribe to it to hear of every change."""
+    return names()
+
+
+@server.completion("note://all/{name}", "name")
+def complete_name(value: str) -> list[str]:
+    """Suggest the notes that begin like this."""
+    return [name for name in names() if name.startswith(value)]
+
+
+def list_note(name: str) -> None:
+    """Add a note to `resources/list`. The clients are told that the list has changed."""
+    server.resources.add(f"note://all/{name}", partial(note, name), name=name, mime_type="text/markdown")
+
+
+@server.tool()
+async def write_note(name: Name, text: Annotated[str, "In Markdown", {"maxLength": 100_000}]) -> str:
+    """Make a note, or replace it."""  # async def, though nothing waits: so two calls never run at the same time
+    is_new = name not in names()
+    (FOLDER / f".{name}.part").write_text(text, "utf-8")
+    (FOLDER / f".{name}.part").replace(FOLDER / f"{name}.md")  # in one step: nobody reads half a note
+    if is_new:
+        list_note(name)
+    server.resource_updated(f"note://all/{name}")
+    return f"note://all/{name}"
+
+
+@server.tool()
+async def delete_note(name: Name) -> None:
+    """Delete a note."""
+    if name not in names():
+        raise ToolError(f"There is no note {name}")
+    (FOLDER / f"{name}.md").unlink()
+    server.resources.remove(f"note://all/{name}")
+    server.resource_updated(f"note://all/{name}")
+
+
+for name in names():
+    list_note(name)
+
+if __name__ == "__main__":
+    server.run()

@@ -1,0 +1,83 @@
+"""Leads its user to a server's web page, with the care that takes: show the whole address, and ask before going.
+
+New here: `elicitation_url=True` declares that we can do this. The handler returns as soon as the user has agreed;
+that it is done is a notification, which comes whenever it comes. The tool's result says whether it worked.
+
+    python3 examples/sign_in_client.py                  plays the user, browser included, and looks for leaks
+    python3 examples/sign_in_client.py --browser        asks you, and opens your browser
+
+Watch it fail: a user who does not want to go there.
+
+    python3 examples/sign_in_client.py --decline
+"""
+
+import asyncio
+import sys
+import webbrowser
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import urlopen
+
+from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+
+SERVER = [sys.executable, str(Path(__file__).with_name("sign_in.py"))]
+KEY = "correct horse battery staple"
+Question = ElicitRequestFormParams | ElicitRequestURLParams
+browsing: list[asyncio.Task[str]] = []
+
+
+async def ask(question: Question) -> ElicitResult:
+    """Show where the server wants the user to go, and go there only with their consent."""
+    assert isinstance(question, ElicitRequestURLParams)
+    print(f"{question.message}\n  It wants to open {question.url} (on {urlsplit(question.url).hostname})")
+    if "--browser" not in sys.argv:
+        if "--decline" in sys.argv:
+            return ElicitResult("decline")
+        browsing.append(asyncio.create_task(asyncio.to_thread(visit, question.url)))
+    elif await asyncio.to_thread(input, "  Open it? [y/N] ") == "y":
+        webbrowser.open(question.url)
+    else:
+        return ElicitResult("decline")
+    return ElicitResult("accept")
+
+
+def visit(url: str) -> str:
+    """Do what a person does in a browser. First, somebody who only guesses the address learns nothing."""
+    try:
+        with urlopen(f"http://{urlsplit(url).netloc}/guess", timeout=10):
+            raise AssertionError("a guessed address was answered")
+    except HTTPError as error:
+        assert error.code == 404
+        error.close()
+    with urlopen(url, timeout=10) as page:
+        assert b"<form" in page.read()
+    with urlopen(url, urlencode({"key": KEY}).encode(), timeout=10) as page:
+        return str(page.read(), "utf-8")
+
+
+async def main() -> None:
+    """Sign in, and check that the key was in no message."""
+    frames: list[bytes] = []
+    done = asyncio.Event()
+    async with Client(
+        SERVER,
+        elicitation=ask,
+        elicitation_url=True,
+        on_elicitation_complete=lambda name: done.set(),
+        trace=lambda direction, frame: frames.append(frame),
+    ) as client:
+        result = await client.call_tool("sign_in", timeout=400)
+        print(result.text)
+        if result.is_error:
+            sys.exit(1)
+        async with asyncio.timeout(10):
+            await done.wait()
+            for task in browsing:
+                print("The page says:", await task)
+    assert not any(KEY.encode() in frame or b"correct" in frame for frame in frames)
+    print(f"{len(frames)} messages were exchanged; the key was in none of them.")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

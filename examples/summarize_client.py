@@ -1,0 +1,62 @@
+"""Offers a model to summarize.py, and keeps its user in control of what the model is asked.
+
+New here: a *sampling handler*. Giving one to the client declares the capability. Put a call of your model's API where
+`first_sentences` stands; everything around it stays. The user sees the question first, and may refuse it: then the
+server gets an error, which is no accident, and says who decided.
+
+    python3 examples/summarize_client.py                summarizes a text, with a model that is none (see below)
+    python3 examples/summarize_client.py --ask          asks you, each time the server wants to use the model
+
+Watch it fail: a user who never agrees.
+
+    python3 examples/summarize_client.py --deny
+"""
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+from mcp_ref import Client, CreateMessageRequestParams, CreateMessageResult, ProtocolError, TextContent
+from mcp_ref.client.sampling import USER_REJECTED
+
+SERVER = [sys.executable, str(Path(__file__).with_name("summarize.py"))]
+TEXT = """The Model Context Protocol connects programs with language models. It is spoken between a client and a server.
+The client starts the server. They shake hands.
+
+A server offers tools, resources and prompts. A client offers roots, sampling and elicitation. Each side says first
+what it has. Nothing else is used."""
+
+
+def first_sentences(question: str) -> str:
+    """Stands for a model, so that this program runs anywhere: an honest summary of a text is often its beginning."""
+    rule, _, text = question.removesuffix("\n</text>").partition("\n<text>\n")
+    limit = int("".join(filter(str.isdecimal, rule)))
+    return " ".join(re.split(r"(?<=\.)\s+", text)[:limit])
+
+
+async def use_model(params: CreateMessageRequestParams) -> CreateMessageResult:
+    """Answer one request of the server's, if the user agrees."""
+    question = "\n".join(block.text for m in params.messages for block in m.blocks if isinstance(block, TextContent))
+    print(f"The server asks the model, for at most {params.max_tokens} tokens: {question[:70]!r}…")
+    if "--ask" in sys.argv:
+        agreed = await asyncio.to_thread(input, "  Agreed? [y/N] ") == "y"
+    else:
+        agreed = "--deny" not in sys.argv
+    if not agreed:
+        raise ProtocolError(USER_REJECTED, "User rejected sampling request")
+    return CreateMessageResult("assistant", TextContent(first_sentences(question)), "first-sentences", "endTurn")
+
+
+async def main() -> None:
+    """Have a text summarized."""
+    async with Client(SERVER, sampling=use_model) as client:
+        result = await client.call_tool("summarize", {"text": TEXT, "sentences": 2}, timeout=600)
+        print(result.text)
+        if result.is_error:
+            sys.exit(1)
+        assert result.text == TEXT.splitlines()[0], result.text
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

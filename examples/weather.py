@@ -1,0 +1,99 @@
+"""A weather server: forecasts and warnings of the US National Weather Service, and sunrise anywhere on Earth.
+
+New here: a *typed function is a tool*. Its name, docstring and annotations become what `tools/list` shows; arguments
+are checked before it runs; a dataclass that it returns goes out as text and as data. A plain `def` may block, on the
+network for instance: it runs in a worker thread, and the server goes on answering.
+
+    python3 examples/weather.py                     serves over stdio: the command to give your host
+    python3 -m mcp_ref list -- python3 examples/weather.py
+    python3 -m mcp_ref call get_sunrise latitude=51.48 longitude=0 day=2025-06-21 -- python3 examples/weather.py
+
+`get_sunrise` computes, and works offline; the other two ask https://api.weather.gov, or the address in NWS_API.
+
+Watch it fail: a latitude that there is not, or a service that cannot be reached. Both are results.
+
+    python3 -m mcp_ref call get_sunrise latitude=95 longitude=0 day=2025-06-21 -- python3 examples/weather.py
+    python3 -m mcp_ref call get_alerts state=CA -- env NWS_API=http://127.0.0.1:9 python3 examples/weather.py
+"""
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from math import acos, asin, cos, degrees, radians, sin
+from typing import Annotated, Any
+from urllib.request import Request, urlopen
+
+from mcp_ref import Server, ToolAnnotations, ToolError
+
+server = Server("weather", "1.0", instructions="Times are UTC. Forecasts and alerts exist for the United States only.")
+API = os.environ.get("NWS_API", "https://api.weather.gov")
+READS = ToolAnnotations(read_only_hint=True)
+
+Latitude = Annotated[float, "Degrees, north is positive", {"minimum": -90, "maximum": 90}]
+Longitude = Annotated[float, "Degrees, east is positive", {"minimum": -180, "maximum": 180}]
+
+
+@dataclass
+class Period:
+    """Half a day of a forecast; degrees Fahrenheit."""
+
+    name: str
+    temperature: float
+    forecast: str
+
+
+@dataclass
+class Sun:
+    """Sunrise and sunset to the minute, None where the sun does neither on that day."""
+
+    sunrise: datetime | None
+    sunset: datetime | None
+    daylight_hours: float
+
+
+def fetch(url: str) -> dict[str, Any]:
+    """Ask the service, and nobody else: its answers name the next address, which might be any."""
+    if not url.startswith(API + "/"):
+        raise ToolError(f"The weather service sends us elsewhere: {url[:100]}")
+    headers = {"User-Agent": "mcp_ref example weather server", "Accept": "application/geo+json"}
+    try:
+        with urlopen(Request(url, headers=headers), timeout=10) as answer:
+            return dict(json.loads(answer.read(5_000_000)))
+    except (OSError, ValueError) as error:
+        raise ToolError(f"The weather service did not answer: {error}") from error
+
+
+@server.tool(annotations=READS)
+def get_forecast(latitude: Latitude, longitude: Longitude) -> list[Period]:
+    """The weather of the next days at a place in the United States."""
+    place = fetch(f"{API}/points/{latitude:.4f},{longitude:.4f}")["properties"]
+    periods = fetch(place["forecast"])["properties"]["periods"]
+    return [Period(p["name"], p["temperature"], p["detailedForecast"]) for p in periods]
+
+
+@server.tool(annotations=READS)
+def get_alerts(state: Annotated[str, "Two letters, such as CA", {"pattern": "^[A-Z]{2}$"}]) -> list[str]:
+    """The weather warnings that are in force in one of the United States."""
+    return [alert["properties"]["headline"] for alert in fetch(f"{API}/alerts/active?area={state}")["features"]]
+
+
+@server.tool(annotations=READS)
+def get_sunrise(latitude: Latitude, longitude: Longitude, day: date) -> Sun:
+    """When the sun rises and sets, by the sunrise equation: good to a few minutes between the polar circles."""
+    mean_noon = day.toordinal() - date(2000, 1, 1).toordinal() + 0.0009 - longitude / 360
+    anomaly = radians(357.5291 + 0.98560028 * mean_noon)
+    ecliptic = anomaly + radians(1.9148 * sin(anomaly) + 0.02 * sin(2 * anomaly) + 180 + 102.9372)
+    noon = mean_noon + 0.0053 * sin(anomaly) - 0.0069 * sin(2 * ecliptic)
+    declination = asin(sin(ecliptic) * sin(radians(23.4397)))
+    height = sin(radians(-0.833)) - sin(radians(latitude)) * sin(declination)  # -0.833: its edge, lifted by the air
+    cosine = height / (cos(radians(latitude)) * cos(declination))
+    if abs(cosine) > 1:
+        return Sun(None, None, 24.0 if cosine < -1 else 0.0)
+    half = degrees(acos(cosine)) / 360
+    rise, set_ = (datetime(2000, 1, 1, 12, tzinfo=UTC) + timedelta(noon + sign * half) for sign in (-1, 1))
+    return Sun(rise.replace(second=0, microsecond=0), set_.replace(second=0, microsecond=0), round(48 * half, 1))
+
+
+if __name__ == "__main__":
+    server.run()

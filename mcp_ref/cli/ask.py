@@ -1,0 +1,257 @@
+"""`list`, `call`, `read`, `prompt` and `complete`: start a server, ask one thing, print what it answers.
+
+Nothing is judged here that the server can judge: a wrong name or argument is sent, and when the server refuses it, the
+message says what there is instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ..basic.lifecycle import UnsupportedRevision
+from ..codec import codec_for
+from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
+from ..jsonrpc.messages import Object
+from ..jsonschema import SchemaError, compile_schema
+from ..revisions import LATEST_LEGACY, NotInRevision
+from ..runtime.client import Client
+from ..runtime.connection import TIMEOUT
+from ..runtime.context import PERSON_TIMEOUT
+from . import UsageError, show
+from .person import asker
+from .values import read_arguments, read_texts
+
+if TYPE_CHECKING:
+    from ..server.tools import Tool
+    from ..server.utilities.logging import LoggingMessageNotificationParams
+
+
+def ask(options: argparse.Namespace) -> int:
+    """Run one of the commands; gives the exit code."""
+    client = make_client(options)
+    try:
+        return asyncio.run(conversation(client, options))
+    except (ConnectionClosed, UnsupportedRevision, RequestTimeout) as error:
+        return fail(3, error)
+    except (McpError, NotInRevision) as error:
+        return fail(1, error)
+
+
+def fail(code: int, error: Exception) -> int:
+    """Say what went wrong."""
+    show.note(str(error))
+    return code
+
+
+def make_client(options: argparse.Namespace) -> Client:
+    """The client that the options describe. Raises UsageError."""
+    from ..basic.transports.trace import tracer
+
+    person = asker()
+    try:
+        return Client(
+            options.command,
+            revision=options.revision,
+            env=environment(options.env),
+            roots=options.root,
+            elicitation=person,
+            elicitation_url=person is not None,
+            on_log=show_log,
+            on_stderr=show_stderr if options.stderr else None,
+            timeout=options.timeout if options.timeout is not None else TIMEOUT,
+            trace=tracer() if options.trace else None,
+        )
+    except ValueError as error:  # an unknown revision, a root that is none
+        raise UsageError(str(error)) from None
+
+
+def environment(words: list[str]) -> dict[str, str]:
+    """`NAME=VALUE` as it is, `NAME` with our own value."""
+    found = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals and name not in os.environ:
+            raise UsageError(f"--env {name}: there is no such variable here; write {name}=VALUE")
+        found[name] = value if equals else os.environ[name]
+    return found
+
+
+def show_log(message: LoggingMessageNotificationParams) -> None:
+    """One of the server's log messages."""
+    import json
+
+    text = message.data if isinstance(message.data, str) else json.dumps(message.data, ensure_ascii=False)
+    show.note(f"[{message.level}] {message.logger + ': ' if message.logger else ''}{text}")
+
+
+def show_stderr(data: bytes) -> None:
+    """A piece of the server's standard error."""
+    text = data.decode("utf-8", "replace")
+    sys.stderr.write(show.printable(text) if sys.stderr.isatty() else text)
+
+
+def show_progress(progress: float, total: float | None, message: str | None) -> None:
+    """One of the server's progress notifications."""
+    of = f" of {total:g}" if total is not None else ""
+    show.note(f"{progress:g}{of}{': ' + message if message else ''}")
+
+
+async def conversation(client: Client, options: argparse.Namespace) -> int:
+    """Connect, do what is asked, and close."""
+    async with client:
+        if options.log is not None:
+            await set_level(client, options.log)
+        match options.name:
+            case "list":
+                return await list_all(client, options)
+            case "call":
+                return await call(client, options)
+            case "read":
+                return await read(client, options)
+            case "prompt":
+                return await prompt(client, options)
+            case _:
+                return await complete(client, options)
+
+
+async def set_level(client: Client, level: str) -> None:
+    """Ask for log messages. Raises UsageError for a level that is none."""
+    from ..server.utilities.logging import LEVELS
+
+    if level not in LEVELS:
+        raise UsageError(f"{level!r} is no log level{show.did_you_mean(level, LEVELS)}")
+    await client.set_logging_level(level)
+
+
+def encoded(value: object) -> Object:
+    """A result for programs: as on the wire of the latest handshake revision, whichever was spoken."""
+    return codec_for(LATEST_LEGACY).encode(value)
+
+
+# ---------------------------------------------------------------------------------------------------- the commands
+
+
+async def list_all(client: Client, options: argparse.Namespace) -> int:
+    """Everything that the server offers."""
+    tools = await client.list_tools() if client.server_can("tools") else []
+    resources = await client.list_resources() if client.server_can("resources") else []
+    templates = await client.list_resource_templates() if client.server_can("resources") else []
+    prompts = await client.list_prompts() if client.server_can("prompts") else []
+    if options.json:
+        show.as_json(
+            {
+                "protocolVersion": client.revision.name,
+                "serverInfo": encoded(client.server_info),
+                "capabilities": client.server_capabilities,
+                "instructions": client.instructions,
+                "tools": [encoded(tool) for tool in tools],
+                "resources": [encoded(resource) for resource in resources],
+                "resourceTemplates": [encoded(template) for template in templates],
+                "prompts": [encoded(prompt) for prompt in prompts],
+            }
+        )
+        return 0
+    info = client.server_info
+    show.out(f"{info.title or info.name} {info.version}, revision {client.revision}")
+    if client.instructions:
+        show.out(client.instructions)
+    show.table("Tools", [show.tool_row(tool) for tool in tools])
+    show.table("Resources", [(r.uri, r.mime_type or "", r.description or r.title) for r in resources])
+    show.table("Resource templates", [(t.uri_template, t.mime_type or "", t.description or t.title) for t in templates])
+    show.table("Prompts", [show.prompt_row(prompt) for prompt in prompts])
+    return 0
+
+
+async def call(client: Client, options: argparse.Namespace) -> int:
+    """Call a tool; 1 where it says that it failed, with what it says on standard error."""
+    tools = {tool.name: tool for tool in await client.list_tools()}
+    tool = tools.get(options.tool)
+    arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
+    patience = PERSON_TIMEOUT if asker() is not None else TIMEOUT  # the server may ask the person in between
+    try:
+        result = await client.call_tool(
+            options.tool,
+            arguments,
+            on_progress=show_progress if sys.stderr.isatty() else None,
+            timeout=options.timeout if options.timeout is not None else patience,
+        )
+    except RemoteError as error:
+        show.note(f"{error}{hint(options.tool, list(tools))}")
+        remind(tool, arguments)
+        return 1
+    if options.json:
+        show.as_json(encoded(result))
+    elif result.content or result.structured_content is None:
+        for block in result.content:
+            (show.note if result.is_error else show.out)(show.block_text(block))
+    else:
+        show.as_json(result.structured_content)
+    if result.is_error:
+        remind(tool, arguments)
+    return 1 if result.is_error else 0
+
+
+def remind(tool: Tool | None, arguments: Object) -> None:
+    """Say what a tool takes, where that is what went wrong."""
+    with contextlib.suppress(SchemaError):
+        if tool is not None and not compile_schema(tool.input_schema).is_valid(arguments):
+            show.note(f"{tool.name} takes: {show.signature(tool.input_schema) or 'nothing'}")
+
+
+async def read(client: Client, options: argparse.Namespace) -> int:
+    """Read a resource."""
+    try:
+        result = await client.read_resource(options.uri)
+    except RemoteError as error:
+        show.note(f"{error}{hint(options.uri, [resource.uri for resource in await client.list_resources()])}")
+        return 1
+    if options.json:
+        show.as_json(encoded(result))
+    else:
+        for contents in result.contents:
+            show.write_contents(contents)
+    return 0
+
+
+async def prompt(client: Client, options: argparse.Namespace) -> int:
+    """Get a prompt."""
+    try:
+        result = await client.get_prompt(options.prompt, read_texts(options.arguments))
+    except RemoteError as error:
+        prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
+        show.note(f"{error}{hint(options.prompt, list(prompts))}")
+        if options.prompt in prompts:
+            show.note(f"{options.prompt} takes: {show.prompt_row(prompts[options.prompt])[1] or 'nothing'}")
+        return 1
+    if options.json:
+        show.as_json(encoded(result))
+    else:
+        for message in result.messages:
+            show.out(f"{message.role}: {show.block_text(message.content)}")
+    return 0
+
+
+async def complete(client: Client, options: argparse.Namespace) -> int:
+    """Suggest values, one a line."""
+    from ..server.utilities.completion import PromptReference, ResourceTemplateReference
+
+    is_uri = "{" in options.ref or "://" in options.ref
+    ref = ResourceTemplateReference(options.ref) if is_uri else PromptReference(options.ref)
+    known = read_texts(options.arguments) or None
+    result = await client.complete(ref, options.argument, options.value, known)
+    if options.json:
+        show.as_json(encoded(result))
+    else:
+        for value in result.values:
+            show.out(value)
+    return 0
+
+
+def hint(name: str, known: list[str]) -> str:
+    """What the name could have meant, where the server does not list it."""
+    return "" if name in known else show.did_you_mean(name, known)

@@ -1,0 +1,133 @@
+"""`revisions [REVISION]`: what each revision has and changed, read off the data that the package itself works by.
+
+Nothing here is written by hand: behaviour comes from the `Revision` records, methods from the method table, and fields
+from the `Life` on each field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from ..codec import lives_of
+from ..jsonrpc.messages import JSON, Object
+from ..revisions import LEGACY, METHODS, REVISIONS, Life, Revision, revision_named
+from ..runtime.connection import load
+from . import UsageError, show
+
+_NO_BEHAVIOUR = ("number", "name")
+
+
+def show_revisions(name: str | None, json: bool) -> None:
+    """Print the table of all revisions, or what one of them changed."""
+    if name is None:
+        return show.as_json({r.name: behaviour(r) for r in REVISIONS}) if json else show_table()
+    try:
+        revision = revision_named(name)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    changed = changes(revision)
+    return show.as_json(changed) if json else show_changes(revision, changed)
+
+
+def behaviour(revision: Revision) -> Object:
+    """The named features of a revision."""
+    values = {field.name: getattr(revision, field.name) for field in dataclasses.fields(revision)}
+    return {name: value for name, value in values.items() if name not in _NO_BEHAVIOUR}
+
+
+def changes(revision: Revision) -> Object:
+    """What a revision changed: behaviour as [before, after]; methods and members as added and removed."""
+    earlier = [r for r in REVISIONS if r < revision]
+    before: Object = behaviour(earlier[-1]) if earlier else {}
+    now = behaviour(revision)
+    altered: Object = {name: [before.get(name), value] for name, value in now.items() if before.get(name) != value}
+    born: list[str] = [method.name for method in METHODS if method.since is revision]
+    gone: list[str] = [method.name for method in METHODS if method.until is revision]
+    members_born, members_gone = members(revision)
+    return {
+        "revision": revision.name,
+        "after": earlier[-1].name if earlier else None,
+        "spoken": revision in LEGACY,
+        "behaviour": altered,
+        "methods": {"added": _json(born), "removed": _json(gone)},
+        "members": {"added": _json(members_born), "removed": _json(members_gone)},
+    }
+
+
+def _json(texts: list[str]) -> list[JSON]:
+    return list(texts)
+
+
+def members(revision: Revision) -> tuple[list[str], list[str]]:
+    """The types and members that a revision added, and those it removed: `AudioContent`, `Tool.title`."""
+    born, gone = [], []
+    for cls in types():
+        life = getattr(cls, "life", Life())
+        born += [cls.__name__] if life.since is revision else []
+        gone += [cls.__name__] if life.until is revision else []
+        for name, member in lives_of(cls).items():
+            if life.since is None or life.since < revision:  # a new type's members are not news of their own
+                born += [f"{cls.__name__}.{name}"] if member.since is revision else []
+                gone += [f"{cls.__name__}.{name}"] if member.until is revision else []
+    return sorted(born), sorted(gone)
+
+
+def types() -> Iterator[type]:
+    """The dataclasses of all pages that the method table leads to."""
+    import sys
+
+    pages = {"basic.content:TextContent"} | {path for m in METHODS for path in (m.params, m.result) if path}
+    for module in sorted({load(path).__module__ for path in pages}):
+        for cls in vars(sys.modules[module]).values():
+            if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == module:
+                yield cls
+
+
+# ---------------------------------------------------------------------------------------------------- for people
+
+
+def show_table() -> None:
+    """All revisions side by side."""
+    rows: dict[str, list[object]] = {"spoken here": [revision in LEGACY for revision in REVISIONS]}
+    rows |= {name: [behaviour(revision)[name] for revision in REVISIONS] for name in behaviour(REVISIONS[0])}
+    rows["methods"] = [sum(_has(method.since, method.until, r) for method in METHODS) for r in REVISIONS]
+    show.out(" " * 31 + "  ".join(revision.name for revision in REVISIONS))
+    for name, values in rows.items():
+        show.out(f"{name.replace('_', ' '):<31}" + "  ".join(f"{_word(value):<10}" for value in values).rstrip())
+    show.out("\nWhat one of them changed: revisions REVISION")
+
+
+def _has(since: Revision, until: Revision | None, revision: Revision) -> bool:
+    return since <= revision and (until is None or revision < until)
+
+
+def _word(value: object, no: str = "-") -> str:
+    return ("yes" if value else no) if isinstance(value, bool) else str(value)
+
+
+def show_changes(revision: Revision, changed: Object) -> None:
+    """One revision, as a list of changes."""
+    since = f"after {changed['after']}" if changed["after"] else "the first"
+    show.out(f"{revision}, {since}" + ("" if changed["spoken"] else "; not spoken here yet"))
+    for title, word in (("Behaviour", "behaviour"), ("Methods", "methods"), ("Types and members", "members")):
+        group = changed[word]
+        assert isinstance(group, dict)
+        lines = list(_lines(word, group))
+        if lines:
+            show.out(f"\n{title}")
+            for line in lines:
+                show.out(f"  {line}")
+
+
+def _lines(word: str, group: Object) -> Iterator[str]:
+    if word == "behaviour":
+        for name, pair in group.items():
+            assert isinstance(pair, list)
+            was = "" if pair[0] is None else f", was {_word(pair[0], 'no')}"
+            yield f"{name.replace('_', ' ')}: {_word(pair[1], 'no')}{was}"
+        return
+    for sign, kind in (("+", "added"), ("-", "removed")):
+        names = group[kind]
+        assert isinstance(names, list)
+        yield from (f"{sign} {name}" for name in names)

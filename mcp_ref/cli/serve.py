@@ -1,0 +1,108 @@
+"""`run FILE[:NAME]`: find the Server object in a Python file or module, and serve it over standard input and output.
+
+The file is imported, not executed as a program, so its `if __name__ == "__main__":` part does not run. What it prints
+while it is imported goes to standard error: standard output belongs to the protocol from the first byte on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from ..revisions import LEGACY, revision_named
+from ..runtime.server import Server
+from . import UsageError
+from .show import did_you_mean, note
+
+
+def serve(target: str, revision: str | None, trace: bool) -> int:
+    """Serve until the client goes; gives the exit code. 1: the file itself failed, and its traceback was printed."""
+    from ..basic.transports.stdio import claimed_stdio
+    from ..basic.transports.trace import tracer
+
+    path, name = split_target(target)
+    try:
+        with claimed_stdio():
+            module = load(path)
+    except UsageError:
+        raise
+    except Exception as error:
+        show_failure(path, error)
+        return 1
+    server = find_server(module, path, name)
+    if revision is not None:
+        try:
+            chosen = revision_named(revision)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        if chosen not in LEGACY:
+            raise UsageError(f"revision {chosen} is not served over a handshake; choose {', '.join(map(str, LEGACY))}")
+        server.revisions = [chosen]
+    if trace:
+        server.trace = tracer()
+    if sys.stdin.isatty():
+        note(f"{server.info.name}: waiting for a client's messages on standard input; Ctrl-D or Ctrl-C ends it")
+    server.run()
+    return 0
+
+
+def split_target(target: str) -> tuple[str, str | None]:
+    """`server.py:app` -> the file or module, and the object's name in it."""
+    path, colon, name = target.rpartition(":")
+    return (path, name) if colon and name.isidentifier() and not os.path.exists(target) else (target, None)
+
+
+def load(path: str) -> ModuleType:
+    """Import a file, or a module by its dotted name. Raises UsageError where there is none."""
+    if not os.path.exists(path) and not path.endswith(".py") and all(map(str.isidentifier, path.split("."))):
+        sys.path[:0] = [] if "" in sys.path or os.getcwd() in sys.path else [os.getcwd()]
+        try:
+            return importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            if error.name is None or not path.startswith(error.name):
+                raise  # something that the module imports
+            raise UsageError(f"there is no file and no module {path!r}") from None
+    file = Path(path).resolve()
+    if not file.is_file():
+        others = sorted(p.name for p in file.parent.glob("*.py")) if file.parent.is_dir() else []
+        raise UsageError(f"there is no file {path!r}{did_you_mean(file.name, others)}")
+    sys.path.insert(0, str(file.parent))
+    name = f"mcp_run_{file.stem}"  # not its own name, which may be that of a module it imports
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path!r} is no Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def find_server(module: ModuleType, path: str, name: str | None) -> Server:
+    """The Server in a module: the one called `name`, or the only one. Raises UsageError that says what is there."""
+    servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
+    if name is not None:
+        if name not in servers:
+            raise UsageError(f"{path} has no Server called {name!r}{did_you_mean(name, servers)}")
+        return servers[name]
+    if not servers:
+        raise UsageError(f"{path} has no Server at its top level; write `server = Server(...)` outside any function")
+    if len(set(map(id, servers.values()))) > 1:
+        raise UsageError(f"{path} has several servers; choose one: {', '.join(f'{path}:{key}' for key in servers)}")
+    return next(iter(servers.values()))
+
+
+def show_failure(path: str, error: Exception) -> None:
+    """The traceback of a file that failed while it was imported, from the file's own first line on."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_next is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
+        frames = frames.tb_next
+    traceback.print_exception(type(error), error, frames)
+    note(f"{path} could not be imported")
+
+
+def _is_machinery(filename: str) -> bool:
+    return filename.startswith("<frozen importlib") or filename in (__file__, importlib.__file__)

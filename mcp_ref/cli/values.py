@@ -1,0 +1,85 @@
+"""Arguments on the command line: `NAME=VALUE`, read by the tool's input schema, and `NAME:=JSON`.
+
+A value is a text where the schema says so, and JSON else: `count=3` is a number for an integer and "3" for a string.
+What is no JSON is sent as a text: the server says what it expected better than we could.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ..jsonrpc.messages import JSON, Object
+from . import UsageError
+
+_PAIR = re.compile(r"([^=]+?)(:?=)(.*)", re.DOTALL)
+
+
+def read_arguments(words: list[str], schema: Object | None) -> Object:
+    """The arguments of a call. Raises UsageError for a word of another form, and for JSON that is none."""
+    arguments: Object = {}
+    properties = schema.get("properties") if schema is not None else None
+    for word in words:
+        name, sign, value = _split(word)
+        if name in arguments:
+            raise UsageError(f"{name} is given twice; a list is written {name}='[1, 2]'")
+        member = properties.get(name) if isinstance(properties, dict) else None
+        arguments[name] = _json(name, value) if sign == ":=" else read_value(value, kinds(member))
+    return arguments
+
+
+def read_texts(words: list[str]) -> dict[str, str]:
+    """The arguments of a prompt, which are texts."""
+    return {name: value for name, _, value in map(_split, words)}
+
+
+def _split(word: str) -> tuple[str, str, str]:
+    match = _PAIR.fullmatch(word)
+    if match is None:
+        raise UsageError(f"{word!r} is no argument: write NAME=VALUE, or NAME:=JSON")
+    return match[1], match[2], match[3]
+
+
+def _json(name: str, value: str) -> JSON:
+    try:
+        parsed: JSON = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the value of {name} is no JSON: {error}") from None
+    return parsed
+
+
+def read_value(text: str, wanted: set[str] | None) -> JSON:
+    """A value of one of the `wanted` JSON types, or of any where that is None; the text where it is none of them."""
+    if wanted == {"string"}:
+        return text
+    try:
+        value: JSON = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return text if wanted is not None and "string" in wanted and kind_of(value) not in wanted - {"string"} else value
+
+
+def kinds(schema: JSON) -> set[str] | None:
+    """The JSON types that a schema takes at its top; None where it does not say, or says it elsewhere, by `$ref`."""
+    if not isinstance(schema, dict):
+        return None
+    named, choices = schema.get("type"), schema.get("enum")
+    if isinstance(named, (str, list)):
+        types = {named} if isinstance(named, str) else {str(name) for name in named}
+        return types | {"integer"} if "number" in types else types
+    if "const" in schema or isinstance(choices, list):
+        return {kind_of(choice) for choice in (choices if isinstance(choices, list) else [schema["const"]])}
+    for word in ("anyOf", "oneOf"):
+        members = schema.get(word)
+        if isinstance(members, list):
+            found = [kinds(member) for member in members]
+            return None if None in found else set().union(*(types for types in found if types is not None))
+    return None
+
+
+def kind_of(value: JSON) -> str:
+    """A value's JSON type; a whole number is an integer."""
+    if isinstance(value, float) and value.is_integer():
+        return "integer"
+    names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+    return names.get(type(value), "null")

@@ -1,0 +1,130 @@
+"""The demo's screen: chapters, sentences, claims, and each message with who sent it and what it is for.
+
+Nothing here is needed to understand MCP. Colour only on a terminal, and never with NO_COLOR set (https://no-color.org).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import textwrap
+from typing import Literal, TextIO
+
+MOST_LINES = 4
+"""Lines of one message that are shown."""
+
+PURPOSE = {
+    "initialize": (
+        "the revision I would like, and what I can do",
+        "the revision to speak, and what I can do",
+    ),
+    "notifications/initialized": ("ready: from now on, anything goes", ""),
+    "ping": ("are you there?", "yes"),
+    "tools/list": ("which tools are there?", "these; a `nextCursor` leads to the next page"),
+    "tools/call": ("run this tool with these arguments", "what the tool gave"),
+    "resources/list": ("which resources are there?", "these"),
+    "resources/templates/list": ("which families of URIs are there?", "these, as URI templates (RFC 6570)"),
+    "resources/read": ("give me this resource", "its contents"),
+    "resources/subscribe": ("tell me when it changes", "agreed"),
+    "resources/unsubscribe": ("no need to tell me any more", "agreed"),
+    "prompts/list": ("which prompts are there?", "these, with their arguments"),
+    "prompts/get": ("this prompt, filled in", "messages for the model"),
+    "completion/complete": ("what may this argument become?", "suggestions"),
+    "logging/setLevel": ("log messages from this level on, please", "agreed"),
+    "sampling/createMessage": ("please ask your model", "what the model said"),
+    "elicitation/create": ("please ask your user", "what the user did"),
+    "roots/list": ("which directories may I know of?", "these"),
+    "notifications/cancelled": ("never mind that request", ""),
+    "notifications/progress": ("this far have I come with your request", ""),
+    "notifications/message": ("a log message", ""),
+    "notifications/resources/updated": ("what you watch has changed", ""),
+    "notifications/tools/list_changed": ("my tools have changed", ""),
+    "notifications/resources/list_changed": ("my resources have changed", ""),
+    "notifications/prompts/list_changed": ("my prompts have changed", ""),
+    "notifications/roots/list_changed": ("my roots have changed", ""),
+    "notifications/elicitation/complete": ("the user has done it", ""),
+}
+"""What each method is for: what it says, and what its answer says."""
+
+
+class Screen:
+    """Where the tour is shown. `out`: a text stream. It counts what it has shown."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.claims = self.frames = self.chapters = 0
+        self._out = out
+        self._color = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+        self._width = max(60, min(100, shutil.get_terminal_size((100, 24)).columns))
+        self._asked: dict[tuple[str, object], str] = {}  # (who asked, id) -> method
+
+    def chapter(self, title: str, page: str) -> None:
+        """A new feature, and the page of the spec that describes it."""
+        self.chapters += 1
+        heading = f"{self.chapters}. {title}"
+        gap = self._width - len(heading) - len(page)
+        between = " " * gap if gap >= 2 else "\n" + " " * (self._width - len(page))
+        self._write(f"\n{self._painted('1', heading)}{between}{self._painted('2', page)}\n")
+
+    def say(self, text: str) -> None:
+        """What comes next, and why."""
+        for line in textwrap.wrap(" ".join(text.split()), self._width - 2):
+            self._write(f"  {line}\n")
+
+    def claim(self, text: str, holds: bool) -> None:
+        """Something that the reader may rely on; AssertionError where it does not hold."""
+        if not holds:
+            raise AssertionError(text)
+        self.claims += 1
+        first, *others = textwrap.wrap(text, self._width - 6)
+        self._write(f"  {self._painted('32', 'ok')}  {first}\n")
+        for line in others:
+            self._write(f"      {line}\n")
+
+    def frame(self, direction: Literal["->", "<-"], frame: bytes) -> None:
+        """One message, as it is on the wire: "->" from client to server. To be given as `trace`."""
+        self.frames += 1
+        sender = "client" if direction == "->" else "server"
+        message = json.loads(frame)
+        if isinstance(message, list):
+            meant = [self._meaning(sender, member)[0] for member in message]
+            about = (f"batch of {len(message)}", " + ".join(meant))
+        else:
+            about = self._meaning(sender, message)
+        arrow = self._painted("36" if sender == "client" else "35", f"{sender} {'->' if sender == 'client' else '<-'}")
+        self._write(f"    {arrow} {self._painted('1', about[0])}  {about[1]}\n")
+        for line in self._folded("".join(c if c.isprintable() else repr(c)[1:-1] for c in frame.decode())):
+            self._write(f"      {self._painted('2', line)}\n")
+
+    def _folded(self, text: str) -> list[str]:
+        """A message in lines, broken behind commas where that is possible; a long one is cut."""
+        room, start = self._width - 6, 0
+        lines: list[str] = []
+        while len(text) - start > room and len(lines) < MOST_LINES - 1:
+            comma = text.rfind(",", start + room // 2, start + room) + 1
+            end = comma or start + room
+            lines.append(text[start:end])
+            start = end
+        rest, note = text[start:], f" ... ({len(text)} characters)"
+        return [*lines, rest if len(rest) <= room else rest[: room - len(note)] + note]
+
+    def _meaning(self, sender: str, message: dict[str, object]) -> tuple[str, str]:
+        """What a message is, and what it says, in the demo's words."""
+        other = "server" if sender == "client" else "client"
+        if "method" in message:
+            method = str(message["method"])
+            if "id" in message:
+                self._asked[sender, message["id"]] = method
+            number = f" #{message['id']}" if "id" in message else ""
+            return f"{method}{number}", PURPOSE[method][0]
+        method = self._asked[other, message["id"]]
+        if "error" in message:
+            return f"error for #{message['id']}", f"{method} is refused"
+        return f"answer to #{message['id']}", PURPOSE[method][1]
+
+    def _painted(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._color else text
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()

@@ -1,0 +1,218 @@
+"""The grammar of regular expressions, ECMA-262's, read into the nodes of expressions.py.
+
+Spec:  ECMA-262 22.2.1 (the Unicode grammar, and what browsers forgive of the older one: a lone `{` or `]`)
+"""
+
+from __future__ import annotations
+
+import re
+
+from .expressions import LAST, Chars, Choice, Edge, Group, Irregular, PatternError, Repeat, Sequence, inverted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .expressions import Item, Ranges
+
+_SYNTAX = frozenset("^$\\.*+?()[]{}|")
+_DIGIT: Ranges = [(0x30, 0x39)]
+_WORD: Ranges = [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)]
+_SPACE: Ranges = [
+    *[(0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)],
+    *[(0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)],
+]
+_NEWLINE: Ranges = [(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)]
+_CONTROLS = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D}
+_NAMES_OF_CATEGORIES = """
+    Letter=L Cased_Letter=LC Uppercase_Letter=Lu Lowercase_Letter=Ll Titlecase_Letter=Lt Modifier_Letter=Lm
+    Other_Letter=Lo Mark=M Nonspacing_Mark=Mn Spacing_Mark=Mc Enclosing_Mark=Me Number=N Decimal_Number=Nd digit=Nd
+    Letter_Number=Nl Other_Number=No Punctuation=P punct=P Connector_Punctuation=Pc Dash_Punctuation=Pd
+    Open_Punctuation=Ps Close_Punctuation=Pe Initial_Punctuation=Pi Final_Punctuation=Pf Other_Punctuation=Po
+    Symbol=S Math_Symbol=Sm Currency_Symbol=Sc Modifier_Symbol=Sk Other_Symbol=So Separator=Z Space_Separator=Zs
+    Line_Separator=Zl Paragraph_Separator=Zp Other=C Control=Cc Format=Cf Surrogate=Cs Private_Use=Co Unassigned=Cn
+"""
+_CATEGORIES = dict(pair.split("=") for pair in _NAMES_OF_CATEGORIES.split())
+"""General categories, long name to short; scripts and other properties are not supported."""
+
+
+class Parser:
+    """Recursive descent, with the grammar's own names.
+
+    is_regular: nothing was met that an automaton cannot do. has_property: something was met that `re` cannot do.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source, self.at = source, 0
+        self.is_regular, self.has_property = True, False
+        self._names: list[str | None] = []  # of the groups seen so far
+
+    def parse(self) -> Item:
+        """The whole of it. Raises PatternError."""
+        node = self._disjunction()
+        if self.at < len(self.source):
+            raise self._error("there is no ( for this )")
+        return node
+
+    def _error(self, why: str) -> PatternError:
+        return PatternError(f"{why}, at {self.at}")
+
+    def _peek(self, text: str) -> bool:
+        return self.source.startswith(text, self.at)
+
+    def _take(self, text: str) -> bool:
+        found = self._peek(text)
+        self.at += len(text) * found
+        return found
+
+    def _next(self) -> str:
+        if self.at >= len(self.source):
+            raise self._error("it ends too early")
+        self.at += 1
+        return self.source[self.at - 1]
+
+    def _matched(self, expression: str) -> re.Match[str] | None:
+        found = re.compile(expression, re.ASCII).match(self.source, self.at)
+        self.at = found.end() if found else self.at
+        return found
+
+    def _disjunction(self) -> Item:
+        choices = [self._alternative()]
+        while self._take("|"):
+            choices.append(self._alternative())
+        return choices[0] if len(choices) == 1 else Choice(choices)
+
+    def _alternative(self) -> Item:
+        items: list[Item] = []
+        while self.at < len(self.source) and not self._peek("|") and not self._peek(")"):
+            items.append(self._term())
+        return items[0] if len(items) == 1 else Sequence(items)
+
+    def _term(self) -> Item:
+        char = self.source[self.at]
+        if char not in _SYNTAX:
+            self.at += 1
+            return self._quantified(_one(ord(char)))
+        for kind in ("^", "$", r"\b", r"\B"):
+            if self._take(kind):
+                return Edge(kind)
+        for opening in ("?=", "?!", "?<=", "?<!"):
+            if self._take(f"({opening}"):
+                self.is_regular = False
+                return Irregular(opening, self._closed(self._disjunction()))
+        return self._quantified(self._atom())
+
+    def _quantified(self, atom: Item) -> Item:
+        if self.at >= len(self.source) or self.source[self.at] not in "*+?{":
+            return atom
+        found = self._matched(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # lazy or greedy: it matches either way, or neither
+        if found is None:
+            return atom
+        if found[2] is None:
+            least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}[found[1]]
+        else:
+            least, most = int(found[2]), int(found[2]) if found[3] is None else int(found[4]) if found[4] else None
+        if most is not None and most < least:
+            raise self._error("the numbers are out of order")
+        if max(least, most or 0) > 65_535:
+            raise self._error("the number is too large")
+        if self._matched(r"[*+?]|\{\d+(,\d*)?\}"):
+            raise self._error("nothing to repeat")
+        return Repeat(atom, least, most)
+
+    def _closed(self, body: Item) -> Item:
+        if not self._take(")"):
+            raise self._error("a ) is missing")
+        return body
+
+    def _atom(self) -> Item:
+        if self._take("(?:"):
+            return Sequence([self._closed(self._disjunction())])
+        if self._peek("("):
+            named = self._matched(r"\(\?<([A-Za-z_$][\w$]*)>")
+            if named is None and (self._peek("(?") or not self._take("(")):
+                raise self._error("an unknown kind of group")
+            self._names.append(named[1] if named else None)
+            return Group(self._closed(self._disjunction()))
+        if self._take("."):
+            return Chars(_NEWLINE, [], negated=True)
+        if self._take("["):
+            return self._class()
+        if self._peek("\\"):
+            reference = self._matched(r"\\(?:([1-9]\d*)|k<([^>]*)>)")
+            if reference is None:
+                self.at += 1
+                return self._escape()
+            self.is_regular = False
+            if reference[2] is not None and reference[2] not in self._names:
+                raise self._error("there is no such group before")
+            number = int(reference[1] or 0) or self._names.index(reference[2]) + 1
+            return Irregular(f"\\{number}")
+        if self.source[self.at] in "*+?" or self._matched(r"\{\d+(,\d*)?\}"):
+            raise self._error("nothing to repeat")
+        return _one(ord(self._next()))
+
+    def _escape(self, in_class: bool = False) -> Chars:
+        """What follows a backslash: a character, or a set of them."""
+        char = self._next()
+        ranges = {"d": _DIGIT, "w": _WORD, "s": _SPACE}.get(char.lower())
+        if ranges is not None:
+            return Chars(inverted(ranges) if char.isupper() else ranges, [])
+        if char in "pP":
+            return self._property(char == "P")
+        if char in _CONTROLS:
+            return _one(_CONTROLS[char])
+        if char == "b" and in_class:
+            return _one(8)
+        if char == "0" and not self._matched(r"(?=\d)"):
+            return _one(0)
+        if char == "c" and (found := self._matched("[A-Za-z]")):
+            return _one(ord(found[0]) % 32)
+        if char == "x" and (found := self._matched("[0-9a-fA-F]{2}")):
+            return _one(int(found[0], 16))
+        if char == "u":
+            if found := self._matched(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"):
+                return _one(0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF))
+            if (found := self._matched(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")) and (
+                int(found[1] or found[2], 16) <= LAST
+            ):
+                return _one(int(found[1] or found[2], 16))
+        if char.isascii() and char.isalnum():
+            raise self._error(f"\\{char} means nothing")
+        return _one(ord(char))
+
+    def _property(self, negated: bool) -> Chars:
+        found = self._matched(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")
+        name = found[1] if found else ""
+        if name in ("Any", "ASCII"):
+            ranges = [(0, LAST if name == "Any" else 0x7F)]
+            return Chars(inverted(ranges) if negated else ranges, [])
+        short = _CATEGORIES.get(name, name)
+        if short not in _CATEGORIES.values():
+            raise self._error("an unknown property of characters")
+        self.has_property = True
+        return Chars([], [(negated, ("Lu", "Ll", "Lt") if short == "LC" else (short,))])
+
+    def _class(self) -> Chars:
+        negated = self._take("^")
+        parts: list[Chars] = []
+        while not self._take("]"):
+            part = self._class_atom()
+            if self._peek("-") and not self._peek("-]"):
+                self.at += 1
+                end = self._class_atom()
+                if part.is_single and end.is_single:
+                    if part.ranges[0][0] > end.ranges[0][0]:
+                        raise self._error("the range is out of order")
+                    part = Chars([(part.ranges[0][0], end.ranges[0][0])], [])
+                else:
+                    parts += [_one(ord("-")), end]  # [\w-.]: a forgiven hyphen
+            parts.append(part)
+        ranges = sorted(each for part in parts for each in part.ranges)
+        return Chars(ranges, [each for part in parts for each in part.categories], negated)
+
+    def _class_atom(self) -> Chars:
+        char = self._next()
+        return self._escape(in_class=True) if char == "\\" else _one(ord(char))
+
+
+def _one(code: int) -> Chars:
+    return Chars([(code, code)], [])

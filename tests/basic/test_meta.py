@@ -1,0 +1,206 @@
+"""`_meta`: its names, and that its values pass through untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from mcp_ref import Client, Context, Server
+from mcp_ref.basic.meta import is_meta_key, is_reserved_meta_key
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import SERVER_TRANSPORTS, greet, greeted_client, raw_server, request, run
+
+NAMES = [revision.name for revision in LEGACY]
+GOOD = [
+    "",
+    "a",
+    "7",
+    "progressToken",
+    "a.b-c_d.e",
+    "com.example/name",
+    "com.example/",
+    "example/x",
+    "a-b.c1/x",
+    "io.modelcontextprotocol/related-task",
+]
+BAD_PREFIX = [
+    "/name",
+    "com..example/name",
+    ".com/name",
+    "com./name",
+    "1com/name",
+    "com.2x/name",
+    "-com/name",
+    "com-/name",
+    "com.example-/name",
+    "co_m/name",
+    "c\u00f6m/name",
+    "a/b/c",
+]
+BAD_NAME = ["-a", "a-", "_a", "a_", ".a", "a.", "com.example/-a", "com.example/a.", "a b", "\u00e4", "a\n"]
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#meta-2",
+    "2025-06-18/basic/index#meta-2",
+    "2025-11-25/basic/index#meta-3",
+    "2025-06-18/basic/index#meta-3",
+)
+@pytest.mark.parametrize("key", BAD_PREFIX)
+def test_a_prefix_is_labels_with_dots_between_and_a_slash_behind(key: str) -> None:
+    assert not is_meta_key(key)
+
+
+@pytest.mark.spec("2025-11-25/basic/index#meta-5", "2025-06-18/basic/index#meta-4")
+@pytest.mark.parametrize("key", BAD_NAME)
+def test_a_name_begins_and_ends_with_a_letter_or_digit(key: str) -> None:
+    assert not is_meta_key(key)
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#meta-2",
+    "2025-06-18/basic/index#meta-2",
+    "2025-11-25/basic/index#meta-3",
+    "2025-06-18/basic/index#meta-3",
+    "2025-11-25/basic/index#meta-5",
+    "2025-06-18/basic/index#meta-4",
+)
+@pytest.mark.parametrize("key", GOOD)
+def test_names_that_keep_to_the_grammar_are_allowed(key: str) -> None:
+    assert is_meta_key(key)
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#meta-2",
+    "2025-06-18/basic/index#meta-2",
+    "2025-11-25/basic/index#meta-3",
+    "2025-06-18/basic/index#meta-3",
+    "2025-11-25/basic/index#meta-5",
+    "2025-06-18/basic/index#meta-4",
+)
+@pytest.mark.parametrize("key", [*BAD_PREFIX, *BAD_NAME])
+def test_a_server_is_not_given_names_that_may_not_be_sent(key: str) -> None:
+    server = Server("s")
+    for add in (
+        lambda: server.tools.add(lambda: None, "t", meta={key: 1}),
+        lambda: server.resources.add("test://r", lambda: "", meta={key: 1}),
+        lambda: server.prompts.add(lambda: "", "p", meta={key: 1}),
+    ):
+        with pytest.raises(ValueError, match="is no name for _meta"):
+            add()
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/index#meta-2",
+    "2025-06-18/basic/index#meta-2",
+    "2025-11-25/basic/index#meta-3",
+    "2025-06-18/basic/index#meta-3",
+    "2025-11-25/basic/index#meta-5",
+    "2025-06-18/basic/index#meta-4",
+)
+@pytest.mark.parametrize("key", ["com..example/name", "a-"])
+def test_a_client_sends_no_names_that_may_not_be_sent(key: str) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, capabilities={"tools": {}})
+            with pytest.raises(ValueError, match="is no name for _meta"):
+                await client.call_tool("t", meta={key: 1})
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("key", "reserved"),
+    [
+        ("modelcontextprotocol.io/x", True),  # by the rule of 2025-06-18
+        ("mcp.dev/x", True),
+        ("api.modelcontextprotocol.org/x", True),
+        ("tools.mcp.com/x", True),
+        ("io.modelcontextprotocol/x", True),  # by the rule of 2025-11-25
+        ("dev.mcp/x", True),
+        ("com.mcp.tools/x", True),
+        ("com.example.mcp/x", False),
+        ("com.example/mcp", False),
+        ("mcp", False),
+        ("mcp/x", False),
+        ("traceparent", False),
+    ],
+)
+def test_the_reserved_prefixes_of_both_rules_are_known(key: str, reserved: bool) -> None:
+    assert is_reserved_meta_key(key) is reserved
+
+
+def test_no_key_however_long_takes_long() -> None:
+    begun = time.perf_counter()
+    for key in ("a." * 50_000 + "/", "a" * 100_000 + "-", "a-" * 50_000, "/" * 100_000):
+        assert not is_meta_key(key)
+    assert time.perf_counter() - begun < 1
+
+
+STRANGE: list[JSON] = [None, True, 0, "", "text", [], [1, {"a": None}], {}, {"deep": {"er": [1.5]}}]
+
+
+@pytest.mark.spec("2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_server_assumes_nothing_about_the_values_of_reserved_names(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        seen: list[Object] = []
+
+        @server.resource("test://meta")
+        async def read(context: Context) -> str:
+            await context.report_progress(1)
+            seen.append(context.meta)
+            return "done"
+
+        async with greeted_client(server, kind, revision) as wire:
+            for value in STRANGE:
+                meta: Object = {
+                    "io.modelcontextprotocol/related-task": value,
+                    "modelcontextprotocol.io/x": value,
+                    "mcp.dev/": value,
+                    "traceparent": value,
+                    "-no name-": value,  # what others send is theirs
+                    "progressToken": value if type(value) not in (str, int) else [],
+                }
+                answer = await wire.ask("resources/read", {"uri": "test://meta", "_meta": meta})
+                assert "done" in str(answer)
+                assert seen.pop() == meta
+
+    run(test())
+
+
+@pytest.mark.spec("2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
+@pytest.mark.parametrize("revision", NAMES)
+def test_a_client_assumes_nothing_about_the_values_of_reserved_names(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, {"tools": {}})
+            for value in STRANGE:
+                meta: Object = {"io.modelcontextprotocol/related-task": value, "progressToken": value, "a b": value}
+                call = asyncio.create_task(client.call_tool("t", meta={"com.example/mine": value}))
+                asked = await wire.receive_object()
+                assert asked == request("tools/call", {"name": "t", "_meta": {"com.example/mine": value}}, asked["id"])
+                result: Object = {"toolResult": 1} if revision == "2024-10-07" else {"content": []}
+                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {**result, "_meta": meta}})
+                assert (await call).meta == meta
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+def test_the_meta_of_what_is_listed_is_sent_to_whom_it_exists_for(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.prompts.add(lambda: "", "p", meta={"com.example/x": [1]})
+        async with greeted_client(server, kind, revision) as wire:
+            answer = await wire.ask("prompts/list")
+            assert ("com.example/x" in str(answer)) is (revision >= "2025-06-18")
+
+    run(test())

@@ -1,0 +1,394 @@
+"""The context: what a function learns about its request, what it may ask of the client, and when that ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Annotated
+
+import pytest
+
+from mcp_ref import CapabilityError, ConnectionClosed, Context, Server
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import (
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    greeted_client,
+    initialize,
+    notification,
+    raw_client,
+    request,
+    run,
+)
+
+NAMES = [revision.name for revision in LEGACY]
+KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+REVISIONS = pytest.mark.parametrize("revision", NAMES)
+
+
+def calling(name: str, arguments: Object | None = None, id: JSON = "q", **more: JSON) -> Object:
+    return request("tools/call", {"name": name, "arguments": arguments or {}, **more}, id)
+
+
+def text_in(answer: Object) -> str:
+    """The one text of a tool's result, in any revision."""
+    result = answer.get("result")
+    assert isinstance(result, dict), answer
+    if "toolResult" in result:
+        return str(result["toolResult"])
+    assert isinstance(result["content"], list)
+    (block,) = result["content"]
+    assert isinstance(block, dict)
+    return str(block["text"])
+
+
+async def answer(wire: Wire, method: str, result: Object) -> Object:
+    """Answer the server's request; gives its params."""
+    asked = await wire.receive_object()
+    assert asked["method"] == method
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+    params = asked.get("params", {})
+    assert isinstance(params, dict)
+    return params
+
+
+# ------------------------------------------------------------------------------------------------ what it knows
+
+
+@KINDS
+@REVISIONS
+def test_a_context_tells_who_asks_and_in_which_revision(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        kept: list[Context] = []
+
+        @server.tool()
+        async def look(context: Context) -> None:
+            kept.append(context)
+
+        capabilities: Object = {"sampling": {}, "roots": {"listChanged": False}}
+        meta: Object = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
+        async with greeted_client(server, kind, revision, capabilities) as wire:
+            for id in ("a", 0):
+                await wire.send(calling("look", id=id, _meta=meta))
+                await wire.receive()
+            (first, second) = kept
+            assert (first.request_id, second.request_id) == ("a", 0)
+            assert type(second.request_id) is int
+            assert first.revision.name == revision
+            assert first.meta == meta
+            assert first.client_info is not None
+            assert (first.client_info.name, first.client_info.version) == ("raw", "1")
+            assert first.client_capabilities == capabilities
+            can = ["sampling", "roots", "roots.listChanged", "elicitation", "sampling.tools", ""]
+            assert [first.client_can(name) for name in can] == [True, True, False, False, False, False]
+
+    run(test())
+
+
+@KINDS
+def test_every_kind_of_function_gets_a_context_under_any_name_and_no_client_sees_or_fills_it(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        seen: list[object] = []
+
+        @server.tool()
+        async def tool(a: str, here: Context) -> None:
+            seen.append(here)
+
+        @server.tool()
+        async def optional(ctx: Context | None = None) -> None:
+            seen.append(ctx)
+
+        @server.tool()
+        def annotated(*, ctx: Annotated[Context, "the request"]) -> None:
+            seen.append(ctx)
+
+        @server.resource("test://a")
+        async def resource(context: Context) -> str:
+            seen.append(context)
+            return ""
+
+        @server.resource("test://of/{name}")
+        def template(context: Context, name: str) -> str:
+            seen.append(context)
+            return ""
+
+        @server.prompt()
+        async def prompt(context: Context) -> str:
+            seen.append(context)
+            return ""
+
+        @server.completion("prompt", "x")
+        async def complete(value: str, context: Context) -> list[str]:
+            seen.append(context)
+            return []
+
+        async with greeted_client(server, kind) as wire:
+            for method in ("tools/list", "prompts/list"):
+                listed = str((await wire.ask(method))["result"])
+                assert "here" not in listed and "ctx" not in listed and "context" not in listed
+            reference: Object = {"type": "ref/prompt", "name": "prompt"}
+            requests: list[tuple[str, Object]] = [
+                ("tools/call", {"name": "tool", "arguments": {"a": ""}}),
+                ("tools/call", {"name": "optional"}),
+                ("tools/call", {"name": "annotated"}),
+                ("resources/read", {"uri": "test://a"}),
+                ("resources/read", {"uri": "test://of/x"}),
+                ("prompts/get", {"name": "prompt"}),
+                ("completion/complete", {"ref": reference, "argument": {"name": "x", "value": ""}}),
+            ]
+            for number, (method, params) in enumerate(requests):
+                result = (await wire.ask(method, params, number))["result"]
+                assert isinstance(result, dict) and "isError" not in result
+            assert [each.request_id for each in seen if isinstance(each, Context)] == list(range(7))
+            for forged in ("here", "ctx", "context"):
+                for name in ("tool", "optional", "annotated"):
+                    arguments: Object = {forged: {}, **({"a": ""} if name == "tool" else {})}
+                    assert text_in(await wire.ask("tools/call", {"name": name, "arguments": arguments}))
+            assert len(seen) == 7, "none of the forged ones came through"
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ what it may ask
+
+
+async def ask_roots(context: Context) -> object:
+    return [root.uri for root in await context.list_roots()]
+
+
+async def ask_model(context: Context) -> object:
+    return (await context.sample("hello", max_tokens=5)).model
+
+
+async def ask_user(context: Context) -> object:
+    schema: Object = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    return (await context.elicit("who?", schema)).content
+
+
+ASKING = {
+    "roots": (ask_roots, "roots/list", {"roots": [{"uri": "file:///a"}]}, "file:///a"),
+    "sampling": (
+        ask_model,
+        "sampling/createMessage",
+        {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m-1"},
+        "m-1",
+    ),
+    "elicitation": (ask_user, "elicitation/create", {"action": "accept", "content": {"name": "Jane"}}, "Jane"),
+}
+"""By capability: a function that needs it, its request, a client's answer, and a word of that."""
+
+
+def asking_server(capability: str) -> Server:
+    """A server that asks from an async tool, `here`, and from a plain one, `there`."""
+    server, ask = Server("s"), ASKING[capability][0]
+
+    @server.tool()
+    async def here(context: Context) -> str:
+        return str(await ask(context))
+
+    @server.tool()
+    def there(context: Context) -> str:
+        return str(context.run(ask(context)))
+
+    return server
+
+
+def cases() -> list[tuple[str, str]]:
+    return [
+        (name, capability) for name in NAMES for capability in ASKING if name >= "2025-06-18" or capability[0] != "e"
+    ]
+
+
+@KINDS
+@pytest.mark.parametrize("tool", ["here", "there"])
+@pytest.mark.parametrize(("revision", "capability"), cases())
+def test_a_tool_asks_the_client_and_goes_on_with_its_answer(
+    kind: str, tool: str, revision: str, capability: str
+) -> None:
+    _, method, result, word = ASKING[capability]
+
+    async def test() -> None:
+        async with greeted_client(asking_server(capability), kind, revision, {capability: {}}) as wire:
+            await wire.send(calling(tool))
+            await answer(wire, method, result)  # type: ignore[arg-type]
+            assert word in text_in(await wire.receive_object())
+
+    run(test())
+
+
+@KINDS
+@REVISIONS
+@pytest.mark.parametrize("capability", ASKING)
+@pytest.mark.parametrize("tool", ["here", "there"])
+def test_nothing_is_asked_that_the_client_did_not_declare_and_the_model_is_told(
+    kind: str, revision: str, capability: str, tool: str
+) -> None:
+    async def test() -> None:
+        async with greeted_client(asking_server(capability), kind, revision, {}) as wire:
+            await wire.send(calling(tool))
+            assert f"did not declare {capability}" in text_in(await wire.receive_object())
+            await wire.nothing_more()
+
+    run(test())
+
+
+def test_a_missing_capability_is_an_exception_that_a_tool_can_catch() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def careful(context: Context) -> str:
+            try:
+                await context.list_roots()
+            except CapabilityError:
+                return "without roots, then"
+            return "with roots"
+
+        async with greeted_client(server) as wire:
+            await wire.send(calling("careful"))
+            assert text_in(await wire.receive_object()) == "without roots, then"
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.parametrize("capability", ASKING)
+@pytest.mark.parametrize("tool", ["here", "there"])
+def test_a_client_that_refuses_or_answers_nonsense_makes_the_tool_fail_with_the_reason(
+    kind: str, capability: str, tool: str
+) -> None:
+    async def test() -> None:
+        async with greeted_client(asking_server(capability), kind, capabilities={capability: {}}) as wire:
+            await wire.send(calling(tool))
+            asked = await wire.receive_object()
+            error: Object = {"code": -1, "message": "User rejected the request"}
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+            assert "User rejected the request" in text_in(await wire.receive_object())
+            await wire.send(calling(tool))
+            asked = await wire.receive_object()
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"nonsense": True}})
+            assert "wrong shape" in text_in(await wire.receive_object())
+
+    run(test())
+
+
+@KINDS
+def test_a_request_of_a_tool_that_is_called_too_early_waits_for_the_handshake(kind: str) -> None:
+    async def test() -> None:
+        async with raw_client(asking_server("roots"), kind) as wire:
+            await wire.send(initialize(capabilities={"roots": {}}))
+            await wire.receive()
+            await wire.send(calling("here"))
+            await wire.nothing_more()
+            await wire.send(notification("notifications/initialized"))
+            await answer(wire, "roots/list", {"roots": []})
+            assert text_in(await wire.receive_object()) == "[]"
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ how it ends
+
+
+@KINDS
+@pytest.mark.parametrize("capability", ASKING)
+def test_a_client_that_leaves_ends_what_a_tool_asked_of_it(kind: str, capability: str) -> None:
+    async def test() -> None:
+        server, ended = Server("s"), []
+
+        @server.tool()
+        async def ask(context: Context) -> None:
+            try:
+                await ASKING[capability][0](context)
+            except ConnectionClosed as error:
+                ended.append(error)
+                raise
+
+        async with greeted_client(server, kind, capabilities={capability: {}}) as wire:
+            await wire.send(calling("ask"))
+            assert (await wire.receive_object())["method"] == ASKING[capability][1]
+        assert len(ended) == 1
+
+    run(test())
+
+
+@KINDS
+def test_a_worker_thread_whose_client_has_left_is_not_left_hanging(kind: str) -> None:
+    gate, outcome = threading.Event(), []
+    done = threading.Event()
+
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        def outlive(context: Context) -> None:
+            gate.wait(PATIENCE)
+            attempts: list[Callable[[], object]] = [
+                lambda: context.run(context.log("info", "x")),
+                lambda: context.run(context.report_progress(1)),
+                lambda: context.run(context.list_roots()),
+            ]
+            for attempt in attempts:
+                try:
+                    outcome.append(attempt())
+                except BaseException as error:
+                    outcome.append(type(error))
+            done.set()
+
+        async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+            await wire.send(calling("outlive"))
+            await wire.nothing_more()
+        gate.set()
+        assert await asyncio.to_thread(done.wait, PATIENCE)
+        assert outcome == [None, None, ConnectionClosed]
+
+    run(test())
+
+
+def test_run_is_for_worker_threads_and_says_so_on_the_loop() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def confused(context: Context) -> str:
+            with pytest.raises(RuntimeError, match="await it instead"):
+                context.run(context.log("info", "x"))
+            return "told"
+
+        async with greeted_client(server) as wire:
+            await wire.send(calling("confused"))
+            assert text_in(await wire.receive_object()) == "told"
+
+    run(test())
+
+
+@KINDS
+def test_a_cancelled_tool_may_tidy_up_and_says_nothing_more(kind: str) -> None:
+    async def test() -> None:
+        server, tidied = Server("s"), asyncio.Event()
+
+        @server.tool()
+        async def wait(context: Context) -> str:
+            await context.log("info", "begun")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await context.log("info", "cancelled")
+                await context.report_progress(1)
+                tidied.set()
+            return "never"
+
+        async with greeted_client(server, kind) as wire:
+            await wire.send(calling("wait", _meta={"progressToken": "t"}))
+            assert (await wire.receive_object())["method"] == "notifications/message"
+            await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
+            async with asyncio.timeout(PATIENCE):
+                await tidied.wait()
+            await wire.nothing_more()
+
+    run(test())

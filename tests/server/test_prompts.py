@@ -1,0 +1,655 @@
+"""Prompts: listed, filled in; what goes in and what comes out."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import threading
+from collections.abc import Callable
+from enum import Enum
+from typing import Literal
+
+import pytest
+
+from mcp_ref import (
+    Annotations,
+    AudioContent,
+    BlobResourceContents,
+    CapabilityError,
+    Client,
+    EmbeddedResource,
+    GetPromptResult,
+    Icon,
+    ImageContent,
+    InvalidMessage,
+    PromptMessage,
+    RemoteError,
+    ResourceLink,
+    Server,
+    TextContent,
+    TextResourceContents,
+)
+from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import (
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    greet,
+    greeted_client,
+    initialize,
+    notification,
+    raw_client,
+    raw_server,
+    run,
+)
+
+NAMES = [revision.name for revision in LEGACY]
+KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+REVISIONS = pytest.mark.parametrize("revision", NAMES)
+
+CHANGED = notification("notifications/prompts/list_changed")
+
+
+def giving(value: object) -> Server:
+    """A server with one prompt, `p`, whose function returns a value."""
+    server = Server("s")
+
+    async def p():  # type: ignore[no-untyped-def]
+        return value
+
+    server.prompts.add(p)
+    return server
+
+
+async def get(wire: Wire, name: str = "p", arguments: JSON = None) -> Object:
+    """A prompt's result."""
+    answer = await wire.ask("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})})
+    assert isinstance(answer.get("result"), dict), answer
+    result = answer["result"]
+    assert isinstance(result, dict)
+    return result
+
+
+async def contents(wire: Wire) -> list[JSON]:
+    """The content of each message of `p`."""
+    messages = (await get(wire))["messages"]
+    assert isinstance(messages, list)
+    return [message["content"] for message in messages if isinstance(message, dict)]
+
+
+async def error_of(wire: Wire, params: JSON) -> Object:
+    answer = await wire.ask("prompts/get", params)  # type: ignore[arg-type]
+    error = answer.get("error")
+    assert isinstance(error, dict), answer
+    return error
+
+
+# ------------------------------------------------------------------------------------------------ capability
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#capabilities-1",
+    "2025-06-18/server/prompts#capabilities-1",
+    "2025-03-26/server/prompts#capabilities-1",
+    "2024-11-05/server/prompts#capabilities-1",
+)
+@KINDS
+@REVISIONS
+def test_a_server_with_prompts_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
+    async def test() -> None:
+        for server, offers in ((giving("hello"), True), (Server("bare"), False)):
+            async with raw_client(server, kind) as wire:
+                await wire.send(initialize(revision))
+                result = (await wire.receive_object())["result"]
+                assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
+                assert result["capabilities"].get("prompts") == ({"listChanged": True} if offers else None)
+                await wire.send(notification("notifications/initialized"))
+                for method in ("prompts/list", "prompts/get"):
+                    answer = await wire.ask(method, {"name": "p"})
+                    if offers:
+                        assert "result" in answer
+                    else:
+                        assert isinstance(answer["error"], dict)
+                        assert answer["error"]["code"] == METHOD_NOT_FOUND
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#list-changed-notification-1",
+    "2025-06-18/server/prompts#list-changed-notification-1",
+    "2025-03-26/server/prompts#list-changed-notification-1",
+    "2024-11-05/server/prompts#list-changed-notification-1",
+)
+@KINDS
+@REVISIONS
+def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = giving("hello")
+        async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
+            await one.nothing_more()
+            await other.nothing_more()
+            server.prompts.add(lambda: "new", "q")
+            assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
+            server.prompts.remove("p")
+            assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
+            assert (await one.ask("prompts/list"))["result"] == {"prompts": [{"name": "q"}]}
+
+    run(test())
+
+
+@KINDS
+@REVISIONS
+def test_a_prompt_is_listed_with_its_arguments_and_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.prompt(
+            "code_review",
+            title="Request Code Review",
+            icons=[Icon("https://example.com/review.svg", "image/svg+xml", ["any"])],
+            meta={"com.example/x": 1},
+        )
+        async def review(code: str, style: str = "short") -> str:
+            """Ask the model to review code.
+
+            Args:
+                code: The code.
+            """
+            return code
+
+        listed: Object = {
+            "name": "code_review",
+            "description": "Ask the model to review code.",
+            "arguments": [
+                {"name": "code", "description": "The code.", "required": True},
+                {"name": "style", "required": False},
+            ],
+        }
+        if revision >= "2025-06-18":
+            listed |= {"title": "Request Code Review", "_meta": {"com.example/x": 1}}
+        if revision >= "2025-11-25":
+            icon: Object = {"src": "https://example.com/review.svg", "mimeType": "image/svg+xml", "sizes": ["any"]}
+            listed["icons"] = [icon]
+        async with greeted_client(server, kind, revision) as wire:
+            assert (await wire.ask("prompts/list"))["result"] == {"prompts": [listed]}
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ what comes out
+
+
+@KINDS
+@REVISIONS
+def test_what_a_function_returns_becomes_messages(kind: str, revision: str) -> None:
+    text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
+    user: Object = {"role": "user", "content": {"type": "text", "text": text}}
+    model: Object = {"role": "assistant", "content": {"type": "text", "text": "I see"}}
+    seen = PromptMessage("assistant", TextContent("I see"))
+    cases: list[tuple[object, list[JSON]]] = [
+        (text, [user]),
+        (TextContent(text), [user]),
+        (seen, [model]),
+        ([text, seen, (TextContent(text),)], [user, model, user]),
+        ([], []),
+        (GetPromptResult([seen]), [model]),
+    ]
+
+    async def test() -> None:
+        for value, messages in cases:
+            async with greeted_client(giving(value), kind, revision) as wire:
+                assert (await get(wire))["messages"] == messages
+
+    run(test())
+
+
+@KINDS
+@REVISIONS
+def test_a_result_carries_the_description_and_its_arguments_filled_in(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.prompt()
+        def review(code: str, style: str = "short") -> str:
+            "Review."
+            return f"{style}: {code} ({threading.current_thread() is threading.main_thread()})"
+
+        async with greeted_client(server, kind, revision) as wire:
+            result = await get(wire, "review", {"code": "x=1"})
+            message: Object = {"role": "user", "content": {"type": "text", "text": "short: x=1 (False)"}}
+            assert result == {"description": "Review.", "messages": [message]}
+            message["content"] = {"type": "text", "text": "long:  (False)"}
+            assert (await get(wire, "review", {"code": "", "style": "long"}))["messages"] == [message]
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#image-content-1",
+    "2025-06-18/server/prompts#image-content-1",
+    "2025-03-26/server/prompts#image-content-1",
+    "2024-11-05/server/prompts#image-content-1",
+    "2025-11-25/server/prompts#audio-content-1",
+    "2025-06-18/server/prompts#audio-content-1",
+    "2025-03-26/server/prompts#audio-content-1",
+)
+@KINDS
+@REVISIONS
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 70_000])
+def test_images_and_sounds_travel_as_base64_with_their_mime_type(kind: str, revision: str, size: int) -> None:
+    data = bytes(number % 256 for number in range(size))
+
+    async def test() -> None:
+        blocks = [ImageContent.of(data, "image/png"), AudioContent.of(data, "audio/wav;codecs=1")]
+        async with greeted_client(giving(blocks), kind, revision) as wire:
+            image, sound = await contents(wire)
+            encoded = base64.b64encode(data).decode()
+            assert image == {"type": "image", "data": encoded, "mimeType": "image/png"}
+            if revision >= "2025-03-26":
+                assert sound == {"type": "audio", "data": encoded, "mimeType": "audio/wav;codecs=1"}
+            else:  # which knew no sounds: it is said that there is one
+                assert isinstance(sound, dict) and sound["type"] == "text" and "audio/wav" in str(sound["text"])
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#image-content-1",
+    "2025-06-18/server/prompts#image-content-1",
+    "2025-03-26/server/prompts#image-content-1",
+    "2024-11-05/server/prompts#image-content-1",
+    "2025-11-25/server/prompts#audio-content-1",
+    "2025-06-18/server/prompts#audio-content-1",
+    "2025-03-26/server/prompts#audio-content-1",
+)
+@KINDS
+@pytest.mark.parametrize("revision", NAMES[2:])  # before, there were no sounds
+@pytest.mark.parametrize("block", [ImageContent, AudioContent])
+@pytest.mark.parametrize(
+    ("data", "mime_type"),
+    [
+        ("\x89PNG", "image/png"),
+        ("AAA", "image/png"),
+        ("data:image/png;base64,AAAA", "image/png"),
+        ("AAAA", ""),
+        ("AAAA", "png"),
+        ("AAAA", "image/"),
+        ("AAAA", "image/png\r\nX: y"),
+    ],
+)
+def test_an_image_or_sound_that_is_no_base64_or_has_no_mime_type_never_leaves_the_server(
+    kind: str, revision: str, block: Callable[[str, str], ImageContent], data: str, mime_type: str
+) -> None:
+    async def test() -> None:
+        async with greeted_client(giving(block(data, mime_type)), kind, revision) as wire:
+            error = await error_of(wire, {"name": "p"})
+            assert error["code"] == INTERNAL_ERROR
+            assert "AAA" not in json.dumps(error)
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#embedded-resources-1",
+    "2025-06-18/server/prompts#embedded-resources-1",
+    "2025-03-26/server/prompts#embedded-resources-1",
+    "2024-11-05/server/prompts#embedded-resources-1",
+    "2025-11-25/server/prompts#embedded-resources-2",
+    "2025-06-18/server/prompts#embedded-resources-2",
+    "2025-03-26/server/prompts#embedded-resources-2",
+    "2024-11-05/server/prompts#embedded-resources-2",
+    "2025-11-25/server/prompts#embedded-resources-3",
+    "2025-06-18/server/prompts#embedded-resources-3",
+    "2025-03-26/server/prompts#embedded-resources-3",
+    "2024-11-05/server/prompts#embedded-resources-3",
+)
+@KINDS
+@REVISIONS
+def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = giving(
+            [
+                EmbeddedResource(TextResourceContents("resource://example", "text", "text/markdown")),
+                EmbeddedResource(TextResourceContents("resource://example", "text")),
+                EmbeddedResource(BlobResourceContents.of("resource://example", b"\x00\xff", "image/png")),
+                EmbeddedResource(BlobResourceContents("resource://example", "AP8=")),
+            ]
+        )
+        uri = "resource://example"
+        async with greeted_client(server, kind, revision) as wire:
+            assert await contents(wire) == [
+                {"type": "resource", "resource": {"uri": uri, "mimeType": "text/markdown", "text": "text"}},
+                {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": "text"}},
+                {"type": "resource", "resource": {"uri": uri, "mimeType": "image/png", "blob": "AP8="}},
+                {"type": "resource", "resource": {"uri": uri, "mimeType": "application/octet-stream", "blob": "AP8="}},
+            ]
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#embedded-resources-1",
+    "2025-06-18/server/prompts#embedded-resources-1",
+    "2025-03-26/server/prompts#embedded-resources-1",
+    "2024-11-05/server/prompts#embedded-resources-1",
+    "2025-11-25/server/prompts#embedded-resources-3",
+    "2025-06-18/server/prompts#embedded-resources-3",
+    "2025-03-26/server/prompts#embedded-resources-3",
+    "2024-11-05/server/prompts#embedded-resources-3",
+)
+@KINDS
+@REVISIONS
+@pytest.mark.parametrize(
+    "resource",
+    [
+        TextResourceContents("", "text"),
+        TextResourceContents("example.txt", "text"),
+        TextResourceContents("file:///my file.txt", "text"),
+        BlobResourceContents("resource://example", "no base64"),
+    ],
+)
+def test_an_embedded_resource_without_a_uri_or_base64_never_leaves_the_server(
+    kind: str, revision: str, resource: TextResourceContents | BlobResourceContents
+) -> None:
+    async def test() -> None:
+        async with greeted_client(giving(EmbeddedResource(resource)), kind, revision) as wire:
+            assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
+
+    run(test())
+
+
+@KINDS
+@REVISIONS
+def test_annotations_and_links_are_written_as_the_revision_knows_them(kind: str, revision: str) -> None:
+    async def test() -> None:
+        hints = Annotations(["assistant"], 1, "2025-01-12T15:00:58Z")
+        blocks = [TextContent("x", hints), ResourceLink("file:///a", "a", description="The a.", size=0)]
+        async with greeted_client(giving(blocks), kind, revision) as wire:
+            text, link = await contents(wire)
+            shown: Object = {"audience": ["assistant"], "priority": 1}
+            if revision >= "2025-06-18":
+                shown["lastModified"] = "2025-01-12T15:00:58Z"
+                link_expected: Object = {"type": "resource_link", "uri": "file:///a", "name": "a", "size": 0}
+                assert link == {**link_expected, "description": "The a."}
+            else:
+                assert link == {"type": "text", "text": "a <file:///a>: The a."}
+            with_hints: Object = {"annotations": shown} if revision >= "2024-11-05" else {}
+            assert text == {"type": "text", "text": "x", **with_hints}
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ what goes in
+
+
+class Tone(Enum):
+    PLAIN = "plain"
+    GRAND = "grand"
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#implementation-considerations-1",
+    "2025-06-18/server/prompts#implementation-considerations-1",
+    "2025-03-26/server/prompts#implementation-considerations-1",
+    "2024-11-05/server/prompts#implementation-considerations-1",
+)
+@KINDS
+@REVISIONS
+def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.prompt()
+        async def p(style: Literal["short", "long"], tone: Tone = Tone.PLAIN, more: str | None = None) -> str:
+            return f"{style} {tone.name} {more}"
+
+        async with greeted_client(server, kind, revision) as wire:
+            choices: list[Object] = [{"style": "brief"}, {"style": "short", "tone": "PLAIN"}, {"style": ""}]
+            for arguments in choices:
+                error = await error_of(wire, {"name": "p", "arguments": arguments})
+                assert error["code"] == INVALID_PARAMS
+                assert "is one of" in str(error["message"])
+            result = await get(wire, "p", {"style": "long", "tone": "grand"})
+            message: Object = {"role": "user", "content": {"type": "text", "text": "long GRAND None"}}
+            assert result == {"messages": [message]}
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#error-handling-1",
+    "2025-06-18/server/prompts#error-handling-1",
+    "2025-03-26/server/prompts#error-handling-1",
+    "2024-11-05/server/prompts#error-handling-1",
+    "2025-11-25/server/prompts#error-handling-2",
+    "2025-06-18/server/prompts#error-handling-2",
+    "2025-03-26/server/prompts#error-handling-2",
+    "2024-11-05/server/prompts#error-handling-2",
+    "2025-11-25/server/prompts#implementation-considerations-1",
+    "2025-06-18/server/prompts#implementation-considerations-1",
+    "2025-03-26/server/prompts#implementation-considerations-1",
+    "2024-11-05/server/prompts#implementation-considerations-1",
+    "2025-11-25/server/prompts#security-1",
+    "2025-06-18/server/prompts#security-1",
+    "2025-03-26/server/prompts#security-1",
+    "2024-11-05/server/prompts#security-1",
+)
+@KINDS
+@REVISIONS
+def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_params_and_reach_no_function(
+    kind: str, revision: str
+) -> None:
+    wrong: list[JSON] = [
+        None,
+        {},
+        {"name": None},
+        {"name": 3},
+        {"name": ["review"]},
+        {"name": ""},
+        {"name": "absent"},
+        {"name": "Review"},
+        {"name": "__class__"},
+        {"name": "review"},
+        {"name": "review", "arguments": {}},
+        {"name": "review", "arguments": {"style": "short"}},
+        {"name": "review", "arguments": {"code": None}},
+        {"name": "review", "arguments": {"code": 3}},
+        {"name": "review", "arguments": {"code": True}},
+        {"name": "review", "arguments": {"code": ["x"]}},
+        {"name": "review", "arguments": {"code": {"x": "y"}}},
+        {"name": "review", "arguments": ["x"]},
+        {"name": "review", "arguments": "code"},
+        {"name": "review", "arguments": {"code": "x", "unknown": "y"}},
+        {"name": "review", "arguments": {"code": "x", "context": "y"}},
+        {"name": "review", "arguments": {"code": "x", "self": "y"}},
+    ]
+
+    async def test() -> None:
+        server = Server("s")
+        seen: list[str] = []
+
+        @server.prompt()
+        async def review(code: str, style: str = "short") -> str:
+            seen.append(code)
+            return code
+
+        async with greeted_client(server, kind, revision) as wire:
+            for params in wrong:
+                assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
+            assert seen == []
+            await get(wire, "review", {"code": "{style} %s <|im_start|>"})
+            assert seen == ["{style} %s <|im_start|>"], "and what is right arrives as it is"
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#security-1",
+    "2025-06-18/server/prompts#security-1",
+    "2025-03-26/server/prompts#security-1",
+    "2024-11-05/server/prompts#security-1",
+    "2025-11-25/server/prompts#error-handling-3",
+    "2025-06-18/server/prompts#error-handling-3",
+    "2025-03-26/server/prompts#error-handling-3",
+    "2024-11-05/server/prompts#error-handling-3",
+)
+@KINDS
+@REVISIONS
+@pytest.mark.parametrize(
+    "value",
+    [None, 3, {"role": "user"}, [3], object(), PromptMessage("system", TextContent("x")), TextContent(3), "\ud800"],  # type: ignore[arg-type]
+    ids=repr,
+)
+def test_what_is_no_message_never_leaves_the_server(kind: str, revision: str, value: object) -> None:
+    async def test() -> None:
+        async with greeted_client(giving(value), kind, revision) as wire:
+            assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
+            assert "result" in await wire.ask("prompts/list")
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#error-handling-3",
+    "2025-06-18/server/prompts#error-handling-3",
+    "2025-03-26/server/prompts#error-handling-3",
+    "2024-11-05/server/prompts#error-handling-3",
+)
+@KINDS
+@REVISIONS
+def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.prompt()
+        async def p() -> str:
+            raise PermissionError("/home/jane/secret")
+
+        async with greeted_client(server, kind, revision) as wire:
+            error = await error_of(wire, {"name": "p"})
+            assert error["code"] == INTERNAL_ERROR
+            assert "jane" not in json.dumps(error)
+
+    run(test())
+
+
+def test_mistakes_of_a_server_author_show_at_registration() -> None:
+    server = giving("x")
+    with pytest.raises(ValueError, match="registered already"):
+        server.prompts.add(lambda: "", "p")
+    with pytest.raises(TypeError, match="str"):
+
+        @server.prompt()
+        def counted(count: int) -> str:
+            return ""
+
+    with pytest.raises(KeyError):
+        server.prompts.remove("absent")
+    with pytest.raises(TypeError, match="parentheses"):
+        server.prompt(lambda: "")  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------ the client
+
+
+@REVISIONS
+def test_a_client_gets_a_prompt_filled_in(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, {"prompts": {}})
+            getting = asyncio.create_task(client.get_prompt("review", {"code": "x"}))
+            asked = await wire.receive_object()
+            assert (asked["method"], asked["params"]) == ("prompts/get", {"name": "review", "arguments": {"code": "x"}})
+            messages: list[JSON] = [
+                {"role": "user", "content": {"type": "text", "text": "hi"}},
+                {"role": "assistant", "content": {"type": "image", "data": "AP8=", "mimeType": "image/png"}},
+            ]
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
+            assert await getting == GetPromptResult(
+                [
+                    PromptMessage("user", TextContent("hi")),
+                    PromptMessage("assistant", ImageContent("AP8=", "image/png")),
+                ]
+            )
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#security-1",
+    "2025-06-18/server/prompts#security-1",
+    "2025-03-26/server/prompts#security-1",
+    "2024-11-05/server/prompts#security-1",
+)
+@REVISIONS
+def test_a_client_refuses_what_is_no_prompt_and_lives_on(revision: str) -> None:
+    text: Object = {"type": "text", "text": "x"}
+    wrong: list[JSON] = [
+        None,
+        {},
+        [{}],
+        [{"role": "user"}],
+        [{"content": text}],
+        [{"role": "system", "content": text}],
+        [{"role": "user", "content": "x"}],
+        [{"role": "user", "content": {"type": "text"}}],
+        [{"role": "user", "content": {"type": "text", "text": 3}}],
+        [{"role": "user", "content": {"type": "video", "data": "AAAA"}}],
+    ]
+
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, {"prompts": {}})
+            for messages in [*wrong, []]:
+                getting = asyncio.create_task(client.get_prompt("p"))
+                asked = await wire.receive_object()
+                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
+                if messages == []:
+                    assert await getting == GetPromptResult([])
+                else:
+                    with pytest.raises(InvalidMessage, match="messages"):
+                        await getting
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/prompts#implementation-considerations-3",
+    "2025-06-18/server/prompts#implementation-considerations-3",
+    "2025-03-26/server/prompts#implementation-considerations-3",
+    "2024-11-05/server/prompts#implementation-considerations-3",
+)
+@REVISIONS
+def test_a_client_asks_no_prompts_of_a_server_that_declared_none(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, {"tools": {}})
+            with pytest.raises(CapabilityError, match="prompts"):
+                await client.list_prompts()
+            with pytest.raises(CapabilityError, match="prompts"):
+                await client.get_prompt("p")
+            assert wire.frames.empty(), "nothing was sent"
+
+    run(test())
+
+
+@REVISIONS
+def test_a_client_hears_the_servers_error_and_that_the_list_has_changed(revision: str) -> None:
+    async def test() -> None:
+        heard = asyncio.Event()
+        async with raw_server(lambda transport: Client(transport, on_prompts_changed=heard.set)) as (client, wire):
+            await greet(client, wire, revision, {"prompts": {"listChanged": True}})
+            await wire.send(CHANGED)
+            async with asyncio.timeout(PATIENCE):
+                await heard.wait()
+            getting = asyncio.create_task(client.get_prompt("absent"))
+            asked = await wire.receive_object()
+            error: Object = {"code": INVALID_PARAMS, "message": "Unknown prompt: absent"}
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+            with pytest.raises(RemoteError, match="Unknown prompt"):
+                await getting
+
+    run(test())

@@ -1,0 +1,400 @@
+"""Completion: suggestions for an argument of a prompt or of a resource template."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import pytest
+
+from mcp_ref import CapabilityError, Client, Completion, InvalidMessage, PromptReference, Server
+from mcp_ref import ResourceTemplateReference as TemplateReference
+from mcp_ref.jsonrpc.dispatcher import Limits
+from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import (
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    greet,
+    greeted_client,
+    initialize,
+    notification,
+    raw_client,
+    raw_server,
+    request,
+    run,
+)
+
+NAMES = [revision.name for revision in LEGACY]
+KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+REVISIONS = pytest.mark.parametrize("revision", NAMES)
+
+TEMPLATE = "test://{owner}/{repo}"
+PROMPT: Object = {"type": "ref/prompt", "name": "review"}
+RESOURCE: Object = {"type": "ref/resource", "uri": TEMPLATE}
+
+
+def completing_server() -> Server:
+    """A server that completes a prompt's argument and a template's variable; `style` has no completer."""
+    server = Server("s")
+
+    @server.prompt()
+    async def review(language: str, style: str = "") -> str:
+        return language
+
+    @server.resource(TEMPLATE)
+    async def repository(owner: str, repo: str) -> str:
+        return owner + repo
+
+    @server.completion("review", "language")
+    async def languages(value: str) -> list[str]:
+        return [each for each in ("python", "pytorch", "pyside", "rust") if each.startswith(value)]
+
+    @server.completion(TEMPLATE, "repo")
+    def repositories(value: str, arguments: dict[str, str]) -> list[str]:
+        return [f"{arguments.get('owner', 'nobody')}/{value}"]
+
+    return server
+
+
+def completing(ref: JSON, name: JSON = "language", value: JSON = "py", **more: JSON) -> Object:
+    """The params of a completion/complete."""
+    return {"ref": ref, "argument": {"name": name, "value": value}, **more}
+
+
+async def suggestions(wire: Wire, params: Object) -> Object:
+    result = (await wire.ask("completion/complete", params))["result"]
+    assert isinstance(result, dict) and isinstance(result["completion"], dict)
+    return result["completion"]
+
+
+async def error_of(wire: Wire, params: JSON) -> Object:
+    answer = await wire.ask("completion/complete", params)  # type: ignore[arg-type]
+    error = answer["error"]
+    assert isinstance(error, dict)
+    return error
+
+
+# ------------------------------------------------------------------------------------------------ the server
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/completion#capabilities-1",
+    "2025-06-18/server/utilities/completion#capabilities-1",
+    "2025-03-26/server/utilities/completion#capabilities-1",
+)
+@KINDS
+@REVISIONS
+def test_a_server_that_completes_declares_it_in_the_revisions_that_have_the_capability(
+    kind: str, revision: str
+) -> None:
+    async def test() -> None:
+        bare = Server("bare")
+        bare.prompts.add(lambda: "", "review")
+        for server, completes in ((completing_server(), True), (bare, False)):
+            async with raw_client(server, kind) as wire:
+                await wire.send(initialize(revision))
+                result = (await wire.receive_object())["result"]
+                assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
+                declared = completes and revision >= "2025-03-26"
+                assert result["capabilities"].get("completions") == ({} if declared else None)
+                await wire.send(notification("notifications/initialized"))
+                if completes:
+                    assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/completion#error-handling-1",
+    "2025-06-18/server/utilities/completion#error-handling-1",
+    "2025-03-26/server/utilities/completion#error-handling-1",
+)
+@KINDS
+@REVISIONS
+def test_a_server_that_does_not_complete_does_not_know_the_method(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.prompts.add(lambda: "", "review")
+        async with greeted_client(server, kind, revision) as wire:
+            assert (await error_of(wire, completing(PROMPT)))["code"] == METHOD_NOT_FOUND
+
+    run(test())
+
+
+@KINDS
+@REVISIONS
+def test_a_resource_template_is_completed_with_the_other_arguments_at_hand(kind: str, revision: str) -> None:
+    async def test() -> None:
+        async with greeted_client(completing_server(), kind, revision) as wire:
+            context: Object = {"arguments": {"owner": "me"}}
+            found = await suggestions(wire, completing(RESOURCE, "repo", "x", context=context))
+            assert found == {"values": ["me/x"]}, "also where it is before its time: nothing can be misunderstood"
+            assert await suggestions(wire, completing(RESOURCE, "repo", "")) == {"values": ["nobody/"]}
+
+    run(test())
+
+
+@KINDS
+@REVISIONS
+def test_an_argument_without_a_completer_has_no_suggestions(kind: str, revision: str) -> None:
+    async def test() -> None:
+        async with greeted_client(completing_server(), kind, revision) as wire:
+            assert await suggestions(wire, completing(PROMPT, "style")) == {"values": []}
+            assert await suggestions(wire, completing(RESOURCE, "owner")) == {"values": []}
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/completion#implementation-considerations-1",
+    "2025-06-18/server/utilities/completion#implementation-considerations-1",
+    "2025-03-26/server/utilities/completion#implementation-considerations-1",
+    "2024-11-05/server/utilities/completion#implementation-considerations-1",
+)
+@KINDS
+@REVISIONS
+def test_at_most_a_hundred_suggestions_go_out_in_the_order_of_the_completer_and_the_rest_is_counted(
+    kind: str, revision: str
+) -> None:
+    async def test() -> None:
+        server = completing_server()
+
+        def giving(values: list[str]) -> Callable[[str], list[str]]:
+            return lambda value: values
+
+        for count in (99, 100, 101, 5000):
+            values = [f"n{number}" for number in range(count, 0, -1)]
+            server.prompts.add(lambda x: x, f"many{count}")
+            server.completions.add(f"many{count}", "x", giving(values))
+        server.prompts.add(lambda x: x, "told")
+        server.completions.add("told", "x", lambda value: Completion(["a"] * 150, total=7000))
+        async with greeted_client(server, kind, revision) as wire:
+            for count in (99, 100, 101, 5000):
+                found = await suggestions(wire, completing({"type": "ref/prompt", "name": f"many{count}"}, "x"))
+                rest: Object = {"total": count, "hasMore": True} if count > 100 else {}
+                assert found == {"values": [f"n{number}" for number in range(count, max(0, count - 100), -1)], **rest}
+            told = await suggestions(wire, completing({"type": "ref/prompt", "name": "told"}, "x"))
+            assert told == {"values": ["a"] * 100, "total": 7000, "hasMore": True}
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/completion#error-handling-2",
+    "2025-06-18/server/utilities/completion#error-handling-2",
+    "2025-03-26/server/utilities/completion#error-handling-2",
+)
+@KINDS
+@REVISIONS
+def test_an_unknown_prompt_or_template_is_invalid_params(kind: str, revision: str) -> None:
+    async def test() -> None:
+        async with greeted_client(completing_server(), kind, revision) as wire:
+            for ref in (
+                {"type": "ref/prompt", "name": "absent"},
+                {"type": "ref/prompt", "name": ""},
+                {"type": "ref/resource", "uri": "test://absent/{x}"},
+                # a prompt's name is no URI, and a template no prompt
+                {"type": "ref/resource", "uri": "review"},
+                {"type": "ref/prompt", "name": TEMPLATE},
+            ):
+                assert (await error_of(wire, completing(ref)))["code"] == INVALID_PARAMS, ref  # type: ignore[arg-type]
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/completion#security-1",
+    "2025-06-18/server/utilities/completion#security-1",
+    "2025-03-26/server/utilities/completion#security-1",
+    "2024-11-05/server/utilities/completion#security-1",
+    "2025-11-25/server/utilities/completion#error-handling-3",
+    "2025-06-18/server/utilities/completion#error-handling-3",
+    "2025-03-26/server/utilities/completion#error-handling-3",
+    "2025-11-25/server/utilities/completion#implementation-considerations-4",
+    "2025-06-18/server/utilities/completion#implementation-considerations-4",
+    "2025-03-26/server/utilities/completion#implementation-considerations-4",
+    "2024-11-05/server/utilities/completion#implementation-considerations-4",
+)
+@KINDS
+@REVISIONS
+def test_missing_and_ill_typed_inputs_are_invalid_params_and_reach_no_completer(kind: str, revision: str) -> None:
+    wrong: list[JSON] = [
+        None,
+        {},
+        {"ref": PROMPT},
+        {"argument": {"name": "language", "value": "py"}},
+        {"ref": PROMPT, "argument": {"name": "language"}},
+        {"ref": PROMPT, "argument": {"value": "py"}},
+        {"ref": PROMPT, "argument": ["language", "py"]},
+        completing(PROMPT, 3),
+        completing(PROMPT, value=3),
+        completing(PROMPT, value=None),
+        completing(PROMPT, value=["py"]),
+        completing("review"),
+        completing({"name": "review"}),
+        completing({"type": "ref/prompt"}),
+        completing({"type": "ref/resource", "name": "review"}),
+        completing({"type": "ref/other", "name": "review"}),
+        completing({"type": "ref/prompt", "name": {}}),
+    ]
+    if revision >= "2025-06-18":
+        wrong += [completing(PROMPT, context="x"), completing(PROMPT, context={"arguments": {"style": 1}})]
+
+    async def test() -> None:
+        server, called = completing_server(), []
+
+        @server.completion("review", "language")
+        async def watched(value: str) -> list[str]:
+            called.append(value)
+            return []
+
+        async with greeted_client(server, kind, revision) as wire:
+            for params in wrong:
+                assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
+            assert called == []
+            assert await suggestions(wire, completing(PROMPT)) == {"values": []}
+            assert called == ["py"]
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/completion#security-2",
+    "2025-06-18/server/utilities/completion#security-2",
+    "2025-03-26/server/utilities/completion#security-2",
+    "2024-11-05/server/utilities/completion#security-2",
+    "2025-11-25/server/utilities/completion#implementation-considerations-3",
+    "2025-06-18/server/utilities/completion#implementation-considerations-3",
+    "2025-03-26/server/utilities/completion#implementation-considerations-3",
+    "2024-11-05/server/utilities/completion#implementation-considerations-3",
+)
+@KINDS
+def test_a_flood_of_completion_requests_runs_few_completers_at_a_time_and_the_rest_is_refused(kind: str) -> None:
+    # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
+    async def test() -> None:
+        server, running, gate = Server("s", limits=Limits(max_in_flight=3, patience=0.05)), [], asyncio.Event()
+        server.prompts.add(lambda x: x, "slow")
+
+        @server.completion("slow", "x")
+        async def slow(value: str) -> list[str]:
+            running.append(value)
+            await gate.wait()
+            return [value]
+
+        async with greeted_client(server, kind) as wire:
+            for number in range(10):
+                params = completing({"type": "ref/prompt", "name": "slow"}, "x", str(number))
+                await wire.send(request("completion/complete", params, number))
+            refused = [await wire.receive_object() for _ in range(7)]
+            assert sorted(str(answer["id"]) for answer in refused) == [str(number) for number in range(3, 10)]
+            assert all("error" in answer for answer in refused)
+            assert running == ["0", "1", "2"]
+            gate.set()
+            served = [await wire.receive_object() for _ in range(3)]
+            assert all("result" in answer for answer in served)
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/completion#security-4",
+    "2025-06-18/server/utilities/completion#security-4",
+    "2025-03-26/server/utilities/completion#security-4",
+    "2024-11-05/server/utilities/completion#security-4",
+    "2025-11-25/server/utilities/completion#error-handling-4",
+    "2025-06-18/server/utilities/completion#error-handling-4",
+    "2025-03-26/server/utilities/completion#error-handling-4",
+)
+@KINDS
+@REVISIONS
+def test_a_completer_that_fails_is_an_internal_error_that_discloses_nothing(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = completing_server()
+
+        @server.completion("review", "style")
+        def failing(value: str) -> list[str]:
+            raise LookupError("secret: /home/jane/.netrc")
+
+        async with greeted_client(server, kind, revision) as wire:
+            error = await error_of(wire, completing(PROMPT, "style"))
+            assert error["code"] == INTERNAL_ERROR
+            assert "secret" not in json.dumps(error) and "Lookup" not in json.dumps(error)
+            assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
+
+    run(test())
+
+
+@pytest.mark.parametrize("parameters", ["none", "three"])
+def test_a_completer_takes_the_value_and_at_most_the_other_arguments(parameters: str) -> None:
+    def none() -> list[str]:
+        return []
+
+    def three(value: str, arguments: dict[str, str], more: str) -> list[str]:
+        return []
+
+    with pytest.raises(TypeError, match=r"\(value\) or \(value, arguments\)"):
+        completing_server().completions.add("review", "style", none if parameters == "none" else three)
+
+
+# ------------------------------------------------------------------------------------------------ the client
+
+
+@REVISIONS
+def test_a_client_asks_with_the_reference_the_argument_and_the_others(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
+            for ref, on_the_wire in ((PromptReference("review"), PROMPT), (TemplateReference(TEMPLATE), RESOURCE)):
+                asking = asyncio.create_task(client.complete(ref, "language", "py", {"owner": "me"}))
+                asked = await wire.receive_object()
+                more: Object = {"context": {"arguments": {"owner": "me"}}} if revision >= "2025-06-18" else {}
+                assert asked["method"] == "completion/complete"
+                assert asked["params"] == completing(on_the_wire, **more)
+                result: Object = {"completion": {"values": ["python"], "total": 10, "hasMore": True}}
+                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+                assert await asking == Completion(["python"], 10, True)
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/completion#implementation-considerations-7",
+    "2025-06-18/server/utilities/completion#implementation-considerations-7",
+    "2025-03-26/server/utilities/completion#implementation-considerations-7",
+    "2024-11-05/server/utilities/completion#implementation-considerations-7",
+)
+@REVISIONS
+def test_a_client_takes_partial_results_and_says_what_is_wrong_with_the_others(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
+
+            async def answered(result: Object) -> Completion:
+                asking = asyncio.create_task(client.complete(PromptReference("review"), "language", "py"))
+                asked = await wire.receive_object()
+                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+                async with asyncio.timeout(PATIENCE):
+                    return await asking
+
+            assert await answered({"completion": {"values": []}}) == Completion([])
+            assert await answered({"completion": {"values": ["a"], "hasMore": True}}) == Completion(["a"], None, True)
+            for wrong in ({}, ["a"], {"values": [1]}, {"values": "a"}, None):
+                with pytest.raises(InvalidMessage, match="completion"):
+                    await answered({"completion": wrong})  # type: ignore[dict-item]
+
+    run(test())
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])
+def test_a_client_does_not_ask_a_server_that_declares_no_completions(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, {"prompts": {}})
+            with pytest.raises(CapabilityError, match="completions"):
+                await client.complete(PromptReference("review"), "language", "py")
+            assert wire.frames.empty(), "nothing was sent"
+
+    run(test())

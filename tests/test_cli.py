@@ -1,0 +1,565 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_ref.__main__ import main
+from mcp_ref.cli import UsageError, changes, show
+from mcp_ref.cli.values import kinds, read_arguments, read_texts
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import LEGACY, METHODS, R2025_03_26, R2025_06_18, REVISIONS
+from tests.support import ROOT, python
+
+DEMO = [sys.executable, "-m", "mcp_ref", "run", "mcp_ref.demo.server"]
+Captured = pytest.CaptureFixture[str]
+
+
+def ask(*words: str, server: list[str] = DEMO) -> int:
+    """One command with a server to ask; gives the exit code."""
+    return main([*words, "--env", f"PYTHONPATH={ROOT}", "--", *server])
+
+
+def usage_error(*words: str) -> None:
+    """A command line that argparse refuses."""
+    with pytest.raises(SystemExit) as caught:
+        main(list(words))
+    assert caught.value.code == 2
+
+
+# ---------------------------------------------------------------------------------------------------- asking
+
+
+def test_list_shows_what_a_server_offers_and_how_to_call_it(capsys: Captured) -> None:
+    assert ask("list") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("The Demo's Server 1.0, revision 2025-11-25\nCall `add` to add.\n\nTools\n")
+    assert "\n  add  a: integer, b: integer\n      Add two numbers." in out
+    assert "\nResources\n  notes://today  text/plain\n" in out
+    assert "\nResource templates\n  notes://{day}/words  application/json\n" in out
+    assert "\nPrompts\n  translate  text, language\n" in out
+
+
+def test_list_json_has_every_page_of_every_list(capsys: Captured) -> None:
+    assert ask("list", "--json", "--revision", "2025-06-18") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["protocolVersion"] == "2025-06-18" and listed["serverInfo"]["name"] == "demo"
+    assert listed["capabilities"]["tools"] == {"listChanged": True} and listed["instructions"] == "Call `add` to add."
+    assert len(listed["tools"]) == 12 and listed["tools"][0]["inputSchema"]["required"] == ["a", "b"]
+    assert [resource["uri"] for resource in listed["resources"]] == ["notes://today", "demo://interrupted"]
+    assert listed["resourceTemplates"][0]["uriTemplate"] == "notes://{day}/words"
+    assert listed["prompts"][0]["name"] == "translate"
+
+
+def test_list_of_a_server_with_nothing_asks_for_nothing(capsys: Captured) -> None:
+    assert ask("list", server=python("from mcp_ref import Server; Server('bare', '2').run()")) == 0
+    assert capsys.readouterr().out == "bare 2, revision 2025-11-25\n"
+
+
+def test_call_prints_the_text(capsys: Captured) -> None:
+    assert ask("call", "add", "a=1", "b=2") == 0
+    assert capsys.readouterr() == ("3\n", "")
+
+
+def test_options_may_stand_between_the_arguments(capsys: Captured) -> None:
+    assert ask("call", "add", "a=1", "--json", "b=2") == 0
+    assert json.loads(capsys.readouterr().out)["structuredContent"] == {"result": 3}
+
+
+def test_call_tells_blocks_that_are_no_text(capsys: Captured) -> None:
+    assert ask("call", "gallery") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "some text",
+        "[image: image/gif, 6 bytes]",
+        "[audio: audio/wav, 4 bytes]",
+        "[link: notes://today  today's note]",
+    ]
+
+
+def test_a_failed_tool_is_1_with_its_words_on_standard_error(capsys: Captured) -> None:
+    assert ask("call", "divide", "a=1", "b=0") == 1
+    assert capsys.readouterr() == ("", "b is 0: choose another divisor\n")
+    assert ask("call", "divide", "a=1", "b=0", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["isError"] is True
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_wrong_arguments_are_judged_by_the_server_and_explained(revision: str, capsys: Captured) -> None:
+    assert ask("call", "add", "a=one", "b=2", "--revision", revision) == 1
+    assert capsys.readouterr().err.splitlines()[0].startswith('Invalid arguments: a: expected an integer, got "one"')
+    assert ask("call", "add", "--revision", revision) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "add takes: a: integer, b: integer"
+
+
+def test_unknown_names_suggest_near_ones(capsys: Captured) -> None:
+    assert ask("call", "ad", "a=1") == 1
+    assert capsys.readouterr().err == "Unknown tool: ad (error -32602); did you mean 'add'?\n"
+    assert ask("read", "notes://tody") == 1
+    assert "did you mean 'notes://today'?" in capsys.readouterr().err
+    assert ask("prompt", "translat") == 1
+    assert "did you mean 'translate'?" in capsys.readouterr().err
+
+
+def test_read_writes_text_as_it_is(capsys: Captured) -> None:
+    assert ask("read", "notes://today") == 0
+    assert capsys.readouterr().out == "Buy milk."
+    assert ask("read", "notes://today", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["contents"][0]["uri"] == "notes://today"
+
+
+def test_read_writes_bytes_as_they_are(tmp_path: Path) -> None:
+    everything = [sys.executable, "-m", "mcp_ref", "run", "examples/everything.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_ref", "read", "test://static-binary", "--", *everything],
+        cwd=ROOT, capture_output=True, timeout=30, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith(b"\x89PNG\r\n\x1a\n") and len(done.stdout) == 70
+
+
+def test_prompt_prints_who_says_what(capsys: Captured) -> None:
+    assert ask("prompt", "translate", "text=a=b", "language=French") == 0
+    assert capsys.readouterr().out == "user: Translate into French: a=b\n"
+    assert ask("prompt", "translate", "text=hi", "language=French", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["messages"][0]["role"] == "user"
+    assert ask("prompt", "translate", "text=hi") == 1
+    assert capsys.readouterr().err.endswith("translate takes: text, language\n")
+
+
+def test_complete_prints_a_suggestion_a_line(capsys: Captured) -> None:
+    assert ask("complete", "translate", "language", "fr") == 0
+    assert capsys.readouterr().out == "French\nFrisian\n"
+    assert ask("complete", "translate", "language", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["values"][0] == "French"
+    assert ask("complete", "notes://{day}/words", "day") == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_logs_go_to_standard_error_from_the_level_that_was_asked_for(capsys: Captured) -> None:
+    assert ask("call", "count", "to=1", "--log", "info") == 0
+    assert capsys.readouterr() == ("done\n", '[info] {"counted": 1}\n')
+    assert ask("call", "count", "to=1", "--log", "inf") == 2
+    assert "'inf' is no log level; did you mean 'info'?" in capsys.readouterr().err
+
+
+def test_roots_are_given_to_the_server(capsys: Captured, tmp_path: Path) -> None:
+    assert ask("call", "where", "--root", str(tmp_path)) == 0
+    assert json.loads(capsys.readouterr().out) == [tmp_path.as_uri()]
+    assert ask("call", "where") == 1
+    assert "the client did not declare roots" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+def test_trace_shows_every_frame_and_the_revision(revision: str, capsys: Captured) -> None:
+    assert ask("call", "add", "a=1", "b=2", "--trace", "--revision", revision) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len([line for line in lines if "  ->  " in line]) >= 4
+    assert all(revision in line.split("  ")[1] for line in lines[1:]), lines
+    assert '"tools/call"' in lines[-2] and "  <-  " in lines[-1]
+
+
+def test_the_servers_environment_is_what_was_given(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OURS", "kept")
+    monkeypatch.setenv("SECRET", "kept back")
+    source = """
+import os
+from mcp_ref import Server
+server = Server("env")
+@server.tool()
+def see() -> list[str]:
+    return [os.environ.get(name, "-") for name in ("OURS", "SECRET", "GIVEN")]
+server.run()"""
+    assert ask("call", "see", "--env", "OURS", "--env", "GIVEN=a=b", server=python(source)) == 0
+    assert json.loads(capsys.readouterr().out) == ["kept", "-", "a=b"]
+    assert ask("call", "see", "--env", "NO_SUCH_THING", server=python(source)) == 2
+    assert "write NO_SUCH_THING=VALUE" in capsys.readouterr().err
+
+
+def test_the_servers_standard_error_is_shown_on_request(capsys: Captured) -> None:
+    source = "import sys; print('starting', file=sys.stderr, flush=True)\nfrom mcp_ref import Server; Server('s').run()"
+    assert ask("list", "--stderr", server=python(source)) == 0
+    assert capsys.readouterr().err == "starting\n"
+
+
+# ---------------------------------------------------------------------------------------------------- what can go wrong
+
+
+def test_a_server_that_cannot_be_started_is_3(capsys: Captured) -> None:
+    assert ask("list", server=["no-such-program"]) == 3
+    assert "cannot start the server 'no-such-program'" in capsys.readouterr().err
+
+
+def test_a_server_that_leaves_is_3_with_its_last_words(capsys: Captured) -> None:
+    assert ask("list", server=python("sys.exit('no licence')")) == 3
+    err = capsys.readouterr().err
+    assert "exited with code 1" in err and "no licence" in err and "Traceback" not in err
+
+
+def test_no_answer_in_time_is_3(capsys: Captured) -> None:
+    assert ask("call", "sleep", "seconds=30", "--timeout", "0.2") == 3
+    assert capsys.readouterr().err == "tools/call: no answer within 0.2 seconds\n"
+
+
+def test_no_common_revision_is_3(capsys: Captured) -> None:
+    assert ask("list", "--revision", "2025-11-25", server=[*DEMO, "--revision", "2024-11-05"]) == 3
+    assert "this client speaks 2025-11-25" in capsys.readouterr().err
+
+
+def test_a_server_without_the_feature_is_1(capsys: Captured) -> None:
+    assert ask("call", "add", server=python("from mcp_ref import Server; Server('bare').run()")) == 1
+    assert "the server does not offer tools" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("revision", "why"), [("2020-01-01", "known are"), ("2026-07-28", "has no handshake")])
+def test_a_revision_that_cannot_be_spoken_is_2(revision: str, why: str, capsys: Captured) -> None:
+    assert ask("list", "--revision", revision) == 2
+    assert why in capsys.readouterr().err
+    assert main(["run", "mcp_ref.demo.server", "--revision", revision]) == 2
+
+
+@pytest.mark.parametrize("word", ["a", "=1", "a:=x"])
+def test_what_is_no_argument_is_2(word: str, capsys: Captured) -> None:
+    assert ask("call", "add", word) == 2
+    assert "call: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["lst"], "there is no command 'lst'; did you mean 'list'?"),
+        (["list"], "no server to ask: end with two dashes and the command that starts it"),
+        (["call", "--", "x"], "the following arguments are required: TOOL"),
+        (["list", "--", ""][:2], "no server to ask"),
+        (["demo", "--", "x"], "demo takes no server command"),
+        (["list", "--tiemout", "1", "--", "x"], "unrecognized arguments: --tiemout"),
+    ],
+)
+def test_a_wrong_command_line_is_2_and_says_what_would_be_right(words: list[str], why: str, capsys: Captured) -> None:
+    usage_error(*words)
+    assert why in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_an_interrupt_is_130_and_leaves_nothing_behind() -> None:
+    source = "print('up', file=sys.stderr, flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-m", "mcp_ref", "list", "--stderr", "--", *python(source)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"up\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a shell")
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    command = f"{sys.executable} -m mcp_ref revisions --json | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# ---------------------------------------------------------------------------------------------------- help and version
+
+
+def test_help_names_every_command_and_exit_code(capsys: Captured) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("mcp_ref 0.")
+    for words in ([], ["--help"]):
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        assert caught.value.code == 0
+        out = capsys.readouterr().out
+        for word in ("demo", "run", "list", "call", "read", "prompt", "complete", "revisions", "130", "no connection"):
+            assert word in out
+
+
+@pytest.mark.parametrize("name", ["demo", "run", "list", "call", "read", "prompt", "complete", "revisions"])
+def test_every_command_has_help(name: str, capsys: Captured) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    out = capsys.readouterr().out
+    assert f"mcp_ref {name} " in out and "{}" not in out and "{" not in out.split("\n")[0]
+
+
+def test_help_loads_no_page_of_the_protocol() -> None:
+    source = "import sys, mcp_ref.__main__ as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\nprint(*sys.modules)"
+    done = subprocess.run(python(source), capture_output=True, text=True, timeout=20, check=True)
+    loaded = {name for name in done.stdout.split() if name.startswith("mcp_ref.")}
+    assert loaded == {"mcp_ref.__main__", "mcp_ref.cli"}
+    assert "asyncio" not in done.stdout.split()
+
+
+# ---------------------------------------------------------------------------------------------------- values
+
+
+SCHEMA: Object = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "list": {"type": "array"},
+        "maybe": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        "either": {"type": ["integer", "string"]},
+        "choice": {"enum": ["1", "2"]},
+        "fixed": {"const": 7},
+        "linked": {"$ref": "#/$defs/x"},
+        "open": {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/x"}]},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("text=3", "3"),
+        ("text=", ""),
+        ("text=a=b:=c", "a=b:=c"),
+        ("text:=3", 3),
+        ("count=3", 3),
+        ("count=three", "three"),
+        ("count=", ""),
+        ("ratio=3", 3),
+        ("ratio=0.5", 0.5),
+        ("flag=true", True),
+        ("flag=yes", "yes"),
+        ("list=[1, 2]", [1, 2]),
+        ("maybe=null", None),
+        ("maybe=5", "5"),
+        ("either=5", 5),
+        ("either=five", "five"),
+        ("either=true", "true"),
+        ("choice=1", "1"),
+        ("fixed=7", 7),
+        ("linked=7", 7),
+        ("linked=seven", "seven"),
+        ("open={}", {}),
+        ("unknown=7", 7),
+        ("unknown=seven", "seven"),
+        ('unknown={"a": [1]}', {"a": [1]}),
+    ],
+)
+def test_a_value_is_read_by_the_schema(word: str, value: JSON) -> None:
+    (found,) = read_arguments([word], SCHEMA).values()
+    assert found == value and type(found) is type(value)
+
+
+def test_without_a_schema_a_value_is_json_or_text() -> None:
+    assert read_arguments(["a=1", "b=x"], None) == {"a": 1, "b": "x"}
+    assert read_arguments([], None) == {}
+    assert kinds(True) is None
+
+
+def test_a_name_may_come_once() -> None:
+    with pytest.raises(UsageError, match="a is given twice"):
+        read_arguments(["a=1", "a=2"], None)
+
+
+def test_a_prompts_arguments_stay_texts() -> None:
+    assert read_texts(["a=1", "b=[x"]) == {"a": "1", "b": "[x"}
+
+
+def test_a_schema_is_shown_as_a_signature() -> None:
+    schema: Object = {
+        "properties": {
+            "a": {"type": "integer"},
+            "b": {"enum": ["x", 1]},
+            "c": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+            "d": {"type": ["string", "null"]},
+            "e": {},
+            "f": True,
+        },
+        "required": ["a"],
+    }
+    assert show.signature(schema) == 'a: integer, [b: "x"|1], [c: string|null], [d: string|null], [e: any], [f: any]'
+    assert show.signature({}) == ""
+
+
+def test_control_characters_are_shown_not_obeyed() -> None:
+    assert show.printable("a\x1b[31m\tb\nc\x9b") == "a\\x1b[31m\tb\nc\\x9b"
+
+
+# ---------------------------------------------------------------------------------------------------- serving
+
+
+def serving(tmp_path: Path, source: str) -> str:
+    """A file with this source."""
+    path = tmp_path / "my server.py"
+    path.write_text(source, "utf-8")
+    return str(path)
+
+
+def run_file(*words: str) -> subprocess.CompletedProcess[bytes]:
+    """`run` as a process, with one ping on its input."""
+    return subprocess.run(
+        [sys.executable, "-m", "mcp_ref", "run", *words], cwd=ROOT, input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
+        capture_output=True, timeout=30, check=False,
+    )  # fmt: skip
+
+
+PONG = b'{"jsonrpc":"2.0","id":1,"result":{}}\n'
+
+
+def test_run_serves_the_only_server_of_a_file(tmp_path: Path) -> None:
+    source = "import helper\nfrom mcp_ref import Server\napp = Server(helper.NAME)\n"
+    source += "if __name__ == '__main__':\n    raise SystemExit(9)\n"
+    (tmp_path / "helper.py").write_text("NAME = 'helped'", "utf-8")
+    done = run_file(serving(tmp_path, source))
+    assert (done.stdout, done.stderr, done.returncode) == (PONG, b"", 0)
+
+
+def test_run_serves_the_one_that_is_named_of_several(tmp_path: Path) -> None:
+    path = serving(tmp_path, "from mcp_ref import Server\na = Server('a')\nb = Server('b')\n")
+    assert run_file(f"{path}:b").stdout == PONG
+    done = run_file(path)
+    assert done.returncode == 2 and f"choose one: {path}:a, {path}:b" in done.stderr.decode()
+    done = run_file(f"{path}:c")
+    assert done.returncode == 2 and "has no Server called 'c'; there are a, b" in done.stderr.decode()
+
+
+def test_what_a_file_prints_when_it_is_imported_does_not_reach_the_client(tmp_path: Path) -> None:
+    source = "import os\nprint('hi')\nos.write(1, b'ho')\nfrom mcp_ref import Server\nserver = Server('s')\n"
+    done = run_file(serving(tmp_path, source))
+    assert done.stdout == PONG
+    assert b"hi" in done.stderr and b"ho" in done.stderr
+
+
+def test_run_traces_to_standard_error() -> None:
+    done = run_file("mcp_ref.demo.server", "--trace")
+    assert done.stdout == PONG and b'<-  {"jsonrpc": "2.0", "id": 1, "method": "ping"}' in done.stderr
+
+
+def test_a_file_that_fails_is_1_with_its_own_traceback(tmp_path: Path) -> None:
+    done = run_file(serving(tmp_path, "import json\njson.loads('{')\n"))
+    err = done.stderr.decode()
+    assert done.returncode == 1 and "line 2, in <module>" in err and "JSONDecodeError" in err
+    assert "serve.py" not in err and "frozen importlib" not in err
+    done = run_file(serving(tmp_path, "import no_such_module\n"))
+    assert done.returncode == 1 and b"No module named 'no_such_module'" in done.stderr
+    done = run_file(serving(tmp_path, "def\n"))
+    assert done.returncode == 1 and b"SyntaxError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("examples/everythin.py", "there is no file 'examples/everythin.py'; did you mean 'everything.py'?"),
+        ("nowhere/x.py", "there is no file"),
+        ("mcp_ref.nothing", "there is no file and no module 'mcp_ref.nothing'"),
+        ("mcp_ref.revisions", "has no Server at its top level"),
+        ("README.md", "is no Python file"),
+    ],
+)
+def test_a_target_that_cannot_be_served_is_2(target: str, why: str) -> None:
+    done = run_file(target)
+    assert done.returncode == 2 and why in done.stderr.decode() and b"Traceback" not in done.stderr
+
+
+# ---------------------------------------------------------------------------------------------------- a person
+
+
+def at_a_terminal(typed: bytes, *words: str, server: list[str] = DEMO) -> tuple[str, str]:
+    """Run a command whose input and error output are a terminal, with this typed ahead; gives (output, terminal)."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, typed)
+        done = subprocess.run(
+            [sys.executable, "-m", "mcp_ref", *words, "--env", f"PYTHONPATH={ROOT}", "--", *server],
+            cwd=ROOT, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, timeout=30, check=False,
+        )  # fmt: skip
+        return done.stdout.decode(), os.read(ours, 65536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_person_at_a_terminal_fills_in_a_form() -> None:
+    out, terminal = at_a_terminal(b"2\n20:00\n\n", "call", "book_table")
+    assert out == "a table for 2 at 20:00\n"
+    assert "The server asks: A table for tonight?" in terminal
+    assert "guests (integer): " in terminal and 'time ("18:00"|"20:00"): ' in terminal
+    assert "window (boolean, default false): " in terminal
+
+
+def test_a_person_whose_answers_do_not_fit_is_asked_again() -> None:
+    out, terminal = at_a_terminal(b"many\n20:00\n\n" + b"4\n18:00\ntrue\n", "call", "book_table")
+    assert out == "a table for 4 at 18:00\n"
+    assert 'guests: expected an integer, got "many"' in terminal
+
+
+def test_a_person_may_say_no() -> None:
+    out, _ = at_a_terminal(b"\x04", "call", "book_table")
+    assert out == "no table then\n"
+
+
+@pytest.mark.parametrize(("typed", "result"), [(b"y\n", "connected\n"), (b"n\n", "not connected\n")])
+def test_a_person_is_shown_the_whole_url_and_asked(typed: bytes, result: str) -> None:
+    out, terminal = at_a_terminal(typed, "call", "connect_account")
+    assert out == result and "https://example.com/sign-in" in terminal
+
+
+def test_progress_is_shown_at_a_terminal() -> None:
+    out, terminal = at_a_terminal(b"", "call", "count", "to=2")
+    assert out == "done\n" and "1 of 2: counted 1" in terminal
+
+
+# ---------------------------------------------------------------------------------------------------- revisions
+
+
+def test_the_table_of_revisions_is_the_data(capsys: Captured) -> None:
+    assert main(["revisions"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert header.split() == [revision.name for revision in REVISIONS]
+    table = {row[:30].strip(): row[30:].split() for row in rows}
+    assert table["batch"] == ["yes" if revision.batch else "-" for revision in REVISIONS]
+    assert table["spoken here"] == ["yes"] * len(LEGACY) + ["-"]
+    assert max(map(len, rows)) <= 100
+
+
+def test_a_revisions_changes_are_derived(capsys: Captured) -> None:
+    assert main(["revisions", "2025-06-18"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("2025-06-18, after 2025-03-26\n")
+    for line in ("batch: no, was yes", "+ elicitation/create", "+ Tool.outputSchema", "+ ResourceLink"):
+        assert f"\n  {line}\n" in out
+    assert "ResourceLink." not in out
+
+
+def test_revisions_in_json(capsys: Captured) -> None:
+    assert main(["revisions", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["2025-03-26"]["batch"] is True
+    assert main(["revisions", "2025-06-18", "--json"]) == 0
+    changed = json.loads(capsys.readouterr().out)
+    assert changed == changes.changes(R2025_06_18)
+    assert changed["methods"] == {"added": ["elicitation/create"], "removed": []}
+    assert changed["behaviour"]["batch"] == [True, False]
+
+
+def test_the_changes_of_all_revisions_add_up_to_the_method_table() -> None:
+    present: set[str] = set()
+    for revision in REVISIONS:
+        methods = changes.changes(revision)["methods"]
+        assert isinstance(methods, dict) and isinstance(methods["added"], list) and isinstance(methods["removed"], list)
+        present = (present | set(map(str, methods["added"]))) - set(map(str, methods["removed"]))
+        now = {m.name for m in METHODS if m.since <= revision and (m.until is None or revision < m.until)}
+        assert present == now
+
+
+def test_a_new_types_members_are_not_listed_one_by_one() -> None:
+    born, _ = changes.members(R2025_03_26)
+    assert "AudioContent" in born and not [name for name in born if name.startswith("AudioContent.")]
+
+
+def test_an_unknown_revision_is_2(capsys: Captured) -> None:
+    assert main(["revisions", "2025"]) == 2
+    assert "known are 2024-10-07" in capsys.readouterr().err

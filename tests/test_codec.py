@@ -1,0 +1,459 @@
+"""The codec: every message in the shape of every revision, written exactly and read leniently."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Annotated, Literal
+
+import pytest
+
+from mcp_ref.basic.content import (
+    Annotations,
+    AudioContent,
+    BlobResourceContents,
+    EmbeddedResource,
+    Icon,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+from mcp_ref.basic.lifecycle import (
+    ClientCapabilities,
+    Implementation,
+    InitializeRequestParams,
+    InitializeResult,
+    ServerCapabilities,
+)
+from mcp_ref.basic.meta import EmptyResult, PaginatedRequestParams
+from mcp_ref.basic.patterns.cancellation import CancelledNotificationParams
+from mcp_ref.basic.patterns.progress import ProgressNotificationParams
+from mcp_ref.client.elicitation import (
+    ElicitRequestFormParams,
+    ElicitRequestParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+)
+from mcp_ref.client.roots import ListRootsResult, Root
+from mcp_ref.client.sampling import (
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ModelHint,
+    ModelPreferences,
+    SamplingMessage,
+    ToolChoice,
+    ToolResultContent,
+    ToolUseContent,
+)
+from mcp_ref.codec import ShapeError, codec_for, shape_of, wire_name
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import (
+    LEGACY,
+    METHODS,
+    R2024_10_07,
+    R2024_11_05,
+    R2025_03_26,
+    R2025_06_18,
+    R2025_11_25,
+    Life,
+    NotInRevision,
+    Revision,
+)
+from mcp_ref.runtime.connection import load
+from mcp_ref.server.prompts import (
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+)
+from mcp_ref.server.resources import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceUpdatedNotificationParams,
+)
+from mcp_ref.server.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations
+from mcp_ref.server.utilities.completion import (
+    CompleteArgument,
+    CompleteContext,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    PromptReference,
+    ResourceTemplateReference,
+)
+from mcp_ref.server.utilities.logging import LoggingMessageNotificationParams
+from tests import support
+from tests.schema import definitions, name_of_method, validator
+
+ICON = Icon("https://example.org/i.png", "image/png", ["48x48"], "dark")
+HINTS = Annotations(["user", "assistant"], 0.5, "2025-01-12T15:00:58Z")
+META: Object = {"com.example/x": [1, None]}
+EXPERIMENTAL: Object = {"com.example/x": {"a": 1}}
+TEXT = TextContent("text", HINTS, META)
+IMAGE = ImageContent("aGk=", "image/png", HINTS, META)
+AUDIO = AudioContent("aGk=", "audio/wav", HINTS, META)
+LINK = ResourceLink("test://r", "r", "R", "about", "text/plain", HINTS, 3, [ICON], META)
+EMBEDDED = EmbeddedResource(TextResourceContents("test://r", "text", "text/plain", META), HINTS, META)
+OBJECT: Object = {"type": "object", "properties": {"a": {"type": "string"}}}
+TOOL = Tool("t", OBJECT, "about", "T", OBJECT, ToolAnnotations("A", True, False, True, False), [ICON], meta=META)
+INFO = Implementation("n", "1", "N", "about", [ICON], "https://example.org")
+
+FULL: list[object] = [
+    INFO,
+    ICON,
+    HINTS,
+    TEXT,
+    IMAGE,
+    AUDIO,
+    LINK,
+    EMBEDDED,
+    EmbeddedResource(BlobResourceContents("test://r", "aGk=", "image/png", META)),
+    TOOL,
+    InitializeResult(
+        "2025-11-25", ServerCapabilities(EXPERIMENTAL, {}, {}, {"listChanged": True}, {}, {}), INFO, "read", META
+    ),
+    ListToolsResult([TOOL], "next", META),
+    CallToolResult([TEXT, IMAGE, AUDIO, LINK, EMBEDDED], {"a": 1}, False, META),
+    CallToolResult([TEXT], None, True),
+    ListPromptsResult([Prompt("p", "about", [PromptArgument("a", "about", True, "A")], "P", [ICON], META)], "n", META),
+    GetPromptResult([PromptMessage("user", TEXT), PromptMessage("assistant", EMBEDDED)], "about", META),
+    ListResourcesResult([Resource("test://r", "r", "R", "about", "text/plain", HINTS, 3, [ICON], META)], "n", META),
+    ListResourceTemplatesResult(
+        [ResourceTemplate("test://{r}", "r", "R", "about", "text/plain", HINTS, [ICON], META)], "next", META
+    ),
+    ReadResourceResult([TextResourceContents("test://r", "t", "a/b", META), BlobResourceContents("test://b", "aGk=")]),
+    CompleteResult(Completion(["a"], 2, True), META),
+    ListRootsResult([Root("file:///tmp", "tmp", META)], META),
+    CreateMessageResult("assistant", TEXT, "model", "endTurn", META),
+    ElicitResult("accept", {"a": "x", "b": 1, "c": True}, META),
+    EmptyResult(META),
+]
+"""An instance of each type with everything in it that it can have."""
+
+PARAMS: dict[str, object] = {
+    "initialize": InitializeRequestParams(
+        "2025-11-25", ClientCapabilities(EXPERIMENTAL, {}, {"tools": {}}, {"url": {}}), INFO
+    ),
+    "tools/list": PaginatedRequestParams("cursor", META),
+    "tools/call": CallToolRequestParams("t", {"a": 1}, META),
+    "prompts/get": GetPromptRequestParams("p", {"a": "x"}, META),
+    "resources/read": ReadResourceRequestParams("test://r", META),
+    "completion/complete": CompleteRequestParams(
+        PromptReference("p", "P"), CompleteArgument("a", "x"), CompleteContext({"b": "y"}), META
+    ),
+    "notifications/cancelled": CancelledNotificationParams(1, "why", META),
+    "notifications/progress": ProgressNotificationParams("t", 1.5, 2, "half", META),
+    "notifications/message": LoggingMessageNotificationParams("info", [1, None], "logger", META),
+    "notifications/resources/updated": ResourceUpdatedNotificationParams("test://r", META),
+    "sampling/createMessage": CreateMessageRequestParams(
+        [SamplingMessage("user", TEXT)], 9, "system", ModelPreferences([ModelHint("m")], 0, 0.5, 1), "none", 0.5, ["x"]
+    ),
+    "elicitation/create": ElicitRequestParams(ElicitRequestFormParams("?", OBJECT, "form")),
+}
+
+PLAIN = [
+    value
+    for value in [*FULL, *PARAMS.values()]
+    if not isinstance(value, (AudioContent, ResourceLink, CallToolResult, ElicitRequestParams))
+]
+"""Those that are in every revision an object of their own members; the others have their own tests."""
+
+
+def write(value: object, revision: Revision) -> Object:
+    wire = codec_for(revision).encode(value)
+    assert json.loads(json.dumps(wire, allow_nan=False)) == wire
+    return wire
+
+
+# ------------------------------------------------------------------------------------------------ writing
+
+
+@pytest.mark.skipif(support.DATA is None, reason="the official schemas are not here")
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+@pytest.mark.parametrize("value", FULL, ids=lambda value: type(value).__name__)
+def test_what_is_written_is_valid_in_the_revision_it_is_written_for(value: object, revision: Revision) -> None:
+    name = {"CallToolResult": "" if revision is R2024_10_07 else "CallToolResult"}.get(
+        type(value).__name__, type(value).__name__
+    )
+    if name not in definitions(revision.name):
+        pytest.skip(f"{revision} has no {type(value).__name__}")
+    assert validator(revision.name, name).errors(write(value, revision)) == []
+
+
+@pytest.mark.skipif(support.DATA is None, reason="the official schemas are not here")
+@pytest.mark.parametrize(
+    ("method", "revision"),
+    [(row.name, r) for row in METHODS for r in LEGACY if row.name in PARAMS and row.since <= r],
+    ids=str,
+)
+def test_params_are_valid_in_the_revision_they_are_written_for(method: str, revision: Revision) -> None:
+    name = name_of_method("2024-11-05" if revision is R2024_10_07 else revision.name, method)
+    assert name is not None
+    message: Object = {"method": method, "params": write(PARAMS[method], revision)}
+    if "jsonrpc" in str(definitions(revision.name)[name]):  # from 2025-11-25 on, the envelope is in the definition
+        message |= {"jsonrpc": "2.0"} | ({} if method.startswith("notifications/") else {"id": 1})
+    assert validator(revision.name, name).errors(message) == []
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
+def test_a_type_has_no_member_that_its_revision_does_not_know(value: object, revision: Revision) -> None:
+    assert set(write(value, revision)) <= set(shape_of(type(value), revision))
+
+
+@pytest.mark.parametrize("value", [*FULL, *PARAMS.values()], ids=lambda value: type(value).__name__)
+def test_in_the_latest_revision_nothing_is_lost(value: object) -> None:
+    codec = codec_for(R2025_11_25)
+    assert codec.decode(type(value), codec.encode(value)) == value
+    for field in fields(value) if is_dataclass(value) else ():
+        if getattr(value, field.name) not in (None, field.default) and not isinstance(value, ElicitRequestParams):
+            assert wire_name(field.name) in codec.encode(value)
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_what_was_read_is_written_again_the_same(revision: Revision) -> None:
+    codec = codec_for(revision)
+    result = CallToolResult([TEXT] if revision.tool_result_is_bare else [TEXT, IMAGE, AUDIO, LINK, EMBEDDED])
+    for value in [*PLAIN, result, PARAMS["elicitation/create"]]:
+        wire = codec.encode(value)
+        assert codec.encode(codec.decode(type(value), wire)) == wire, type(value).__name__
+
+
+def test_every_method_in_the_table_has_a_type_for_its_params_and_its_result() -> None:
+    for method in METHODS:
+        for path in (method.params, method.result):
+            assert path is None or is_dataclass(load(path)), method.name
+
+
+# ------------------------------------------------------------------------------------------------ down-conversion
+
+
+@pytest.mark.parametrize(
+    ("value", "member", "since"),
+    [
+        (INFO, "title", R2025_06_18),
+        (INFO, "description", R2025_11_25),
+        (INFO, "icons", R2025_11_25),
+        (INFO, "websiteUrl", R2025_11_25),
+        (TOOL, "title", R2025_06_18),
+        (TOOL, "annotations", R2025_03_26),
+        (TOOL, "outputSchema", R2025_06_18),
+        (TOOL, "icons", R2025_11_25),
+        (TOOL, "_meta", R2025_06_18),
+        (TEXT, "annotations", R2024_11_05),
+        (TEXT, "_meta", R2025_06_18),
+        (HINTS, "lastModified", R2025_06_18),
+        (Resource("test://r", "r", size=3), "size", R2024_11_05),
+        (Resource("test://r", "r", "R"), "title", R2025_06_18),
+        (Resource("test://r", "r", icons=[ICON]), "icons", R2025_11_25),
+        (ResourceTemplate("test://{r}", "r", "R"), "title", R2025_06_18),
+        (Prompt("p", title="P"), "title", R2025_06_18),
+        (PromptArgument("a", title="A"), "title", R2025_06_18),
+        (PromptReference("p", "P"), "title", R2025_06_18),
+        (Root("file:///", meta=META), "_meta", R2025_06_18),
+        (ListToolsResult([], "next"), "nextCursor", R2024_11_05),
+        (PaginatedRequestParams("cursor"), "cursor", R2024_11_05),
+        (InitializeResult("2025-11-25", ServerCapabilities(), INFO, "read"), "instructions", R2024_11_05),
+        (ServerCapabilities(completions={}), "completions", R2025_03_26),
+        (ClientCapabilities(elicitation={}), "elicitation", R2025_06_18),
+        (ProgressNotificationParams(1, 1, 2, "half"), "message", R2025_03_26),
+        (
+            CompleteRequestParams(PromptReference("p"), CompleteArgument("a", ""), CompleteContext({})),
+            "context",
+            R2025_06_18,
+        ),
+        (CallToolResult([], {"a": 1}), "structuredContent", R2025_06_18),
+        (ElicitRequestFormParams("?", OBJECT, "form"), "mode", R2025_11_25),
+    ],
+    ids=lambda value: str(value) if isinstance(value, (str, Revision)) else type(value).__name__,
+)
+def test_a_member_is_dropped_for_revisions_before_it_came(value: object, member: str, since: Revision) -> None:
+    for revision in LEGACY:
+        assert (member in write(value, revision)) is (since <= revision), revision
+
+
+def test_meta_of_requests_notifications_and_results_is_as_old_as_the_protocol() -> None:
+    for value in (CallToolRequestParams("t", meta=META), CancelledNotificationParams(1, meta=META), EmptyResult(META)):
+        for revision in LEGACY:
+            assert write(value, revision)["_meta"] == META
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_audio_and_links_become_text_for_revisions_without_them(revision: Revision) -> None:
+    audio, link = write(AUDIO, revision), write(LINK, revision)
+    if revision < R2025_03_26:
+        assert audio == {"type": "text", "text": "[audio, audio/wav: this protocol revision cannot carry it]"}
+    else:
+        assert (audio["type"], audio["data"]) == ("audio", "aGk=")
+    if revision < R2025_06_18:
+        assert link == {"type": "text", "text": "R <test://r>: about"}
+    else:
+        assert (link["type"], link["uri"]) == ("resource_link", "test://r")
+
+
+def test_what_would_change_its_meaning_is_refused_rather_than_dropped() -> None:
+    asked = CreateMessageRequestParams([SamplingMessage("user", TEXT)], 9)
+    use, result = ToolUseContent("1", "t", {}), ToolResultContent("1", [TEXT])
+    refused: list[object] = [
+        CreateMessageRequestParams(asked.messages, 9, tools=[TOOL]),
+        CreateMessageRequestParams(asked.messages, 9, tool_choice=ToolChoice("auto")),
+        SamplingMessage("assistant", use),
+        SamplingMessage("user", [result]),
+        SamplingMessage("user", [TEXT, TEXT]),
+    ]
+    for value in refused:
+        assert write(value, R2025_11_25)
+        for revision in LEGACY[:-1]:
+            with pytest.raises(NotInRevision, match=str(revision)):
+                write(value, revision)
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_a_list_of_one_block_in_sampling_is_that_block(revision: Revision) -> None:
+    for value in (SamplingMessage("user", [TEXT]), CreateMessageResult("user", [TEXT], "m")):
+        assert write(value, revision)["content"] == write(TEXT, revision)
+
+
+@pytest.mark.parametrize(
+    ("result", "bare"),
+    [
+        (CallToolResult([TextContent("a")]), "a"),
+        (CallToolResult([]), []),
+        (CallToolResult([TextContent("a"), TextContent("b")]), [{"type": "text", "text": t} for t in "ab"]),
+        (CallToolResult([TextContent("{}")], {"a": 1}), {"a": 1}),
+        (CallToolResult([TextContent("no")], is_error=True), {"error": "no"}),
+    ],
+    ids=str,
+)
+def test_in_2024_10_07_a_tools_result_is_bare(result: CallToolResult, bare: JSON) -> None:
+    assert write(result, R2024_10_07) == {"toolResult": bare}
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_both_shapes_of_a_tools_result_are_read_in_every_revision(revision: Revision) -> None:
+    codec = codec_for(revision)
+    assert codec.decode(CallToolResult, {"content": [{"type": "text", "text": "a"}]}).text == "a"
+    assert codec.decode(CallToolResult, {"toolResult": "a"}).text == "a"
+    bare = codec.decode(CallToolResult, {"toolResult": {"a": [1]}})
+    assert (json.loads(bare.text), bare.structured_content) == ({"a": [1]}, {"a": [1]})
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_sub_capabilities_of_later_revisions_are_left_out(revision: Revision) -> None:
+    wire = write(ClientCapabilities(sampling={"tools": {}}, elicitation={"url": {}}), revision)
+    later = revision.name >= "2025-11-25"
+    assert wire["sampling"] == ({"tools": {}} if later else {})
+    if revision.name >= "2025-06-18":
+        assert wire["elicitation"] == ({"url": {}} if later else {})
+
+
+# ------------------------------------------------------------------------------------------------ reading
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_unknown_members_are_ignored_and_null_stands_for_an_absent_one(revision: Revision) -> None:
+    codec = codec_for(revision)
+    wire: Object = {"name": "t", "inputSchema": {}, "description": None, "title": None, "x-unknown": {"a": [1]}}
+    assert codec.decode(Tool, wire) == Tool("t", {})
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_members_of_other_revisions_are_taken_when_they_are_there(revision: Revision) -> None:
+    codec = codec_for(revision)
+    wire = write(TOOL, R2025_11_25)
+    assert codec.decode(Tool, wire) == TOOL
+    blocks = [write(block, R2025_11_25) for block in (TEXT, IMAGE, AUDIO, LINK, EMBEDDED)]
+    assert codec.decode(CallToolResult, {"content": blocks}).content == [TEXT, IMAGE, AUDIO, LINK, EMBEDDED]  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("cls", "wire", "fault"),
+    [
+        (Tool, {"inputSchema": {}}, "name: expected a string, got nothing"),
+        (Tool, {"name": 7, "inputSchema": {}}, "name: expected a string, got 7"),
+        (Tool, {"name": "t", "inputSchema": []}, "inputSchema: expected an object, got an array"),
+        (Tool, [], "value: expected an object, got an array"),
+        (ListToolsResult, {"tools": {}}, "tools: expected an array, got an object"),
+        (ListToolsResult, {"tools": [{"name": "t"}]}, "tools[0].inputSchema: expected"),
+        (ProgressNotificationParams, {"progressToken": True, "progress": 1}, "progressToken: expected"),
+        (ProgressNotificationParams, {"progressToken": 1.5, "progress": 1}, "progressToken: expected"),
+        (ProgressNotificationParams, {"progressToken": 1, "progress": "1"}, "progress: expected a number"),
+        (ProgressNotificationParams, {"progressToken": 1, "progress": True}, "progress: expected a number"),
+        (CallToolResult, {"content": [{"type": "video"}]}, "content[0].type"),
+        (CallToolResult, {"content": [{"text": "x"}]}, "content[0].type"),
+        (CallToolResult, {"content": [{"type": "text"}]}, "content[0].text: expected a string, got nothing"),
+        (CallToolResult, {"content": [], "isError": 1}, "isError: expected true or false, got 1"),
+        (GetPromptResult, {"messages": [{"role": "system", "content": {}}]}, "messages[0].role"),
+        (ReadResourceResult, {"contents": [{"uri": "x"}]}, "contents[0]"),
+        (ElicitResult, {"action": "maybe"}, "action: expected 'accept' or 'decline' or 'cancel', got the string"),
+        (ElicitResult, {"action": "accept", "content": {"a": {}}}, "content.a"),
+        (CompleteResult, {"completion": {"values": [1]}}, "completion.values[0]: expected a string, got 1"),
+    ],
+    ids=str,
+)
+def test_a_wrong_shape_is_named_by_its_place_and_by_what_was_expected(cls: type, wire: Object, fault: str) -> None:
+    with pytest.raises(ShapeError) as caught:
+        codec_for(R2025_11_25).decode(cls, wire)
+    assert str(caught.value).startswith(fault), str(caught.value)
+
+
+def test_an_integer_may_be_written_as_a_float_and_a_number_as_an_integer() -> None:
+    codec = codec_for(R2025_11_25)
+    size = codec.decode(Resource, {"uri": "x", "name": "r", "size": 3.0}).size
+    assert (size, type(size)) == (3, int)
+    with pytest.raises(ShapeError, match=r"size: expected an integer, got 3\.5"):
+        codec.decode(Resource, {"uri": "x", "name": "r", "size": 3.5})
+    assert codec.decode(Annotations, {"priority": 1}).priority == 1
+
+
+def test_a_reference_is_told_apart_by_its_type() -> None:
+    codec = codec_for(R2025_11_25)
+    argument: Object = {"name": "a", "value": ""}
+    for ref in (PromptReference("p"), ResourceTemplateReference("test://{x}")):
+        wire: Object = {"ref": codec.encode(ref), "argument": argument}
+        assert codec.decode(CompleteRequestParams, wire).ref == ref
+
+
+def test_an_elicitation_without_a_mode_is_a_form() -> None:
+    codec = codec_for(R2025_11_25)
+    form = codec.decode(ElicitRequestParams, {"message": "?", "requestedSchema": OBJECT})
+    assert form.request == ElicitRequestFormParams("?", OBJECT)
+    page = ElicitRequestParams(ElicitRequestURLParams("?", "https://example.org", "1"))
+    assert codec.decode(ElicitRequestParams, codec.encode(page)) == page
+
+
+# ------------------------------------------------------------------------------------------------ the annotations
+
+
+@dataclass
+class Example:
+    """One of each kind of life."""
+
+    always: str
+    later: Annotated[str | None, Life(since=R2025_06_18, required_since=R2025_11_25)] = None
+    once: Annotated[str | None, Life(until=R2025_03_26)] = None
+    precious: Annotated[str | None, Life(since=R2025_03_26, loss="refuse")] = None
+    kind: Literal["example"] = "example"
+
+
+def test_the_shape_of_a_type_follows_from_its_annotations() -> None:
+    assert shape_of(Example, R2024_11_05) == {"always": True, "once": False, "kind": True}
+    assert shape_of(Example, R2025_11_25) == {"always": True, "later": True, "precious": False, "kind": True}
+
+
+def test_a_member_is_written_read_and_demanded_as_its_life_says() -> None:
+    value = Example("a", "b", "c", None)
+    assert write(value, R2024_11_05) == {"always": "a", "once": "c", "kind": "example"}
+    assert write(value, R2025_11_25) == {"always": "a", "later": "b", "kind": "example"}
+    with pytest.raises(NotInRevision, match=r"Example.precious does not exist in revision 2024-11-05"):
+        write(Example("a", precious="x"), R2024_11_05)
+    with pytest.raises(ShapeError, match="later: expected"):
+        codec_for(R2025_11_25).decode(Example, {"always": "a", "kind": "example"})
+    assert codec_for(R2025_06_18).decode(Example, {"always": "a", "kind": "example"}) == Example("a")

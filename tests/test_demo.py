@@ -1,0 +1,138 @@
+"""The demo, as people run it: from a clone, vendored under another name, from a zip file."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from mcp_ref.demo import tour
+from mcp_ref.demo.screen import PURPOSE, Screen
+from mcp_ref.revisions import LEGACY, METHODS
+from tests.support import ROOT
+
+
+def demo(folder: Path, *, package: str = "mcp_ref", path: Path | None = None, **variables: str) -> str:
+    """Run the demo with the standard library alone, and give what it prints."""
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NO_COLOR", "COLUMNS")
+    }
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    done = subprocess.run(
+        [sys.executable, "-S", "-W", "error", "-m", package, "demo"], cwd=folder, env=environment | variables,
+        capture_output=True, text=True, encoding="utf-8", timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def shown() -> str:
+    """What the demo prints, from a clone."""
+    return demo(ROOT, COLUMNS="80")
+
+
+def test_the_demo_shows_every_method_of_the_handshake_revisions(shown: str) -> None:
+    for method in METHODS:
+        if method.since <= LEGACY[-1]:
+            assert re.search(rf"^    (client ->|server <-) .*{re.escape(method.name)}", shown, re.MULTILINE), (
+                method.name
+            )
+
+
+def test_every_method_has_a_purpose() -> None:
+    assert set(PURPOSE) >= {method.name for method in METHODS if method.since <= LEGACY[-1]}
+    for name, (_, answer) in PURPOSE.items():
+        assert bool(answer) == (not name.startswith("notifications/")), name
+
+
+def test_the_demo_speaks_every_handshake_revision(shown: str) -> None:
+    for revision in LEGACY:
+        assert f'"result":{{"protocolVersion":"{revision}"' in shown
+
+
+def test_the_last_line_says_what_was_shown_and_where_to_read_next(shown: str) -> None:
+    end = " ".join(shown.splitlines()[-4:])
+    claims = len(re.findall(r"^  ok  ", shown, re.MULTILINE))
+    messages = len(re.findall(r"^    (?:client ->|server <-) ", shown, re.MULTILINE))
+    end = " ".join(end.split())
+    assert f"with {messages} messages" in end and f"{claims} claims that held" in end, end
+    assert "Read next: mcp_ref/demo/server.py and tour.py" in end
+
+
+def test_no_line_is_wider_than_the_terminal(shown: str) -> None:
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_output_into_a_file_has_no_colour(shown: str) -> None:
+    assert "\x1b" not in shown
+
+
+def test_it_runs_vendored_under_another_name_and_from_any_folder(tmp_path: Path) -> None:
+    vendor = tmp_path / "an app" / "app" / "_vendor"
+    shutil.copytree(ROOT / "mcp_ref", vendor / "protocol", ignore=shutil.ignore_patterns("__pycache__"))
+    shown = demo(ROOT, package="app._vendor.protocol", path=tmp_path / "an app")
+    assert "Read next: app/_vendor/protocol/demo/server.py" in " ".join(shown.split())
+
+
+def test_it_runs_from_a_zip_file(tmp_path: Path) -> None:
+    archive = tmp_path / "mcp_ref.zip"
+    with zipfile.ZipFile(archive, "w") as bundle:
+        for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
+            bundle.write(path, path.relative_to(ROOT))
+    assert "claims that held" in " ".join(demo(tmp_path, path=archive).split())
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+def test_colour_is_for_terminals_that_want_it(
+    variables: dict[str, str], coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    terminal = Terminal()
+    Screen(terminal).claim("it holds", True)
+    assert ("\x1b[" in terminal.getvalue()) is coloured
+
+
+def test_a_claim_that_does_not_hold_ends_the_demo() -> None:
+    with pytest.raises(AssertionError, match="the moon is green"):
+        Screen(io.StringIO()).claim("the moon is green", False)
+
+
+def test_a_refusal_that_does_not_come_ends_the_demo() -> None:
+    async def granted() -> None: ...
+
+    with pytest.raises(AssertionError, match="was not refused"):
+        asyncio.run(tour.refused(Screen(io.StringIO()), "a wish", -32602, granted()))
+
+
+def test_a_long_message_is_cut_and_says_how_long_it_is() -> None:
+    out = io.StringIO()
+    Screen(out).frame("->", b'{"jsonrpc":"2.0","method":"notifications/message","params":"' + b"x" * 5000 + b'"}')
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 5 and lines[-1].endswith("... (5062 characters)")
+
+
+def test_control_characters_of_a_message_do_not_reach_the_terminal() -> None:
+    out = io.StringIO()
+    Screen(out).frame("<-", b'{"jsonrpc":"2.0","method":"notifications/message","params":"\xc2\x9b31m\x7f"}')
+    assert "\x9b" not in out.getvalue() and r"\x9b31m\x7f" in out.getvalue()
