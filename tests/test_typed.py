@@ -907,6 +907,14 @@ def test_local_types_that_nobody_can_find_are_refused_with_the_reason() -> None:
         signature_of(tool)
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python 3.13 takes it")
+def test_keywords_within_a_union_are_refused_with_the_way_to_write_them() -> None:
+    def tool(days: Annotated[int, {"minimum": 1}] | None) -> None: ...
+
+    with pytest.raises(UnsupportedType, match=r"unhashable.*outside the union, as in Annotated\[int \| None, {…}\]"):
+        signature_of(tool)
+
+
 def test_annotations_that_are_no_strings_work_alike() -> None:
     space: dict[str, Any] = {"Annotated": Annotated, "Point": Point}
     source = "def tool(a: Annotated[int, 'n'], b: 'Point', c: list['Point']) -> 'Point': ..."
