@@ -118,20 +118,32 @@ class CallToolResult:
         """2024-10-07 has no content blocks: the result is `toolResult`, any JSON."""
         if not revision.tool_result_is_bare:
             return wire
-        bare: JSON = self.structured_content if self.structured_content is not None else wire["content"]
-        if self.structured_content is None and len(self.content) == 1 and isinstance(self.content[0], TextContent):
-            bare = self.content[0].text
-        return {"toolResult": {"error": self.text} if self.is_error else bare}
+        return {"toolResult": {"error": self.text} if self.is_error else self._bare(wire)}
+
+    def _bare(self, wire: Object) -> JSON:
+        """The value that was meant, where that can be seen."""
+        if self.structured_content is None:
+            alone = len(self.content) == 1 and isinstance(self.content[0], TextContent)
+            return self.text if alone else wire["content"]
+        value = self.structured_content.get("result")
+        # A value that is no object was put into {"result": ...} for later revisions; then the text is of it alone.
+        wrapped = self.structured_content.keys() == {"result"} and self.text == _text_of(value)
+        return value if wrapped else self.structured_content
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """A bare result becomes one text block, and data where it is an object."""
+        """A bare result becomes one text block, and data where it is an object; blocks stay blocks."""
         if "toolResult" not in wire or "content" in wire:
             return wire
         bare = wire["toolResult"]
+        if isinstance(bare, list) and bare and all(isinstance(b, dict) and b.get("type") in _BARE_BLOCKS for b in bare):
+            return {**wire, "content": bare}
         text = bare if type(bare) is str else json.dumps(bare, ensure_ascii=False)
         structured: Object = {"structuredContent": bare} if type(bare) is dict else {}
         return {**wire, "content": [{"type": "text", "text": text}], **structured}
+
+
+_BARE_BLOCKS = ("text", "image", "resource")
 
 
 class ToolOptions(TypedDict, total=False):
