@@ -238,6 +238,16 @@ def test_a_type_alias_is_what_it_stands_for() -> None:
         schema_of(space["Tree"])
 
 
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type aliases are from Python 3.12 on")
+def test_a_type_alias_of_a_result_of_ones_own_is_seen_through() -> None:
+    space: dict[str, Any] = {"Plain": Plain}
+    exec("type Reply = list[Plain]\ntype Tree = dict[str, Tree]", space)
+    exec("def own() -> Reply | None: ...\ndef endless() -> Tree: ...", space)
+    assert signature_of(space["own"], result_types=(Plain,)).output_schema is None
+    with pytest.raises(UnsupportedType, match="contains itself"):
+        signature_of(space["endless"], result_types=(Plain,))
+
+
 # ------------------------------------------------------------------------------------------- refused, with advice
 
 
@@ -894,6 +904,14 @@ def test_local_types_that_nobody_can_find_are_refused_with_the_reason() -> None:
         pass
 
     with pytest.raises(UnsupportedType, match=r"tool\(\): .*tool has an annotation that cannot be evaluated .*Hidden"):
+        signature_of(tool)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python 3.13 takes it")
+def test_keywords_within_a_union_are_refused_with_the_way_to_write_them() -> None:
+    def tool(days: Annotated[int, {"minimum": 1}] | None) -> None: ...
+
+    with pytest.raises(UnsupportedType, match=r"unhashable.*outside the union, as in Annotated\[int \| None, {…}\]"):
         signature_of(tool)
 
 

@@ -183,6 +183,15 @@ def complete_answer(request: ElicitRequestFormParams | ElicitRequestURLParams, r
     return ElicitResult("accept", content, result.meta)  # type: ignore[arg-type]
 
 
+def required_ids(error: ProtocolError) -> list[str]:
+    """The ids of the elicitations that the error -32042 asks for; none for any other error."""
+    listed = error.data.get("elicitations") if isinstance(error.data, dict) else None
+    if error.code != URL_ELICITATION_REQUIRED or not isinstance(listed, list):
+        return []
+    ids = [each.get("elicitationId") for each in listed if isinstance(each, dict)]
+    return [id for id in ids if isinstance(id, str)]
+
+
 # ---------------------------------------------------------------------------------------------------- server
 
 

@@ -94,7 +94,9 @@ class Pending:
 
     def extend(self) -> None:
         """Start the time limit anew, never beyond the hard maximum. [2025-11-25 basic/lifecycle#timeouts]"""
-        if self.clock is not None and self.seconds is not None and self.deadline is not None:
+        if self.clock is None or self.clock.expired():
+            return  # too late: the time ended in this very turn of the event loop
+        if self.seconds is not None and self.deadline is not None:
             self.clock.reschedule(min(asyncio.get_running_loop().time() + self.seconds, self.deadline))
 
 
@@ -162,7 +164,7 @@ class Dispatcher:
         self._abandoned = abandoned
         self._ids = itertools.count(1)
         self._serving: dict[RequestId, _Serving] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # those of `_serving`, and those whose answer waits to leave
+        self._tasks: set[asyncio.Task[None]] = set()  # the places: those of `_serving`, and answers that wait to leave
         self._places = asyncio.Semaphore(self._limits.max_pending)
         self._patience: asyncio.TimerHandle | None = None
         self._unreachable: McpError | None = None  # why nobody would answer a request any more
@@ -171,7 +173,9 @@ class Dispatcher:
     # ------------------------------------------------------------------------------------- what comes in
 
     def receive(self, incoming: Incoming) -> None:
-        """Take one frame's content from the transport. Never raises, never waits."""
+        """Take one frame's content from the transport. Never raises, never waits. After `close`, it is ignored."""
+        if self._closed is not None:
+            return
         match incoming:
             case Request():
                 self._accept(incoming, None)
@@ -188,7 +192,7 @@ class Dispatcher:
         if not self.accepts_batches:
             # [2025-06-18 changelog#major-changes] batching is gone; only 2025-03-26 has it
             text = "Invalid Request: only revision 2025-03-26 has batches; send one message"
-            return self._answer(ErrorResponse(None, Error(INVALID_REQUEST, text)), None)
+            return self._refuse(Malformed(Error(INVALID_REQUEST, text)), None)
         answers = any(isinstance(m, (Response, ErrorResponse)) for m in batch.messages)
         reply = _BatchReply(open=1)  # one for this loop, so that the reply waits for all members
         for member in batch.messages:
@@ -210,6 +214,8 @@ class Dispatcher:
                 case Malformed():
                     self._refuse(member, reply)
         self._close_one(reply)
+        if reply.open == 0 and reply.answers:  # nothing of it is served
+            self._await_taking()
 
     def _accept(self, request: Request, reply: _BatchReply | None) -> None:
         """Start serving a request, if its id is free and there is room."""
@@ -218,16 +224,12 @@ class Dispatcher:
             return self._refuse(Malformed(error, request.id), reply)
         if len(self._tasks) >= self._limits.max_in_flight:
             text = f"too many requests in flight (at most {self._limits.max_in_flight}); retry later"
-            self._refuse(Malformed(Error(INTERNAL_ERROR, text), request.id), reply)
-            return self._pause()
+            return self._refuse(Malformed(Error(INTERNAL_ERROR, text), request.id), reply)
         if reply is not None:
             reply.open += 1
             reply.related = request.id if reply.related is None else reply.related
         entry = self._serving[request.id] = _Serving()
-        entry.task = asyncio.get_running_loop().create_task(self._run(request, entry, reply))
-        self._tasks.add(entry.task)
-        if len(self._tasks) >= self._limits.max_in_flight:
-            self._pause()
+        entry.task = self._occupy(self._run(request, entry, reply))
 
     async def _run(self, request: Request, entry: _Serving, reply: _BatchReply | None) -> None:
         """Serve one request and send its answer. Its place is held until the peer took the answer."""
@@ -257,9 +259,6 @@ class Dispatcher:
             await self._transport.drain()
         except asyncio.CancelledError:
             pass  # the answer is with the transport already
-        finally:
-            self._tasks.discard(entry.task)
-            self._resume()
 
     def _failed(self, request: Request) -> ErrorResponse:
         # The traceback is for the operator; the peer learns nothing about our insides.
@@ -288,7 +287,8 @@ class Dispatcher:
         if not malformed.answer and (malformed.id is not None or self.answers_nameless):
             answer = ErrorResponse(malformed.id, malformed.error)
             if reply is None:
-                return self._answer(answer, malformed.id)
+                self._answer(answer, malformed.id)
+                return self._await_taking()
             reply.open += 1
             return self._close_one(reply, answer)
         pending = self.pending.get(malformed.id) if malformed.id is not None else None
@@ -328,6 +328,27 @@ class Dispatcher:
                 for member in reply.answers:
                     self._answer(member, getattr(member, "id", None))  # type: ignore[arg-type]
 
+    def _await_taking(self) -> None:
+        """An answer to what is not served takes a place too, until the peer took it: or one that sends only rubbish and
+        reads nothing would fill our memory."""
+        if len(self._tasks) < self._limits.max_in_flight:
+            self._occupy(self._transport.drain())
+        else:
+            self._pause()
+
+    def _occupy(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Run something in one of the places; without a free one, nothing more is read."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._vacate)
+        if len(self._tasks) >= self._limits.max_in_flight:
+            self._pause()
+        return task
+
+    def _vacate(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._resume()
+
     def _pause(self) -> None:
         self._transport.pause_reading()
         if self._patience is None:
@@ -353,42 +374,42 @@ class Dispatcher:
     ) -> Object:
         """Send a request and wait for its result.
 
-        timeout: seconds to wait for the answer, None for no limit; `Pending.extend` starts them anew, but never beyond
-        max_timeout seconds in all. progressed: see `Pending`; it also puts a progress token, the request's id, into
-        the params. Raises RemoteError (the peer's error), RequestTimeout, ConnectionClosed, InvalidMessage.
+        timeout: seconds to wait, for a place and for the answer, None for no limit; `Pending.extend` starts them anew,
+        but never beyond max_timeout seconds in all. progressed: see `Pending`; it also puts a progress token, the
+        request's id, into the params. Raises RemoteError (the peer's error), RequestTimeout, ConnectionClosed,
+        InvalidMessage.
         """
-        async with self._places:
-            gone = self._closed or self._unreachable
-            if gone is not None:
-                raise gone
-            loop = asyncio.get_running_loop()
-            id = next(self._ids)
-            pending = self.pending[id] = Pending(loop.create_future(), method, progressed)
-            if progressed is not None:
-                meta = params.get("_meta")
-                # [2025-11-25 basic/utilities/progress#progress-flow] unique across all active requests: our id is
-                params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id}}
-            sent = False
-            try:
-                async with asyncio.timeout(timeout) as pending.clock:
-                    if timeout is not None and max_timeout is not None:
-                        pending.seconds, pending.deadline = timeout, loop.time() + max_timeout
-                    await self._transport.drain()  # first: who waits for a peer that does not read adds nothing
-                    self._post(Request(id, method, params), related)
-                    sent = True
-                    return await pending.answer
-            except TimeoutError:
-                if sent:
-                    self._abandoned(id, "the request timed out")
-                raise RequestTimeout(f"{method}: no answer within {timeout} seconds") from None
-            except asyncio.CancelledError:
-                if sent:
-                    self._abandoned(id, "the caller stopped waiting")
-                raise
-            finally:
+        loop = asyncio.get_running_loop()
+        id, pending = None, Pending(loop.create_future(), method, progressed)
+        if timeout is not None and max_timeout is not None:
+            pending.seconds, pending.deadline = timeout, loop.time() + max_timeout
+        try:
+            async with asyncio.timeout(timeout) as pending.clock, self._places:
+                await self._transport.drain()  # first: who waits for a peer that does not read adds nothing
+                gone = self._closed or self._unreachable
+                if gone is not None:
+                    raise gone.with_traceback(None)  # else each caller's traceback would be added to one exception
+                id = next(self._ids)
+                self.pending[id] = pending
+                if progressed is not None:
+                    meta = params.get("_meta")
+                    # [2025-11-25 basic/utilities/progress#progress-flow] unique across all active requests: our id is
+                    params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id}}
+                self._post(Request(id, method, params), related)
+                return await pending.answer
+        except TimeoutError:
+            if id is not None:
+                self._abandoned(id, "the request timed out")
+            raise RequestTimeout(f"{method}: no answer within {timeout} seconds") from None
+        except asyncio.CancelledError:
+            if id is not None:
+                self._abandoned(id, "the caller stopped waiting")
+            raise
+        finally:
+            if id is not None:
                 del self.pending[id]
-                if not pending.answer.cancel() and not pending.answer.cancelled():
-                    pending.answer.exception()  # seen, also where the caller left before it could be
+            if not pending.answer.cancel() and not pending.answer.cancelled():
+                pending.answer.exception()  # seen, also where the caller left before it could be
 
     def _post(self, request: Request, related: RequestId | None) -> None:
         envelope = _envelope.get()
@@ -412,11 +433,22 @@ class Dispatcher:
             await asyncio.sleep(0)  # now each has run up to its first wait: its request lies in the envelope
             envelope.sealed = True
             if envelope.requests:
-                self._transport.send(Batch(envelope.requests))
+                self._send_batch(envelope.requests)
             return await asyncio.gather(*tasks, return_exceptions=True)
         finally:
             for task in tasks:
                 task.cancel()
+
+    def _send_batch(self, requests: list[Message | Malformed]) -> None:
+        try:
+            self._transport.send(Batch(requests))
+        except (ValueError, TypeError, RecursionError):  # one member spoils the frame: send each by itself
+            for request in requests:
+                assert isinstance(request, Request)
+                try:
+                    self._transport.send(request)
+                except (ValueError, TypeError, RecursionError) as error:
+                    self.pending[request.id].answer.set_exception(error)
 
     def notify(self, method: str, params: Object, related: RequestId | None = None) -> None:
         """Send a notification; dropped when the connection is gone, as nobody waits for it."""

@@ -22,7 +22,7 @@ from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams
 from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.patterns.ping import ping
 from ..basic.patterns.progress import ProgressHandler, ProgressNotificationParams, receive_progress
-from ..jsonrpc.errors import ConnectionClosed, McpError
+from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError
 from ..jsonrpc.messages import Object
 from ..revisions import LEGACY, Method, Revision, revision_named
 from .connection import TIMEOUT, Connection, Handler
@@ -47,6 +47,9 @@ T = TypeVar("T")
 
 MAX_UPDATES = 1000
 """Updates of one subscription that wait to be read; the oldest are forgotten."""
+
+MAX_ELICITATIONS = 1000
+"""URLs that the user was sent to and that are not known to be done; the oldest are forgotten."""
 
 
 class Client:
@@ -109,6 +112,7 @@ class Client:
             "notifications/prompts/list_changed": on_prompts_changed,
         }
         self._on_elicitation_complete = on_elicitation_complete
+        self._open_elicitations: dict[str, None] = {}  # the oldest first
         self._connection: ClientConnection | None = None
         self._within: asyncio.Task[None] | None = None
         self._greeting: InitializeResult | None = None
@@ -396,22 +400,35 @@ class Client:
 
     async def elicit(self, params: ElicitRequestParams, context: object) -> ElicitResult:
         """Serve `elicitation/create`."""
-        from ..client.elicitation import check_request, complete_answer
+        from ..client.elicitation import ElicitRequestURLParams, check_request, complete_answer
 
         assert self._elicitation is not None
         check_request(params.request, {"form", "url"} if self._elicitation_url else {"form"}, self.revision)
+        if isinstance(params.request, ElicitRequestURLParams):
+            self.expect_elicitation(params.request.elicitation_id)
         return complete_answer(params.request, await self._elicitation(params.request))
+
+    def expect_elicitation(self, id: str) -> None:
+        """Note that the user was sent to a URL, of which the server may say when it is done."""
+        self._open_elicitations[id] = None
+        if len(self._open_elicitations) > MAX_ELICITATIONS:
+            del self._open_elicitations[next(iter(self._open_elicitations))]
 
     def notified(self, method: str, params: object) -> None:
         """Take one of the server's notifications."""
+        from ..client.elicitation import ElicitationCompleteNotificationParams
         from ..server.resources import ResourceUpdatedNotificationParams
 
         if isinstance(params, ResourceUpdatedNotificationParams):
             self._updated(params.uri)
         elif method == "notifications/message" and self._on_log is not None:
             self._on_log(cast("LoggingMessageNotificationParams", params))
-        elif method == "notifications/elicitation/complete" and self._on_elicitation_complete is not None:
-            self._on_elicitation_complete(params.elicitation_id)  # type: ignore[attr-defined]
+        elif isinstance(params, ElicitationCompleteNotificationParams):
+            # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] unknown ones: ignore
+            if params.elicitation_id in self._open_elicitations:
+                del self._open_elicitations[params.elicitation_id]
+                if self._on_elicitation_complete is not None:
+                    self._on_elicitation_complete(params.elicitation_id)
         elif (changed := self._on_changed.get(method)) is not None:
             changed()
 
@@ -430,6 +447,14 @@ class ClientConnection(Connection):
     def __init__(self, client: Client, transport: Transport, limits: Limits | None) -> None:
         super().__init__("client", transport, limits)
         self._client = client
+
+    def refused(self, error: RemoteError) -> None:
+        """Note the URLs that the server wants the user to visit before it serves the request."""
+        if error.code == -32042:
+            from ..client.elicitation import required_ids
+
+            for id in required_ids(error):
+                self._client.expect_elicitation(id)
 
     def handler(self, method: Method) -> Handler | None:
         """The function that serves a method; the capability was checked, so what it needs is there."""

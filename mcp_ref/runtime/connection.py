@@ -21,7 +21,7 @@ from ..basic.patterns.cancellation import UNCANCELLABLE, cancelled
 from ..basic.patterns.progress import ProgressHandler, ProgressNotificationParams
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.dispatcher import Dispatcher, Limits
-from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError
+from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Notification, Object, Request, RequestId
 from ..revisions import LATEST_LEGACY, Method, NotInRevision, Revision, find_method
 
@@ -131,19 +131,26 @@ class Connection:
             if on_progress is not None:
                 on_progress(notification.progress, notification.total, notification.message)
 
-        answer = await self.dispatcher.request(
-            method,
-            self.codec.encode(params),
-            timeout=timeout,
-            max_timeout=max_timeout,
-            # Without a token in the request there is no progress that could start the time anew.
-            progressed=progressed if on_progress is not None or max_timeout is not None else None,
-            related=related,
-        )
+        try:
+            answer = await self.dispatcher.request(
+                method,
+                self.codec.encode(params),
+                timeout=timeout,
+                max_timeout=max_timeout,
+                # Without a token in the request there is no progress that could start the time anew.
+                progressed=progressed if on_progress is not None or max_timeout is not None else None,
+                related=related,
+            )
+        except RemoteError as error:
+            self.refused(error)
+            raise
         try:
             return self.codec.decode(result, answer)
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
+
+    def refused(self, error: RemoteError) -> None:
+        """Take note of an error that the peer answered with. Overridden by the client."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         """Send a notification, if the revision has it and we declared what it belongs to. False when it was not

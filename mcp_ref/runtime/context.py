@@ -208,11 +208,14 @@ class Context:
     async def list_roots(self, *, timeout: float | None = 60.0) -> list[Root]:
         """The directories and files that the user has opened to this server."""
         from ..basic.meta import RequestParams
-        from ..client.roots import ListRootsResult
+        from ..client.roots import ListRootsResult, checked
 
         self._needs("roots")
         result = await self._ask("roots/list", RequestParams(), ListRootsResult, timeout)
-        return result.roots
+        try:
+            return [checked(root) for root in result.roots]
+        except ValueError as error:
+            raise InvalidMessage(f"the client's answer to roots/list: {error}") from None
 
     async def _ask(self, method: str, params: object, result: type[T], timeout: float | None) -> T:
         # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized

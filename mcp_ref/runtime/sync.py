@@ -37,31 +37,38 @@ class SyncClient:
 
     def __init__(self, server: Client | list[str]) -> None:
         self.client = server if isinstance(server, Client) else Client(server)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="mcp-client", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def __enter__(self) -> SyncClient:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="mcp-client", daemon=True)
         self._thread.start()
         try:
             self.run(self.client.connect())
         except BaseException:
-            self._stop()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *exception: object) -> None:
+        assert self._loop is not None and self._thread is not None
         try:
             self.run(self.client.close())
         finally:
-            self._stop()
-
-    def _stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+            loop, self._loop = self._loop, None
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join()
+            loop.close()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
         """Wait for any call of the underlying client: `sync.run(sync.client.batch(...))`."""
+        if self._loop is None:
+            call.close()
+            raise RuntimeError("not connected: use `with SyncClient(...) as client`")
+        if threading.current_thread() is self._thread:
+            call.close()
+            raise RuntimeError("a callback runs in the client's own thread, which cannot wait for itself")
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()

@@ -28,6 +28,7 @@ from ..basic.handling import Scope, call
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
+from ..jsonschema import Validator, compile_schema
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life, Revision
 from ..typed import Signature, signature_of
 from .utilities.pagination import PAGE_SIZE, Registry
@@ -121,6 +122,8 @@ class RegisteredPrompt:
     prompt: Prompt
     function: Callable[..., object]
     signature: Signature
+    check_arguments: Validator
+    """The schema of the function's parameters, compiled: which strings are among the choices, or match a pattern."""
 
 
 class Prompts:
@@ -152,7 +155,8 @@ class Prompts:
         arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
         prompt = replace(prompt, **options)
-        self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature))
+        check_arguments = compile_schema(signature.input_schema)
+        self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, check_arguments))
         return prompt
 
     def remove(self, name: str) -> None:
@@ -183,22 +187,15 @@ class Prompts:
         if unknown:
             raise ProtocolError(INVALID_PARAMS, f"Unknown arguments: {', '.join(sorted(unknown))[:200]}")
         try:
-            bound = registered.signature.bind(_chosen(given, registered.signature))
+            arguments: Object = {**given}
+            registered.check_arguments.validate(arguments)
+            bound = registered.signature.bind(arguments)
         except ValueError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid arguments: {error}") from None
         value = await call(registered.function, registered.signature, bound, scope)
         if isinstance(value, GetPromptResult):
             return value
         return GetPromptResult(_messages_of(value), registered.prompt.description)
-
-
-def _chosen(given: dict[str, str], signature: Signature) -> dict[str, object]:
-    """The arguments; ValueError where one is none of the values that its Literal or Enum allows."""
-    for parameter in signature.parameters:
-        choices = parameter.schema.get("enum")
-        if isinstance(choices, list) and parameter.name in given and given[parameter.name] not in choices:
-            raise ValueError(f"{parameter.name} is one of {', '.join(map(str, choices))}")
-    return dict(given)
 
 
 def _messages_of(value: object) -> list[PromptMessage]:

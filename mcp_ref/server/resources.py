@@ -13,20 +13,23 @@ Below: uritemplate.py. Elsewhere: the contents' types (basic/content.py), as too
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Protocol, TypedDict
+from typing import TYPE_CHECKING, Annotated, Protocol, TypedDict, cast
 
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents, check_uri
 from ..basic.handling import Scope, call
 from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INVALID_PARAMS, Object
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..jsonschema import Validator, compile_schema
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
 from ..typed import Signature, signature_of, to_json
-from ..uritemplate import UriTemplate
+from ..uritemplate import Matched, UriTemplate
 from .utilities.pagination import PAGE_SIZE, Registry
 
 if TYPE_CHECKING:
@@ -171,6 +174,8 @@ class RegisteredTemplate:
     matcher: UriTemplate
     function: Callable[..., object]
     signature: Signature
+    checks: dict[str, Validator]
+    """The parameters' schemas, compiled."""
 
     def arguments(self, uri: str) -> dict[str, object] | None:
         """What the function is called with for this URI; None where the URI is not one of the family."""
@@ -179,13 +184,16 @@ class RegisteredTemplate:
             return None
         arguments: dict[str, object] = {}
         for parameter in self.signature.parameters:
-            value = variables.get(parameter.name)
-            if value is None and parameter.required:
+            if parameter.name in variables:
+                readings = _readings(variables[parameter.name])
+                fitting = [value for value in readings if self.checks[parameter.name].is_valid(value)]
+                if not fitting:
+                    return None
+                arguments[parameter.name] = fitting[0]
+            elif parameter.required:
                 return None
-            if value is not None:
-                arguments[parameter.name] = value
         try:
-            return self.signature.bind(_typed(arguments, self.signature))
+            return self.signature.bind(arguments)
         except ValueError:
             return None
 
@@ -232,7 +240,8 @@ class Resources:
             raise TypeError("a template has no size; only a single resource has")
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
         template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` is not in it
-        self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature))
+        checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
+        self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature, checks))
         return template
 
     def remove(self, uri: str) -> None:
@@ -302,22 +311,15 @@ def covers(subscribed: str, updated: str) -> bool:
     return updated == subscribed or updated.startswith(subscribed.rstrip("/") + "/")
 
 
-def _typed(variables: dict[str, object], signature: Signature) -> dict[str, object]:
-    """Variables of a URI are text; where the function says int, float or bool, they are read as such."""
-    read = dict(variables)
-    for parameter in signature.parameters:
-        if parameter.name in read and isinstance(parameter.annotation, type) and parameter.annotation in _FROM_TEXT:
-            read[parameter.name] = _FROM_TEXT[parameter.annotation](str(read[parameter.name]))
-    return read
+def _readings(value: Matched) -> list[JSON]:
+    """What a variable of a URI may mean: itself, or the number or boolean that it is the JSON of."""
+    if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
+        with contextlib.suppress(ValueError):  # more digits than Python reads
+            return [value, json.loads(value)]
+    return [cast(JSON, value)]
 
 
-def _read_bool(text: str) -> bool:
-    if text not in ("true", "false"):
-        raise ValueError(f"expected true or false, got {text[:20]!r}")
-    return text == "true"
-
-
-_FROM_TEXT: dict[type, Callable[[str], object]] = {int: int, float: float, bool: _read_bool}
+_NUMBER_OR_BOOLEAN = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:

@@ -19,7 +19,6 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 
 from ..basic.content import (
@@ -119,20 +118,32 @@ class CallToolResult:
         """2024-10-07 has no content blocks: the result is `toolResult`, any JSON."""
         if not revision.tool_result_is_bare:
             return wire
-        bare: JSON = self.structured_content if self.structured_content is not None else wire["content"]
-        if self.structured_content is None and len(self.content) == 1 and isinstance(self.content[0], TextContent):
-            bare = self.content[0].text
-        return {"toolResult": {"error": self.text} if self.is_error else bare}
+        return {"toolResult": {"error": self.text} if self.is_error else self._bare(wire)}
+
+    def _bare(self, wire: Object) -> JSON:
+        """The value that was meant, where that can be seen."""
+        if self.structured_content is None:
+            alone = len(self.content) == 1 and isinstance(self.content[0], TextContent)
+            return self.text if alone else wire["content"]
+        value = self.structured_content.get("result")
+        # A value that is no object was put into {"result": ...} for later revisions; then the text is of it alone.
+        wrapped = self.structured_content.keys() == {"result"} and self.text == _text_of(value)
+        return value if wrapped else self.structured_content
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """A bare result becomes one text block, and data where it is an object."""
+        """A bare result becomes one text block, and data where it is an object; blocks stay blocks."""
         if "toolResult" not in wire or "content" in wire:
             return wire
         bare = wire["toolResult"]
+        if isinstance(bare, list) and bare and all(isinstance(b, dict) and b.get("type") in _BARE_BLOCKS for b in bare):
+            return {**wire, "content": bare}
         text = bare if type(bare) is str else json.dumps(bare, ensure_ascii=False)
         structured: Object = {"structuredContent": bare} if type(bare) is dict else {}
         return {**wire, "content": [{"type": "text", "text": text}], **structured}
+
+
+_BARE_BLOCKS = ("text", "image", "resource")
 
 
 class ToolOptions(TypedDict, total=False):
@@ -159,26 +170,18 @@ class ToolError(Exception):
 
 @dataclass
 class RegisteredTool:
-    """A tool and the function behind it."""
+    """A tool, the function behind it, and its schemas compiled."""
 
     tool: Tool
     function: Callable[..., object]
     signature: Signature
+    check_arguments: Validator
+    check_result: Validator | None
 
-    @cached_property
+    @property
     def wraps_result(self) -> bool:
         """Whether results go into {"result": …}: the derived schema says so where they are no objects themselves."""
         return self.signature.wraps_result and self.tool.output_schema is self.signature.output_schema
-
-    @cached_property
-    def check_arguments(self) -> Validator:
-        """The compiled input schema."""
-        return compile_schema(self.tool.input_schema)
-
-    @cached_property
-    def check_result(self) -> Validator | None:
-        """The compiled output schema, None where there is none."""
-        return compile_schema(self.tool.output_schema) if self.tool.output_schema is not None else None
 
 
 class Tools:
@@ -213,16 +216,15 @@ class Tools:
             options.get("icons"),
             meta=options.get("meta"),
         )
-        registered = RegisteredTool(tool, function, signature)
-        if "input_schema" in options or "output_schema" in options:
-            _ = registered.check_arguments, registered.check_result  # hand-written: a mistake shows here, not at a call
-            _check_type(tool.input_schema, "input_schema")
-            if tool.output_schema is not None:
-                _check_type(tool.output_schema, "output_schema")
+        check_arguments, check_result = compile_schema(tool.input_schema), None
+        _check_type(tool.input_schema, "input_schema")
+        if tool.output_schema is not None:
+            check_result = compile_schema(tool.output_schema)
+            _check_type(tool.output_schema, "output_schema")
         if not _NAME.fullmatch(tool.name):
             rule = "SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
             log.warning("the tool name %.140r may be refused by clients: names %s", tool.name, rule)
-        self._registry.add(tool.name, registered)
+        self._registry.add(tool.name, RegisteredTool(tool, function, signature, check_arguments, check_result))
         return tool
 
     def remove(self, name: str) -> None:

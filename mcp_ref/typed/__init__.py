@@ -12,6 +12,9 @@
         "additionalProperties": False,
     }
 
+In `Annotated`, the first string is the description, and a dict adds keywords. Until Python 3.13 a dict goes outside a
+union, as in `Annotated[int | None, {"minimum": 1}]`.
+
 It knows nothing of MCP, and nothing below it: standard library only. Reading order:
 
 - `values.py`: `to_json`, and the types whose JSON is a string

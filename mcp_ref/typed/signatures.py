@@ -170,11 +170,14 @@ def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _mentions(annotation: Any, classes: tuple[type, ...]) -> bool:
+def _mentions(annotation: Any, classes: tuple[type, ...], inside: tuple[object, ...] = ()) -> bool:
     """Whether one of the classes, or a subclass, stands anywhere in an annotation."""
-    if isinstance(annotation, type) and issubclass(annotation, classes):
-        return True
-    return any(_mentions(part, classes) for part in (get_origin(annotation), *get_args(annotation)) if part)
+    if isinstance(annotation, type):
+        return issubclass(annotation, classes)
+    if annotation in inside:  # a type alias that contains itself
+        return False
+    parts = (get_origin(annotation), *get_args(annotation), getattr(annotation, "__value__", None))
+    return any(_mentions(part, classes, (*inside, annotation)) for part in parts if part)
 
 
 # --- the schemas of both directions ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -359,6 +360,69 @@ def test_a_request_that_was_never_sent_is_never_cancelled_on_the_wire() -> None:
     run(test())
 
 
+def test_the_time_limit_counts_while_a_caller_waits_for_a_place_too() -> None:
+    async def test() -> None:
+        bench = Bench(max_pending=1)
+        first = asyncio.create_task(bench.call(timeout=None))
+        await bench.transport.wait_for(1)
+        async with asyncio.timeout(5):
+            with pytest.raises(RequestTimeout):
+                await bench.call(timeout=0.01)
+        bench.receive(Response(1, {}))
+        await first
+        assert (len(bench.transport.sent), bench.abandoned, bench.dispatcher.pending) == (1, [], {})
+
+    run(test())
+
+
+def test_progress_that_meets_the_end_of_the_time_is_too_late_and_no_failure() -> None:
+    async def test() -> None:
+        bench = Bench()
+        call = asyncio.create_task(bench.call(timeout=0.01, max_timeout=5))
+        await bench.transport.wait_for(1)
+        (pending,) = bench.dispatcher.pending.values()
+        assert pending.clock is not None
+        pending.clock.reschedule(asyncio.get_running_loop().time())
+        late = asyncio.get_running_loop().call_soon(pending.extend)  # in the turn in which the time ends
+        with pytest.raises(RequestTimeout):
+            await call
+        assert not late.cancelled()
+
+    errors: list[object] = []
+
+    async def watched() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+        await test()
+
+    run(watched())
+    assert errors == []
+
+
+def test_a_connection_that_is_gone_fails_every_further_request_without_growing() -> None:
+    async def test() -> None:
+        bench = Bench()
+        await bench.dispatcher.close(ConnectionClosed("gone"))
+        depths = set()
+        for _ in range(10):
+            with pytest.raises(ConnectionClosed) as caught:
+                await bench.call()
+            depths.add(len(list(traceback.walk_tb(caught.value.__traceback__))))
+        assert len(depths) == 1
+
+    run(test())
+
+
+def test_after_close_nothing_is_served_any_more() -> None:
+    async def test() -> None:
+        bench = Bench()
+        await bench.dispatcher.close()
+        bench.receive(Request(1, "x"), Notification("note"), decode(b"garbage"), decode(b"[]"))
+        await turns()
+        assert (bench.transport.sent, bench.notified, bench.dispatcher._tasks) == ([], [], set())
+
+    run(test())
+
+
 # ------------------------------------------------------------------------------------------------ cancellation
 
 
@@ -537,6 +601,24 @@ def test_when_patience_ends_the_next_request_is_refused_so_that_what_is_behind_i
     run(test())
 
 
+@pytest.mark.parametrize("frame", [b"garbage", b"{}", b"[]", b"[1]", b'{"jsonrpc":"2.0","id":1,"method":"x"}'])
+def test_a_peer_that_sends_rubbish_and_reads_nothing_is_not_read_from(frame: bytes) -> None:
+    async def test() -> None:
+        bench = Bench(max_in_flight=3, patience=1000)
+        bench.dispatcher.accepts_batches = True
+        bench.transport.may_drain.clear()
+        bench.receive(Request(1, "x"), decode(frame))
+        assert not bench.transport.paused
+        bench.receive(decode(frame))
+        assert bench.transport.paused
+        bench.transport.may_drain.set()
+        await turns()
+        assert not bench.transport.paused
+        await bench.dispatcher.close()
+
+    run(test())
+
+
 # ------------------------------------------------------------------------------------------------ batches
 
 
@@ -702,6 +784,20 @@ def test_batched_calls_leave_as_one_array_and_give_their_results_in_order() -> N
         first, second = await calling
         assert isinstance(first, RemoteError)
         assert second == {"ok": True}
+
+    run(test())
+
+
+def test_a_batched_call_that_json_cannot_hold_does_not_spoil_the_others() -> None:
+    async def test() -> None:
+        bench = batching()
+        bad = bench.dispatcher.request("x", {"a": float("nan")}, timeout=5)
+        calling = asyncio.create_task(bench.dispatcher.batched(bad, bench.call()))
+        assert await bench.transport.wait_for(1) == [Request(2, "x")]
+        bench.receive(Response(2, {"ok": True}))
+        first, second = await calling
+        assert isinstance(first, ValueError)
+        assert (second, bench.abandoned) == ({"ok": True}, [])
 
     run(test())
 

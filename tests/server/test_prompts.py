@@ -8,7 +8,7 @@ import json
 import threading
 from collections.abc import Callable
 from enum import Enum
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 
@@ -403,15 +403,20 @@ def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -
         server = Server("s")
 
         @server.prompt()
-        async def p(style: Literal["short", "long"], tone: Tone = Tone.PLAIN, more: str | None = None) -> str:
+        async def p(
+            style: Literal["short", "long"],
+            tone: Tone = Tone.PLAIN,
+            more: Annotated[str | None, {"pattern": "^[a-z]+$"}] = None,
+        ) -> str:
             return f"{style} {tone.name} {more}"
 
         async with greeted_client(server, kind, revision) as wire:
             choices: list[Object] = [{"style": "brief"}, {"style": "short", "tone": "PLAIN"}, {"style": ""}]
+            choices.append({"style": "short", "more": "NO"})
             for arguments in choices:
                 error = await error_of(wire, {"name": "p", "arguments": arguments})
                 assert error["code"] == INVALID_PARAMS
-                assert "is one of" in str(error["message"])
+                assert str(error["message"]).startswith("Invalid arguments: ")
             result = await get(wire, "p", {"style": "long", "tone": "grand"})
             message: Object = {"role": "user", "content": {"type": "text", "text": "long GRAND None"}}
             assert result == {"messages": [message]}

@@ -7,6 +7,7 @@ import base64
 import json
 import threading
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import pytest
 
@@ -348,7 +349,10 @@ def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind
         "http://localhost/docs/a",
         "test://number/1.5",
         "test://number/",
-        "test://number/1e9",
+        "test://number/1e999",
+        "test://number/1_0",
+        "test://number/ 1",
+        "test://number/true",
         "test://number/0x10",
         "test://number/" + "9" * 5000,
     ]
@@ -488,6 +492,36 @@ def test_a_template_is_tried_after_the_single_resources_and_in_the_order_of_regi
             (one,), (two,) = await read(wire, "test://one"), await read(wire, "test://two")
             assert isinstance(one, dict) and isinstance(two, dict)
             assert (one["text"], two["text"]) == ("itself", "first two")
+
+    run(test())
+
+
+def test_a_variable_is_read_as_what_its_parameter_admits_and_a_uri_with_another_value_does_not_exist() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://log/{level}/{line}{?full,limit,rate}")
+        async def log(
+            level: Literal["info", "error"],
+            line: Literal["last"] | int,
+            full: bool | None = None,
+            limit: Annotated[int, {"minimum": 1}] = 9,
+            rate: float = 1.0,
+        ) -> str:
+            return repr((level, line, full, limit, rate))
+
+        right = {
+            "test://log/info/last": "('info', 'last', None, 9, 1.0)",
+            "test://log/error/-3?full=false&limit=1&rate=2": "('error', -3, False, 1, 2.0)",
+            "test://log/error/3?full=true&rate=1e-7": "('error', 3, True, 9, 1e-07)",
+        }
+        wrong = ["debug/3", "info/first", "info/3?full=no", "info/3?limit=0", "info/3?rate=fast", "info/3?rate=1e999"]
+        async with greeted_client(server) as wire:
+            for uri, expected in right.items():
+                (contents,) = await read(wire, uri)
+                assert isinstance(contents, dict) and contents["text"] == expected
+            for rest in wrong:
+                assert (await error_of(wire, "resources/read", {"uri": f"test://log/{rest}"}))["code"] == -32002, rest
 
     run(test())
 

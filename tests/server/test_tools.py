@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import pytest
 
@@ -32,7 +32,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
-from mcp_ref.jsonschema import compile_schema
+from mcp_ref.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY
 from tests.support import (
     PATIENCE,
@@ -284,6 +284,17 @@ def test_what_is_no_schema_of_type_object_cannot_be_registered(which: str, schem
     with pytest.raises((ValueError, TypeError)):
         server.tools.add(lambda: {}, "t", **{which: schema})  # type: ignore[arg-type]
     server.tools.add(lambda: {}, "t")  # nothing half-done stayed behind
+
+
+def test_an_annotation_with_keywords_that_are_none_cannot_be_registered() -> None:
+    def arguments(count: Annotated[int, {"minimum": "one"}]) -> None: ...
+    def result() -> Annotated[int, {"minimum": "one"}]:
+        return 1
+
+    server = Server("s")
+    for function in (arguments, result):
+        with pytest.raises(SchemaError, match="minimum"):
+            server.tools.add(function)
 
 
 @pytest.mark.spec(

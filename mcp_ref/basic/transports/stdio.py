@@ -5,10 +5,9 @@ conversation by closing the child's input; a child that stays is asked to leave 
 
 Two classes, one for each side of the pipe:
 
-- `StdioServerTransport` takes the process's real stdin and stdout for the protocol and puts harmless ones in their
-place, so
-  that a `print`, an `os.write(1, ...)` or a child process inside a tool can neither corrupt the output nor eat the
-  input.
+- `StdioServerTransport` takes the process's real stdin and stdout for the protocol. `claimed_stdio` puts harmless ones
+  in their place, so that a `print`, an `os.write(1, ...)` or a child process inside a tool can neither corrupt the
+  output nor eat the input.
 - `StdioClientTransport` starts the command, drains its standard error and keeps the end of it for error messages, and
   leaves no process behind, grandchildren included.
 
@@ -83,16 +82,16 @@ class StdioServerTransport(asyncio.Protocol):
         self._lost = lost
         self._lines = LineReader(receive, self._max_line, self._trace)
         loop = asyncio.get_running_loop()
-        if _is_stream(self._sink):
+        if _can_be_awaited(self._sink):
             with contextlib.suppress(ValueError, OSError):
                 self._writer = await self._open_writer()
-        if _is_stream(self._source):
+        if _can_be_awaited(self._source):
             with contextlib.suppress(ValueError, OSError):
                 self._reader, _ = await loop.connect_read_pipe(
                     lambda: self, os.fdopen(self._source, "rb", 0, closefd=False)
                 )
         if self._reader is None:
-            # Plain files and Windows handles cannot be waited for; a thread reads them.
+            # A thread reads what cannot be waited for.
             threading.Thread(target=self._read_blocking, args=(loop,), name="mcp-stdin", daemon=True).start()
 
     async def _open_writer(self) -> asyncio.WriteTransport:
@@ -113,10 +112,16 @@ class StdioServerTransport(asyncio.Protocol):
             self._trace("->", frame)
         if self._writer is not None:
             self._writer.write(frame + b"\n")
-        elif not _is_stream(self._sink):
-            view = memoryview(frame + b"\n")
+        else:
+            self._write_blocking(frame + b"\n")
+
+    def _write_blocking(self, line: bytes) -> None:
+        view = memoryview(line)
+        try:
             while view:
                 view = view[os.write(self._sink, view) :]
+        except OSError as error:
+            self._end(ConnectionClosed(f"our output cannot be written: {error}"))
 
     async def drain(self) -> None:
         """Wait while more than asyncio's high-water mark (64 KiB) is unread by the client."""
@@ -214,9 +219,10 @@ class _WriteEnd(asyncio.BaseProtocol):
         self._lost(ConnectionClosed("the client no longer reads our output"))
 
 
-def _is_stream(descriptor: int) -> bool:
+def _can_be_awaited(descriptor: int) -> bool:
+    """Whether the event loop can wait for it: not for plain files, devices such as /dev/null, or pipes on Windows."""
     mode = os.fstat(descriptor).st_mode
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)
+    return os.name != "nt" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor))
 
 
 # ---------------------------------------------------------------------------------------------------- client side

@@ -139,6 +139,20 @@ def test_the_input_may_be_a_file_a_socket_or_a_pipe(kind: str, tmp_path: Path) -
     assert [json.loads(line)["id"] for line in output.splitlines()] == ["init", 9]
 
 
+def test_a_server_without_an_input_leaves_at_once_and_quietly() -> None:
+    """/dev/null can be read, but not waited for: epoll refuses it."""
+    done = subprocess.run(server_command(), stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux that is always full")
+def test_a_server_whose_output_cannot_be_written_leaves_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in HANDSHAKE))
+    with open(tmp_path / "in", "rb") as source, open("/dev/full", "wb") as sink:
+        done = subprocess.run(server_command(), stdin=source, stdout=sink, stderr=subprocess.PIPE, timeout=20)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.spec(
     "2025-11-25/basic/transports#intro-1", "2025-06-18/basic/transports#intro-1", "2025-03-26/basic/transports#intro-1"
 )

@@ -1,0 +1,208 @@
+"""Every revision of a client with every revision of a server: 5 x 5 pairs negotiate, and run the same features."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mcp_ref import (
+    CapabilityError,
+    Client,
+    Completion,
+    Context,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    NotInRevision,
+    PromptReference,
+    RemoteError,
+    Server,
+    TextContent,
+    UnsupportedRevision,
+)
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.revisions import LEGACY, Revision
+from tests.support import PATIENCE, python, run
+
+PAIRS = [(client, server) for client in LEGACY for server in LEGACY]
+NAMES = [f"client {client}, server {server}" for client, server in PAIRS]
+
+
+def featured(revisions: tuple[Revision, ...]) -> Server:
+    """A server with one of each."""
+    server = Server("s", revisions=revisions, page_size=2)
+
+    @server.tool()
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    @server.tool()
+    async def work(context: Context) -> str:
+        await context.report_progress(1, 2)
+        await context.log("info", "half way")
+        await context.report_progress(2, 2)
+        return "done"
+
+    @server.tool()
+    async def ask_model(context: Context) -> str:
+        return (await context.sample("hi", max_tokens=5)).text
+
+    @server.tool()
+    async def ask_user(context: Context) -> str:
+        form: Object = {"type": "object", "properties": {"name": {"type": "string"}}}
+        return str((await context.elicit("who?", form)).content)
+
+    @server.tool()
+    async def roots(context: Context) -> str:
+        return " ".join(root.uri for root in await context.list_roots())
+
+    @server.tool()
+    async def touch(context: Context) -> str:
+        server.resource_updated("test://text")
+        return "touched"
+
+    @server.resource("test://text")
+    async def text() -> str:
+        return "text"
+
+    @server.resource("test://{name}/blob")
+    async def blob(name: str) -> bytes:
+        return name.encode()
+
+    @server.prompt()
+    async def greet(name: str) -> str:
+        return f"Greet {name}"
+
+    @server.completion("greet", "name")
+    async def complete_name(value: str) -> Completion:
+        return Completion([name for name in ("Ada", "Alan", "Grace") if name.startswith(value)])
+
+    return server
+
+
+async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+    return CreateMessageResult("assistant", TextContent("hello"), "m")
+
+
+async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+    return ElicitResult("accept", {"name": "Ada"})
+
+
+def connecting(server: Server | list[str], **options: object) -> Client:
+    """A client with everything that a client can offer."""
+    return Client(
+        server,
+        sampling=model,
+        elicitation=user,
+        roots=["file:///home/user"],
+        timeout=PATIENCE,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+async def use_every_feature(client: Client) -> None:
+    """The suite that every pair runs, as far as its revision has the features."""
+    revision = client.revision
+    await client.ping()
+    assert [tool.name for tool in await client.list_tools()] == [
+        *("add", "work", "ask_model", "ask_user", "roots", "touch")
+    ]
+    assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+    steps: list[float] = []
+    result = await client.call_tool("work", on_progress=lambda progress, total, message: steps.append(progress))
+    assert (result.text, steps) == ("done", [1, 2])
+    assert (await client.call_tool("ask_model")).text == "hello"
+    asked = await client.call_tool("ask_user")
+    assert asked.text == "{'name': 'Ada'}" if revision.name >= "2025-06-18" else "elicitation" in asked.text
+    assert (await client.call_tool("roots")).text == "file:///home/user"
+    with pytest.raises(RemoteError):
+        await client.call_tool("no such tool")
+
+    assert [resource.uri for resource in await client.list_resources()] == ["test://text"]
+    assert [template.uri_template for template in await client.list_resource_templates()] == ["test://{name}/blob"]
+    (contents,) = (await client.read_resource("test://a/blob")).contents
+    assert contents.uri == "test://a/blob"
+    with pytest.raises(RemoteError) as missing:
+        await client.read_resource("test://nothing")
+    assert missing.value.code == revision.resource_not_found_code
+    async with client.subscribe("test://text") as updates:
+        await client.call_tool("touch")
+        assert await asyncio.wait_for(anext(updates), PATIENCE) == "test://text"
+
+    assert [prompt.name for prompt in await client.list_prompts()] == ["greet"]
+    (message,) = (await client.get_prompt("greet", {"name": "Ada"})).messages
+    assert message.content == TextContent("Greet Ada")
+    assert (await client.complete(PromptReference("greet"), "name", "A")).values == ["Ada", "Alan"]
+    await client.set_logging_level("error")
+    if revision.batch:
+        first, second = await client.batch(client.ping(), client.call_tool("add", {"a": 3, "b": 4}))
+        assert not isinstance(first, Exception)
+        assert not isinstance(second, Exception)
+
+
+@pytest.mark.spec(
+    "2024-11-05/basic/lifecycle#version-negotiation-1",
+    "2025-03-26/basic/lifecycle#version-negotiation-1",
+    "2025-06-18/basic/lifecycle#version-negotiation-1",
+    "2025-11-25/basic/lifecycle#version-negotiation-1",
+)
+@pytest.mark.parametrize(("client_revision", "server_revision"), PAIRS, ids=NAMES)
+def test_peers_of_one_revision_each_agree_if_it_is_the_same(
+    client_revision: Revision, server_revision: Revision
+) -> None:
+    async def test() -> None:
+        client = connecting(featured((server_revision,)), revision=client_revision)
+        if client_revision is not server_revision:
+            with pytest.raises(UnsupportedRevision, match=str(server_revision)):
+                await client.connect()
+            return
+        async with client:
+            assert client.revision is client_revision
+            await use_every_feature(client)
+
+    run(test())
+
+
+@pytest.mark.parametrize(("client_revision", "server_revision"), PAIRS, ids=NAMES)
+def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
+    client_revision: Revision, server_revision: Revision
+) -> None:
+    """Each side speaks its own latest revision and all before, as most software does."""
+
+    async def test() -> None:
+        server = featured(LEGACY[: server_revision.number + 1])
+        client = connecting(server)
+        client.revisions = LEGACY[: client_revision.number + 1]
+        async with client:
+            assert client.revision is min(client_revision, server_revision, key=lambda revision: revision.number)
+            await use_every_feature(client)
+
+    run(test())
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
+    source = "from tests.runtime.test_matrix import featured, LEGACY\nfeatured(LEGACY).run()"
+
+    async def test() -> None:
+        async with connecting(python(source), revision=revision) as client:
+            assert client.revision is revision
+            await use_every_feature(client)
+
+    run(test())
+
+
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_what_a_revision_does_not_have_is_refused_before_it_is_sent(revision: Revision) -> None:
+    async def test() -> None:
+        async with connecting(featured(LEGACY), revision=revision) as client:
+            if not revision.batch:
+                with pytest.raises(CapabilityError, match="batch"):
+                    await client.batch(client.ping())
+            with pytest.raises(NotInRevision, match="tasks/list"):
+                await client.connection.request("tasks/list", {}, dict, timeout=1)
+
+    run(test())

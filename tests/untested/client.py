@@ -1,0 +1,37 @@
+"""MUSTs about the client features that no test holds, and why."""
+
+from __future__ import annotations
+
+_UI = "the user's interface is the program's that uses the package; its handler gets everything that is to be shown"
+_AUTHOR = "what a server's author asks for, and where their URLs lead, is theirs; the package cannot read intentions"
+_IDENTITY = "who the user is comes from authorization over HTTP, a later piece of work; over stdio there is one user"
+_HOST = "which directories to open, and whether they are still there, is the program's that names them"
+
+UNTESTED: dict[str, str] = {
+    "2025-06-18/client/elicitation#security-considerations-1": _AUTHOR,
+    "2025-06-18/client/elicitation#user-interaction-model-1": _AUTHOR,
+    "2025-11-25/client/elicitation#form-mode-security-1": _AUTHOR,
+    "2025-11-25/client/elicitation#identifying-the-user-1": _IDENTITY,
+    "2025-11-25/client/elicitation#phishing-1": _IDENTITY,
+    "2025-11-25/client/elicitation#phishing-2": _IDENTITY,
+    "2025-11-25/client/elicitation#phishing-3": _IDENTITY,
+    "2025-11-25/client/elicitation#safe-url-handling-1": _AUTHOR,
+    "2025-11-25/client/elicitation#safe-url-handling-2": _AUTHOR,
+    "2025-11-25/client/elicitation#safe-url-handling-9": _UI,
+    "2025-11-25/client/elicitation#security-considerations-1": _IDENTITY,
+    "2025-11-25/client/elicitation#security-considerations-2": _UI,
+    "2025-11-25/client/elicitation#statefulness-1": _IDENTITY,
+    "2025-11-25/client/elicitation#statefulness-2": _IDENTITY,
+    "2025-11-25/client/elicitation#statefulness-3": _IDENTITY,
+    "2025-11-25/client/elicitation#statefulness-4": _IDENTITY,
+    "2025-11-25/client/elicitation#understanding-the-distinction-1": _AUTHOR,
+    "2025-11-25/client/elicitation#understanding-the-distinction-2": _AUTHOR,
+    "2025-11-25/client/elicitation#understanding-the-distinction-3": _AUTHOR,
+    "2025-11-25/client/elicitation#understanding-the-distinction-4": _AUTHOR,
+    "2025-11-25/client/elicitation#url-mode-elicitation-for-oauth-flows-1": _AUTHOR,
+    "2025-11-25/client/elicitation#user-interaction-model-1": _AUTHOR,
+    "2025-11-25/client/elicitation#user-interaction-model-2": _AUTHOR,
+    "2025-11-25/client/elicitation#user-interaction-model-3": _UI,
+    "2025-11-25/client/roots#security-considerations-3": _HOST,
+    "2025-11-25/client/roots#security-considerations-4": _HOST,
+}
