@@ -35,7 +35,7 @@ class Wire:
         assert self.other_end is not None
         asyncio.get_running_loop().call_soon(self.other_end.receive, decode(frame))
 
-    async def drain(self) -> None:
+    async def drain(self, related: RequestId | None = None) -> None:
         """This wire is never full."""
 
     def pause_reading(self) -> None:

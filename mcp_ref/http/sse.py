@@ -1,51 +1,54 @@
 """Server-sent events: reading and writing the text/event-stream format.
 
     id: 7
-    data: {"jsonrpc":"2.0","method":"ping"}
+    data: {"some": "json"}
+                                    <- an empty line ends the event
+    : a comment, which shows that the stream is alive
 
-An event is lines of fields, and ends with an empty line. `data` may stand there several times, for several lines.
+An event is lines of `field: value`. `data` may stand there several times, for several lines.
 
-Spec:  HTML standard, 9.2.5 (parsing) and 9.2.6 (interpretation of an event stream)
+Spec:  HTML standard, 9.2.5 "Parsing an event stream" and 9.2.6 "Interpreting an event stream"
 """
 
 from __future__ import annotations
 
-import codecs
 import re
 from dataclasses import dataclass
 from typing import Final
 
 MAX_EVENT: Final = 64 * 1024 * 1024
-"""Characters of one event (64 Mi)."""
+"""Bytes of one event (64 MiB)."""
 
-_BREAK: Final = re.compile("\r\n|\n|\r")  # not str.splitlines: U+2028 and the like are data
+# Not bytes.splitlines, and nothing on str: U+2028, U+0085, vertical tab and the like are data.
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+_NO_VALUE: Final = re.compile(r"[\r\n\0]")
 
 
 class EventTooLarge(ValueError):
-    """An event has more characters than the reader takes."""
+    """An event has more bytes than the parser takes. What follows cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. `id` is the last id that the stream gave, also if an earlier event had it."""
+    """One event. `id` is the last that the stream gave, also if an earlier event had it; "" where there was none."""
 
     data: str
     event: str = "message"
     id: str = ""
 
 
-class EventReader:
-    """Bytes in, as they come; events out."""
+class EventParser:
+    """Bytes in, cut anywhere; events out. max_event: bytes that one event may have."""
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self.last_event_id = ""
+        """What to send as Last-Event-ID when the stream breaks. An event without data moves it, too."""
         self.retry: int | None = None
-        """Milliseconds to wait before reconnecting, if the stream said so."""
+        """Milliseconds to wait before connecting again; None where the stream has not said."""
         self._max_event = max_event
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._rest: list[str] = []  # of a line that has not ended
-        self._began = False
-        self._after_cr = False
+        self._line = bytearray()  # the line that has not ended yet
+        self._after_cr = False  # if a line feed comes next, it belongs to the line end before it
+        self._at_start = True
         self._data: list[str] = []
         self._size = 0
         self._event = ""
@@ -53,65 +56,78 @@ class EventReader:
 
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes complete. Raises EventTooLarge."""
-        text = self._decoder.decode(data)
-        if not text:
+        if self._after_cr and data.startswith(b"\n"):
+            data = data[1:]
+            self._after_cr = False
+        if not data:
             return []
-        if not self._began:
-            self._began = True
-            text = text.removeprefix("\ufeff")  # one byte order mark may stand at the start
-        if self._after_cr:
-            text = text.removeprefix("\n")  # the second half of a line break that began in the last chunk
-        self._after_cr = text.endswith("\r")
-        *lines, rest = _BREAK.split(text)
+        self._after_cr = data.endswith(b"\r")
+        *lines, rest = _LINE_END.split(data) if b"\r" in data else data.split(b"\n")
         events: list[Event] = []
-        if lines:
-            lines[0] = "".join((*self._rest, lines[0]))
-            self._rest.clear()
-            self._size = sum(map(len, self._data))
         for line in lines:
+            if self._line:
+                line = bytes(self._line) + line
+                self._line.clear()
             self._take(line, events)
-        self._rest.append(rest)
-        self._size += len(rest)
-        if self._size > self._max_event:
-            raise EventTooLarge(f"an event has more than {self._max_event} characters")
+        self._line += rest
+        self._check_size(len(self._line))
         return events
 
-    def _take(self, line: str, events: list[Event]) -> None:
+    def _take(self, line: bytes, events: list[Event]) -> None:
+        if self._at_start:
+            line = line.removeprefix(b"\xef\xbb\xbf")  # one byte order mark may stand before everything
+            self._at_start = False
         if not line:
             return self._dispatch(events)
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if field == "data":
-            self._data.append(value)
-            self._size += len(value)
-        elif field == "event":
-            self._event = value
-        elif field == "id" and "\0" not in value:
-            self._id = value
-        elif field == "retry" and value.isascii() and value.isdigit():
-            self.retry = int(value[:9])
+        self._check_size(len(line))
+        name, _, value = line.partition(b":")
+        # A line ends with an ASCII byte, so decoding line by line gives the same as decoding the stream.
+        text = value.removeprefix(b" ").decode("utf-8", "replace")
+        if name == b"data":
+            self._data.append(text)
+            self._size += len(line)
+        elif name == b"event":
+            self._event = text
+        elif name == b"id" and "\0" not in text:
+            self._id = text
+        elif name == b"retry" and text.isascii() and text.isdigit() and len(text) < 16:
+            self.retry = int(text)
 
     def _dispatch(self, events: list[Event]) -> None:
-        self.last_event_id = self._id  # also where there is no data: such an event only says where the stream is
+        self.last_event_id = self._id  # also without data: such an event only says where the stream is
         if self._data:
             events.append(Event("\n".join(self._data), self._event or "message", self._id))
-        self._data, self._size, self._event = [], 0, ""
+            self._data = []
+        self._size, self._event = 0, ""
+
+    def _check_size(self, more: int) -> None:
+        if self._size + more > self._max_event:
+            raise EventTooLarge(f"an event has more than {self._max_event} bytes")
 
 
 def encode_event(data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None) -> bytes:
-    """One event. data: UTF-8, of any number of lines; retry: milliseconds."""
+    """One event. data: UTF-8, of any number of lines; retry: milliseconds.
+
+    Raises ValueError for an `id` or `event` that would not come back as it is: with a line break or NUL.
+    """
     head = ""
     if id is not None:
-        head += f"id: {id}\n"
+        head = f"id: {_one_line(id)}\n"
     if event is not None:
-        head += f"event: {event}\n"
+        head += f"event: {_one_line(event)}\n"
     if retry is not None:
         head += f"retry: {retry}\n"
     if b"\n" in data or b"\r" in data:
-        data = b"\ndata: ".join(re.split(b"\r\n|\n|\r", data))
+        data = b"\ndata: ".join(_LINE_END.split(data))
     return b"%bdata: %b\n\n" % (head.encode(), data)
 
 
 def encode_comment(text: str = "") -> bytes:
-    """A line that readers skip: it shows that the stream is alive."""
-    return f": {text}\n\n".encode()
+    """A line that parsers skip: it shows that the stream is alive. Raises ValueError for a text with a line break."""
+    return f": {_one_line(text)}\n\n".encode()
+
+
+def _one_line(text: str) -> str:
+    if _NO_VALUE.search(text):
+        raise ValueError(f"a field of an event is one line without NUL, not {text[:100]!r}")
+    return text

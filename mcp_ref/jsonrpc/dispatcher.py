@@ -57,8 +57,11 @@ class Transport(Protocol):
         Raises ValueError, TypeError or RecursionError for what JSON cannot hold (`messages.encode`).
         """
 
-    async def drain(self) -> None:
-        """Return when the peer has taken enough of what was sent; at once while the buffer is small."""
+    async def drain(self, related: RequestId | None = None) -> None:
+        """Return when the peer has taken enough of what was sent; at once while the buffer is small.
+
+        `related`: as for `send`; where there are several streams, only that one is waited for.
+        """
 
     def pause_reading(self) -> None:
         """Deliver no further message until `resume_reading`."""
@@ -67,6 +70,7 @@ class Transport(Protocol):
 
     def unanswered(self, related: RequestId) -> None:
         """The peer's request `related` was cancelled: nothing more will be sent for it, and no answer."""
+        return None  # one stream for all has nothing to end
 
 
 @dataclass(slots=True)
@@ -120,7 +124,7 @@ class _BatchReply:
     """The answers of one received batch, sent as one array when the last member is done."""
 
     open: int
-    related: RequestId | None = None
+    related: RequestId | None
     """Its first request, by which transports with several streams know it."""
     answers: list[Message | Malformed] = field(default_factory=list)
 
@@ -194,7 +198,8 @@ class Dispatcher:
             text = "Invalid Request: only revision 2025-03-26 has batches; send one message"
             return self._refuse(Malformed(Error(INVALID_REQUEST, text)), None)
         answers = any(isinstance(m, (Response, ErrorResponse)) for m in batch.messages)
-        reply = _BatchReply(open=1)  # one for this loop, so that the reply waits for all members
+        first = next((member.id for member in batch.messages if isinstance(member, Request)), None)
+        reply = _BatchReply(open=1, related=first)  # open for this loop, so that the reply waits for all members
         for member in batch.messages:
             if isinstance(member, Request) and answers:
                 # [2025-03-26 schema] an array holds requests and notifications, or responses, never both
@@ -227,7 +232,6 @@ class Dispatcher:
             return self._refuse(Malformed(Error(INTERNAL_ERROR, text), request.id), reply)
         if reply is not None:
             reply.open += 1
-            reply.related = request.id if reply.related is None else reply.related
         entry = self._serving[request.id] = _Serving()
         entry.task = self._occupy(self._run(request, entry, reply))
 
@@ -256,7 +260,7 @@ class Dispatcher:
                 self._answer(answer, request.id)
             else:
                 self._transport.unanswered(request.id)
-            await self._transport.drain()
+            await self._transport.drain(request.id)
         except asyncio.CancelledError:
             pass  # the answer is with the transport already
 
@@ -385,7 +389,7 @@ class Dispatcher:
             pending.seconds, pending.deadline = timeout, loop.time() + max_timeout
         try:
             async with asyncio.timeout(timeout) as pending.clock, self._places:
-                await self._transport.drain()  # first: who waits for a peer that does not read adds nothing
+                await self._transport.drain(related)  # first: who waits for a peer that does not read adds nothing
                 gone = self._closed or self._unreachable
                 if gone is not None:
                     raise gone.with_traceback(None)  # else each caller's traceback would be added to one exception

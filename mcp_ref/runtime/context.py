@@ -95,7 +95,7 @@ class Context:
         # [2025-11-25 basic/utilities/progress#implementation-notes] MUST stop after completion
         if notification is not None and self._is_open():
             self._connection.notify("notifications/progress", notification, self.request_id)
-            await self._connection.transport.drain()
+            await self._connection.transport.drain(self.request_id)
 
     async def log(self, level: LoggingLevel, data: JSON, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants this level. `data` is any JSON: a text, or an object of
@@ -105,10 +105,19 @@ class Context:
         if is_wanted(level, self._connection.logging_level) and self._is_open():
             params = LoggingMessageNotificationParams(level, data, logger)
             self._connection.notify("notifications/message", params, self.request_id)
-            await self._connection.transport.drain()
+            await self._connection.transport.drain(self.request_id)
 
     def _is_open(self) -> bool:
         return self._connection.dispatcher.is_serving(self.request_id)
+
+    def close_stream(self) -> bool:
+        """Over HTTP, close the connection that waits for this request's answer; the client comes back for the rest
+        after a while. For work that takes longer than a connection lasts. From the event loop.
+
+        False where that cannot be: before 2025-11-25, for an answer in JSON, and on other transports.
+        """
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
+        return self._is_open() and self._connection.transport.interrupt(self.request_id)
 
     # ------------------------------------------------------------------------------------- asking
 
@@ -167,7 +176,7 @@ class Context:
 
         params = ElicitationCompleteNotificationParams(elicitation_id)
         self._connection.notify("notifications/elicitation/complete", params, self.request_id)
-        await self._connection.transport.drain()
+        await self._connection.transport.drain(self.request_id)
 
     async def sample(
         self,

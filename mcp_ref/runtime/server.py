@@ -25,7 +25,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -44,15 +44,20 @@ from .context import Context
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+    from contextlib import AbstractAsyncContextManager
+    from ssl import SSLContext
     from typing import Unpack
 
     from ..basic.content import Icon
     from ..basic.transports import Trace, Transport
+    from ..http.asgi import Application
+    from ..http.server import Limits as HttpLimits
     from ..server.prompts import PromptOptions, Prompts
     from ..server.resources import ResourceOptions, Resources
     from ..server.tools import ToolOptions, Tools
     from ..server.utilities.completion import Completions, Reference
     from ..server.utilities.logging import LoggingLevel
+    from .web import HttpOptions
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., object])
@@ -243,23 +248,74 @@ class Server:
         with claimed_stdio() as (source, sink):
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment()))
 
+    def serve_http(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        ssl: SSLContext | None = None,
+        http_limits: HttpLimits | None = None,
+        **options: Unpack[HttpOptions],
+    ) -> AbstractAsyncContextManager[str]:
+        """Serve over HTTP while the block runs: `async with server.serve_http(port=8000) as url: ...`
+
+        host: the address to listen on; "" for all of them. port: 0 for any that is free; the URL has it. ssl: a
+        context with a certificate, for HTTPS. http_limits: sizes, times, and how many connections. options: see
+        `HttpOptions`. Raises OSError where it cannot listen.
+        """
+        from .web import serving
+
+        return serving(self, host, port, ssl, http_limits, options)
+
+    def run_http(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 8000,
+        *,
+        ssl: SSLContext | None = None,
+        http_limits: HttpLimits | None = None,
+        **options: Unpack[HttpOptions],
+    ) -> None:
+        """Serve over HTTP as the whole program, until SIGINT or SIGTERM. The URL is printed on standard error.
+
+        Takes what `serve_http` takes.
+        """
+
+        async def listen() -> None:
+            async with self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options) as url:
+                print(f"{self.info.name}: {url}", file=sys.stderr, flush=True)
+                await asyncio.Event().wait()
+
+        self._run_program(listen)
+
+    def asgi(self, **options: Unpack[HttpOptions]) -> Application:
+        """This server as an ASGI application, to be run by uvicorn and the like, or mounted in another application."""
+        from ..http.asgi import application
+        from .web import Site
+
+        site = Site(self, **options)
+        return application(site.handle, site.close)
+
     def run(self) -> None:
         """Serve on standard input and output, as the whole program: what a server file ends with. From any thread.
 
         Returns when the client has closed the input, or at SIGINT or SIGTERM.
         """
+        self._run_program(self.serve_stdio)
+
+    def _run_program(self, serve: Callable[[], Coroutine[object, object, None]]) -> None:
+        async def until_terminated() -> None:
+            task = asyncio.current_task()
+            if task is not None and threading.current_thread() is threading.main_thread():
+                with contextlib.suppress(NotImplementedError):  # Windows
+                    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+            await serve()
+
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-            asyncio.run(self._run())
+            asyncio.run(until_terminated())
         if self._workers is not None:
             self._workers.shutdown(wait=False, cancel_futures=True)
             _leave_if_stuck()
-
-    async def _run(self) -> None:
-        task = asyncio.current_task()
-        if task is not None and threading.current_thread() is threading.main_thread():
-            with contextlib.suppress(NotImplementedError):  # Windows
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        await self.serve_stdio()
 
 
 def _leave_if_stuck() -> None:

@@ -46,7 +46,7 @@ class Recorder:
         self.sent.append(message)
         self.came.set()
 
-    async def drain(self) -> None:
+    async def drain(self, related: RequestId | None = None) -> None:
         await self.may_drain.wait()
 
     def pause_reading(self) -> None:

@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 
 from ...jsonrpc import dispatcher
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.messages import Incoming
+from ...jsonrpc.messages import Incoming, RequestId
 
 Trace = Callable[[Literal["->", "<-"], bytes], None]
 """Sees every frame: "->" for one that we send, "<-" for one that we receive."""
@@ -37,6 +37,11 @@ class Transport(dispatcher.Transport, Protocol):
 
     async def start(self, receive: Receive, lost: Lost) -> None:
         """Open it. Messages arrive at `receive` from then on. Raises ConnectionClosed where it cannot be opened."""
+
+    def interrupt(self, related: RequestId) -> bool:
+        """Let go of what carries the peer's request `related`, which the peer takes up again later. False where
+        nothing carries a single request."""
+        return False
 
     async def close(self) -> None:
         """Close it and release all that it holds. May be called at any time, from any task, any number of times."""

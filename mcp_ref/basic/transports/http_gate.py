@@ -1,107 +1,203 @@
-"""What an HTTP request must satisfy before anyone looks at its body. Pure functions: a request in, a refusal or nothing.
+"""What the head of an HTTP request must satisfy before anyone looks at its body.
 
 The checks are rungs; the first that fails answers. A refusal is an HTTP status and a text that says what was wrong and
-what to do, as a JSON-RPC error without an id where the client can read one.
+what to do, written as a JSON-RPC error without an id, so that programs can read it too.
 
-Spec:  basic/transports#streamable-http, its security warning and header rules (2024-11-05 to 2025-11-25)
-Above: streamable_http.py, http_sse.py. Below: http/message.py.
+    1 no header that decides something stands there twice   400
+    2 Host is one of ours                                   403   (DNS rebinding)
+    3 Origin, if there is one, may use us                   403   (foreign web pages)
+    4 the method is one of ours                             405
+    5 whoever sends it is known, if we ask                  401   (the `authenticate` hook of streamable_http.py)
+    6 a body is JSON                                        415
+    7 the client takes an answer that we can give           406
+    8 the revision it names is one of ours                  400
+
+Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25), its security warning and header rules
+Above: streamable_http.py, http_sse.py. Below: http/message.py
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
-from ...http.message import Headers, Request
+from ...http.message import HeaderList, Headers, Request
 from ...jsonrpc.messages import INVALID_REQUEST, Error, ErrorResponse, encode
-from ...revisions import LEGACY, Revision, find_revision
+from ...revisions import LEGACY, find_revision
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""Host names that only a program on this machine can mean."""
+SESSION_HEADER: Final = "Mcp-Session-Id"
+VERSION_HEADER: Final = "MCP-Protocol-Version"
 
-SESSION_HEADER = "Mcp-Session-Id"
-VERSION_HEADER = "MCP-Protocol-Version"
+JSON_TYPE: Final = "application/json"
+SSE_TYPE: Final = "text/event-stream"
 
-_CRITICAL = ("host", "origin", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id", "authorization")
+LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+"""Host names by which only programs on this machine reach it."""
+
+CRITICAL: Final = (
+    "host",
+    "origin",
+    "authorization",
+    "content-type",
+    "mcp-session-id",
+    "mcp-protocol-version",
+    "last-event-id",
+)
+"""Headers on which something depends: two of a kind could be understood in two ways."""
+
+PREFLIGHT_SECONDS: Final = 600
+"""How long a browser may remember what a page may send."""
 
 
 class Refused(Exception):
-    """A request may not come in."""
+    """A request may not come in: an HTTP status, and why."""
 
-    def __init__(self, status: int, why: str, headers: list[tuple[str, str]] | None = None) -> None:
+    def __init__(self, status: int, why: str, headers: HeaderList | None = None, code: int = INVALID_REQUEST) -> None:
         super().__init__(why)
-        self.status, self.why, self.headers = status, why, headers or []
+        self.status, self.headers, self.code = status, headers or [], code
 
     def body(self) -> bytes:
         """The reason as a JSON-RPC error."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
-        return encode(ErrorResponse(None, Error(INVALID_REQUEST, self.why), omit_id=True))
+        return encode(ErrorResponse(None, Error(self.code, str(self)), omit_id=True))
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What the head of an admitted request says."""
+
+    cors: HeaderList
+    """What the answer must say so that a page of the request's origin may read it."""
+    session: str | None
+    last_event_id: str | None
+    takes_json: bool
+    takes_sse: bool
+    fault: Refused | None
+    """What is wrong by rung 6 to 8: to be said once the client is known."""
+
+
 class Gate:
     """Who may talk to an endpoint.
 
-    allowed_hosts: names that the `Host` header may have; with a port, that port only. None for the names of loopback.
-    allowed_origins: origins, such as "https://app.example", whose web pages may; None for those of loopback.
+    allowed_hosts: names that `Host` may have, with a port for that port only; None for those of loopback.
+    allowed_origins: origins, such as "https://app.example", whose web pages may use it; None for those of loopback.
+    methods: what the endpoint serves. "*" in either set allows any: for a server behind a proxy that checks.
     """
 
-    allowed_hosts: frozenset[str] | None = None
-    allowed_origins: frozenset[str] | None = None
-    _seen: dict[tuple[str | None, str | None], bool] = field(default_factory=dict, repr=False)
+    def __init__(
+        self,
+        allowed_hosts: Collection[str] | None = None,
+        allowed_origins: Collection[str] | None = None,
+        methods: tuple[str, ...] = ("GET", "POST", "DELETE"),
+    ) -> None:
+        self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
+        self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
+        self._methods = methods
 
-    def check(self, headers: Headers) -> None:
-        """Refuse foreign hosts and origins: 403.
-
-        Without this, a web page that the user happens to visit could talk to a server on their machine (DNS
-        rebinding): it reaches the loopback address under the attacker's own name.
-        """
-        for name in _CRITICAL:
+    def admit(self, request: Request) -> Admission:
+        """Rungs 1 to 4, and the fault by 6 to 8, if there is one. Raises Refused."""
+        headers = request.headers
+        for name in CRITICAL:
             if len(headers.get_all(name)) > 1:
-                raise Refused(400, f"the header {name} stands there twice; it must be unambiguous")
+                raise Refused(400, f"the header {name} stands there twice, and only one can count")
         host = headers.get("host")
-        if host is None or not self._host_is_allowed(host):
-            raise Refused(403, f"the Host {_shown(host)} is not served here; the setting allowed_hosts names those that are")
+        if host is None or not self._host_is_ours(host.lower()):
+            # A web page that the user visits could reach this machine under the page's own name (DNS rebinding).
+            raise Refused(403, f"Host {_shown(host)} is not served here; the setting allowed_hosts names what is")
         origin = headers.get("origin")
-        # [2025-11-25 basic/transports#security-warning] MUST validate Origin; present and invalid is 403
-        if origin is not None and not self.origin_is_allowed(origin):
-            raise Refused(403, f"pages of {_shown(origin)} may not use this server; allowed_origins names those that may")
+        # [2025-11-25 basic/transports#security-warning] MUST validate Origin; present and invalid: MUST be 403
+        if origin is not None and not self._origin_is_allowed(origin.lower()):
+            why = f"web pages of {_shown(origin)} may not use this server; the setting allowed_origins names which may"
+            raise Refused(403, why)
+        cors = _cors(origin)
+        if request.method not in (*self._methods, "OPTIONS"):
+            allow = [("Allow", ", ".join((*self._methods, "OPTIONS"))), *cors]
+            raise Refused(405, f"{request.method} is not for this endpoint; {', '.join(self._methods)} are", allow)
+        takes_json, takes_sse = accepted(headers)
+        return Admission(
+            cors,
+            headers.get(SESSION_HEADER),
+            headers.get("last-event-id"),
+            takes_json,
+            takes_sse,
+            _fault(request, takes_json, takes_sse),
+        )
 
-    def _host_is_allowed(self, host: str) -> bool:
-        name = _without_port(host.lower())
-        if self.allowed_hosts is None:
+    def preflight(self, admission: Admission) -> HeaderList:
+        """The answer to a browser that asks what a page may send."""
+        if not admission.cors:
+            return [("Allow", ", ".join((*self._methods, "OPTIONS")))]
+        sendable = f"Accept, Authorization, Content-Type, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
+        return [
+            *admission.cors,
+            ("Access-Control-Allow-Methods", ", ".join(self._methods)),
+            ("Access-Control-Allow-Headers", sendable),
+            ("Access-Control-Max-Age", str(PREFLIGHT_SECONDS)),
+        ]
+
+    def _host_is_ours(self, host: str) -> bool:
+        name = _without_port(host)
+        if self._hosts is None:
             return name in LOOPBACK
-        return host.lower() in self.allowed_hosts or name in self.allowed_hosts or "*" in self.allowed_hosts
+        return host in self._hosts or name in self._hosts or "*" in self._hosts
 
-    def origin_is_allowed(self, origin: str) -> bool:
-        """Whether pages of this origin may use the endpoint."""
-        if self.allowed_origins is not None:
-            return origin in self.allowed_origins or "*" in self.allowed_origins
+    def _origin_is_allowed(self, origin: str) -> bool:
+        if self._origins is not None:
+            return origin in self._origins or "*" in self._origins
         try:
             parts = urlsplit(origin)
         except ValueError:
             return False
-        return parts.scheme in ("http", "https") and _without_port(parts.netloc.lower()) in LOOPBACK
+        return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
 
-    def cors(self, headers: Headers) -> list[tuple[str, str]]:
-        """The headers that let a page of an allowed origin read the answer; none where no page asks."""
-        origin = headers.get("origin")
-        if origin is None or not self.origin_is_allowed(origin):
-            return []
-        return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), ("Access-Control-Expose-Headers", SESSION_HEADER)]
 
-    def preflight(self, headers: Headers) -> list[tuple[str, str]]:
-        """The answer to a browser that asks what a page may send."""
-        return [
-            *self.cors(headers),
-            ("Access-Control-Allow-Methods", "GET, POST, DELETE"),
-            (
-                "Access-Control-Allow-Headers",
-                f"Accept, Authorization, Content-Type, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}",
-            ),
-            ("Access-Control-Max-Age", "600"),
-        ]
+def accepted(headers: Headers) -> tuple[bool, bool]:
+    """Whether the client takes JSON, and whether it takes an event stream. Without `Accept` it takes anything."""
+    values = headers.get_all("accept")
+    kinds = set()
+    for item in ",".join(values).lower().split(","):
+        kind, *parameters = (part.strip() for part in item.split(";"))
+        if not any(re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters):
+            kinds.add(kind)
+    anything = not values or "*/*" in kinds
+    takes_json = anything or not kinds.isdisjoint((JSON_TYPE, "application/*"))
+    return takes_json, anything or not kinds.isdisjoint((SSE_TYPE, "text/*"))
+
+
+def media_type(headers: Headers) -> str:
+    """The content type, without its parameters."""
+    return (headers.get("content-type") or "").partition(";")[0].strip().lower()
+
+
+def _fault(request: Request, takes_json: bool, takes_sse: bool) -> Refused | None:
+    headers = request.headers
+    if request.method == "POST":
+        kind = media_type(headers)
+        if kind != JSON_TYPE:
+            # What a web page can send without asking first, text/plain say, never reaches a tool.
+            return Refused(415, f"Content-Type must be {JSON_TYPE}, not {_shown(kind)}")
+        if not (takes_json or takes_sse):
+            # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST list both. Who lists one gets that one.
+            return Refused(406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
+    elif request.method == "GET" and not takes_sse:
+        # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST list text/event-stream
+        return Refused(406, f"Accept must list {SSE_TYPE}")
+    name = headers.get(VERSION_HEADER)
+    if name is not None and find_revision(name) not in LEGACY:
+        # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
+        known = ", ".join(map(str, LEGACY))
+        return Refused(400, f"{VERSION_HEADER} {_shown(name)} is not supported here; supported are {known}")
+    return None
+
+
+def _cors(origin: str | None) -> HeaderList:
+    if origin is None:
+        return []
+    exposed = ("Access-Control-Expose-Headers", SESSION_HEADER)
+    return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), exposed]
 
 
 def _without_port(host: str) -> str:
@@ -110,36 +206,3 @@ def _without_port(host: str) -> str:
 
 def _shown(text: str | None) -> str:
     return "(none)" if text is None else repr(text[:100])
-
-
-def check_content_type(request: Request) -> None:
-    """Messages are JSON: anything else is 415."""
-    kind = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise Refused(415, f"Content-Type must be application/json, not {_shown(kind)}")
-
-
-def check_accept(request: Request, *needed: str) -> None:
-    """The client must be ready for each of these content types: 406 otherwise."""
-    # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST list application/json and text/event-stream
-    accepted = set()
-    for item in ",".join(request.headers.get_all("accept")).split(","):
-        kind, *parameters = (part.strip().lower() for part in item.split(";"))
-        if not any(re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters):
-            accepted.add(kind)
-    for kind in needed:
-        if not accepted & {kind, kind.partition("/")[0] + "/*", "*/*"}:
-            raise Refused(406, f"Accept must list {' and '.join(needed)}")
-
-
-def check_version(request: Request) -> Revision | None:
-    """The revision that the request says it is in; None where it does not say. An unknown one is 400."""
-    name = request.headers.get(VERSION_HEADER)
-    if name is None:
-        return None
-    revision = find_revision(name)
-    if revision not in LEGACY:
-        # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
-        known = ", ".join(map(str, LEGACY))
-        raise Refused(400, f"{VERSION_HEADER} {_shown(name)} is not supported here; supported are {known}")
-    return revision

@@ -12,13 +12,13 @@ from collections import deque
 
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Outgoing, RequestId, decode, encode
-from . import Lost, Receive, Trace, Valve
+from . import Lost, Receive, Trace, Transport, Valve
 
 HIGH_WATER = 64 * 1024
 """Bytes on the way to a peer before those who send to it wait (64 KiB)."""
 
 
-class MemoryTransport:
+class MemoryTransport(Transport):
     """One end of a pair; see `memory_pair`."""
 
     def __init__(self, trace: Trace | None = None) -> None:
@@ -52,7 +52,7 @@ class MemoryTransport:
             peer._valve.shut()
         peer._pump_soon()
 
-    async def drain(self) -> None:
+    async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the peer has read enough."""
         if self.peer is not None:
             await self.peer._valve.wait()
@@ -65,9 +65,6 @@ class MemoryTransport:
         """Go on delivering, in the next turn of the event loop."""
         self._paused = False
         self._pump_soon()
-
-    def unanswered(self, related: RequestId) -> None:
-        """Nothing: there is one stream for all."""
 
     def _pump_soon(self) -> None:
         if not self._pumping and self._receive is not None:

@@ -30,7 +30,7 @@ from typing import cast
 
 from ...jsonrpc.errors import ConnectionClosed, McpError
 from ...jsonrpc.messages import Outgoing, RequestId, encode
-from . import Lost, Receive, Trace, Valve
+from . import Lost, Receive, Trace, Transport, Valve
 from .lines import MAX_LINE, LineReader
 
 # ---------------------------------------------------------------------------------------------------- server side
@@ -61,7 +61,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
         os.close(nothing)
 
 
-class StdioServerTransport(asyncio.Protocol):
+class StdioServerTransport(asyncio.Protocol, Transport):
     """The server's end: reads messages from one file descriptor and writes them to another.
 
     They may be pipes, sockets, terminals or plain files. source, sink: the descriptors, which stay the caller's to
@@ -123,7 +123,7 @@ class StdioServerTransport(asyncio.Protocol):
         except OSError as error:
             self._end(ConnectionClosed(f"our output cannot be written: {error}"))
 
-    async def drain(self) -> None:
+    async def drain(self, related: RequestId | None = None) -> None:
         """Wait while more than asyncio's high-water mark (64 KiB) is unread by the client."""
         await self._valve.wait()
 
@@ -140,9 +140,6 @@ class StdioServerTransport(asyncio.Protocol):
             self._reader.resume_reading()
         if self._lines is not None:
             self._lines.resume()
-
-    def unanswered(self, related: RequestId) -> None:
-        """Nothing: there is one stream for all."""
 
     def data_received(self, data: bytes) -> None:
         """asyncio: bytes from the client."""
@@ -244,7 +241,7 @@ def server_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]
     return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(extra or {})
 
 
-class StdioClientTransport(asyncio.SubprocessProtocol):
+class StdioClientTransport(asyncio.SubprocessProtocol, Transport):
     """The client's end: starts `command` and speaks over its stdin and stdout.
 
     command: the program and its arguments; no shell is involved. env: variables beside the `INHERITED` ones. cwd: where
@@ -310,7 +307,7 @@ class StdioClientTransport(asyncio.SubprocessProtocol):
         if self._stdin is not None and not self._stdin.is_closing():
             self._stdin.write(frame + b"\n")
 
-    async def drain(self) -> None:
+    async def drain(self, related: RequestId | None = None) -> None:
         """Wait while more than asyncio's high-water mark (64 KiB) is unread by the server."""
         await self._valve.wait()
 
@@ -325,9 +322,6 @@ class StdioClientTransport(asyncio.SubprocessProtocol):
         self._steer_reading("resume_reading")
         if self._lines is not None:
             self._lines.resume()
-
-    def unanswered(self, related: RequestId) -> None:
-        """Nothing: there is one stream for all."""
 
     def _steer_reading(self, action: str) -> None:
         pipe = self._process.get_pipe_transport(1) if self._process is not None else None

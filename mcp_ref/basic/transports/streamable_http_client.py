@@ -117,7 +117,9 @@ class StreamableHttpClientTransport:
         if self._closed:
             return
         self._closed = True
-        tasks = [task for task in (*self._tasks, self._listener, self._renewing) if task is not None and not task.done()]
+        tasks = [
+            task for task in (*self._tasks, self._listener, self._renewing) if task is not None and not task.done()
+        ]
         notice = self._last_notice
         if notice is not None and not notice.done():
             await asyncio.wait([notice], timeout=1.0)  # a cancellation, say, still goes out
@@ -222,7 +224,9 @@ class StreamableHttpClientTransport:
             await asyncio.sleep(min(reader.retry, MAX_RETRY) * (2 ** max(attempts - 1, 0)))
             current = None
             try:
-                async with self._http.request("GET", self.url, self._resume_headers(reader.last_event_id), b"") as again:
+                async with self._http.request(
+                    "GET", self.url, self._resume_headers(reader.last_event_id), b""
+                ) as again:
                     if again.status == 200:
                         await self._read_events(again, reader, open_ids)
                     elif again.status < 500:
@@ -252,7 +256,9 @@ class StreamableHttpClientTransport:
         attempts = 0
         while not self._closed and attempts <= ATTEMPTS:
             try:
-                async with self._http.request("GET", self.url, self._resume_headers(reader.last_event_id), b"") as response:
+                async with self._http.request(
+                    "GET", self.url, self._resume_headers(reader.last_event_id), b""
+                ) as response:
                     kind = (response.headers.get("content-type") or "").partition(";")[0].strip()
                     if response.status != 200 or kind != "text/event-stream":
                         return  # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: it has none

@@ -180,7 +180,7 @@ class Queues:
         self.sent.append(json.loads(frame))
         self.out.put_nowait(frame)
 
-    async def drain(self) -> None:
+    async def drain(self, related: RequestId | None = None) -> None:
         pass
 
     def pause_reading(self) -> None:

@@ -1,0 +1,213 @@
+"""HTTP+SSE, the transport of 2024-11-05: a stream that the client opens, and a URL to which it POSTs.
+
+    GET /sse        -> event: endpoint   data: /messages?session=...     where to POST
+                       event: message    data: {"jsonrpc": ...}          each message of the server
+    POST /messages?session=...           a message of the client; 202, its answer comes on the stream
+
+Deprecated since 2025-03-26, but servers and clients that know nothing else are still about. The session is the stream:
+when that breaks, it is over.
+
+Spec:  2024-11-05 basic/transports#http-with-sse; 2025-11-25 basic/transports#backwards-compatibility
+Above: runtime/web.py. Below: http_gate.py, mcp_ref/http. Elsewhere: the client's side (http_sse_client.py)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Collection
+from urllib.parse import parse_qs
+
+from ...http.message import Exchange
+from ...http.message import Request as HttpRequest
+from ...http.message import Stream as Carrier
+from ...http.sse import encode_comment, encode_event
+from ...jsonrpc.errors import ConnectionClosed
+from ...jsonrpc.messages import Batch, Incoming, Malformed, Outgoing, RequestId, decode, encode
+from . import Lost, Receive, Trace, Transport
+from .http_gate import Admission, Gate, Refused
+from .http_session import EndpointLimits
+from .streamable_http import JSON_HEADERS, SSE_HEADERS, Authenticate, Serve, unreadable
+
+log = logging.getLogger(__name__)
+
+
+class SseSession(Transport):
+    """One client's stream, as the transport of its connection."""
+
+    def __init__(self, carrier: Carrier, principal: str | None, trace: Trace | None) -> None:
+        self.principal = principal
+        self._carrier = carrier
+        self._trace = trace
+        self._receive: Receive | None = None
+        self._readable = asyncio.Event()  # not before `start`
+        self._lost: Lost | None = None
+
+    async def start(self, receive: Receive, lost: Lost) -> None:
+        """Deliver what comes."""
+        self._receive, self._lost = receive, lost
+        self._readable.set()
+
+    async def receive(self, message: Incoming, frame: bytes) -> None:
+        """Hand in what came, when there is room for it."""
+        if self._trace is not None:
+            self._trace("<-", frame)
+        while not self._readable.is_set():
+            await self._readable.wait()
+        if self._receive is not None:
+            self._receive(message)
+
+    def send(self, message: Outgoing, related: RequestId | None = None) -> None:
+        """Put a message on the stream; dropped when the client has left."""
+        frame = encode(message)
+        if self._trace is not None:
+            self._trace("->", frame)
+        # [2024-11-05 basic/transports#http-with-sse] server messages are sent as SSE `message` events
+        self._carrier.write(encode_event(frame, event="message"))
+
+    async def drain(self, related: RequestId | None = None) -> None:
+        """Wait until the client has read enough."""
+        await self._carrier.drain()
+
+    def pause_reading(self) -> None:
+        """Let no further message in."""
+        self._readable.clear()
+
+    def resume_reading(self) -> None:
+        """Let messages in again."""
+        self._readable.set()
+
+    def keep_alive(self) -> None:
+        """Show that we are there."""
+        self._carrier.write(encode_comment())
+
+    def left(self) -> None:
+        """The client's stream has ended, and with it the session."""
+        if self._lost is not None:
+            lost, self._lost = self._lost, None
+            lost(None)
+
+    async def close(self) -> None:
+        """End the stream."""
+        self._receive = None
+        self._readable.set()
+        self._carrier.close()
+        if self._lost is not None:
+            lost, self._lost = self._lost, None
+            lost(ConnectionClosed("the session has ended"))
+
+
+class SseEndpoint:
+    """Both endpoints of the older transport."""
+
+    def __init__(
+        self,
+        serve: Serve,
+        stream_path: str = "/sse",
+        post_path: str = "/messages",
+        *,
+        hosts: Collection[str] | None = None,
+        origins: Collection[str] | None = None,
+        limits: EndpointLimits | None = None,
+        authenticate: Authenticate | None = None,
+        trace: Trace | None = None,
+    ) -> None:
+        self.sessions: dict[str, SseSession] = {}
+        self.paths = (stream_path, post_path)
+        self._gates = {stream_path: Gate(hosts, origins, ("GET",)), post_path: Gate(hosts, origins, ("POST",))}
+        self._serve = serve
+        self._post_path = post_path
+        self._limits = limits or EndpointLimits()
+        self._authenticate = authenticate
+        self._trace = trace
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._keeper: asyncio.Task[None] | None = None
+        self._closing = False
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Answer one HTTP request to either path."""
+        request = exchange.request
+        gate = self._gates[request.path]
+        admission = None
+        try:
+            # [2025-11-25 basic/transports#security-warning] the same check on every way in
+            admission = gate.admit(request)
+            if request.method == "OPTIONS":
+                return await exchange.respond(204, gate.preflight(admission), b"")
+            principal = await self._principal(request)
+            if admission.fault is not None:
+                raise admission.fault
+            if request.method == "GET":
+                await self._stream(exchange, admission, principal)
+            else:
+                await self._post(exchange, admission, principal)
+        except Refused as refused:
+            cors = admission.cors if admission is not None else []
+            await exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
+
+    async def _principal(self, request: HttpRequest) -> str | None:
+        if self._authenticate is None:
+            return None
+        principal = await self._authenticate(request)
+        if principal is None:
+            raise Refused(401, "this server asks who you are: send an Authorization", [("WWW-Authenticate", "Bearer")])
+        return principal
+
+    async def _stream(self, exchange: Exchange, admission: Admission, principal: str | None) -> None:
+        """A conversation, from the first event to the last."""
+        if self._closing or len(self.sessions) >= self._limits.sessions:
+            raise Refused(503, "no session can begin now; try again later", [("Retry-After", "5")])
+        carrier = await exchange.stream(200, [*SSE_HEADERS, *admission.cors])
+        id = secrets.token_urlsafe(24)
+        session = self.sessions[id] = SseSession(carrier, principal, self._trace)
+        # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
+        carrier.write(encode_event(f"{self._post_path}?session={id}".encode(), event="endpoint"))
+        task = asyncio.create_task(self._serve(session))
+        self._tasks.add(task)
+        self._keep()
+        try:
+            await asyncio.wait([task, carrier.gone], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            del self.sessions[id]
+            session.left()
+            await asyncio.wait([task])
+            self._tasks.discard(task)
+            if not task.cancelled() and task.exception() is not None:
+                log.error("a session failed", exc_info=task.exception())
+
+    async def _post(self, exchange: Exchange, admission: Admission, principal: str | None) -> None:
+        """One message of the client."""
+        names = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
+        session = self.sessions.get(names[0]) if len(names) == 1 else None
+        if session is None or session.principal != principal:
+            raise Refused(404, "there is no such session: GET the stream first, and POST to the endpoint that it names")
+        message = decode(exchange.request.body)
+        refusal = unreadable(message)
+        if refusal is not None and not (isinstance(message, Malformed) and message.answer):
+            return await exchange.respond(400, [*JSON_HEADERS, *admission.cors], refusal)
+        if isinstance(message, Batch):
+            raise Refused(400, "this transport takes one message a POST")
+        await session.receive(message, exchange.request.body)
+        await exchange.respond(202, admission.cors, b"")
+
+    def _keep(self) -> None:
+        if self._keeper is None or self._keeper.done():
+            self._keeper = asyncio.create_task(self._keep_alive())
+
+    async def _keep_alive(self) -> None:
+        while self.sessions:
+            await asyncio.sleep(self._limits.keep_alive)
+            for session in self.sessions.values():
+                session.keep_alive()
+
+    async def close(self) -> None:
+        """End all conversations."""
+        self._closing = True
+        tasks = [*self._tasks]
+        if self._keeper is not None:
+            tasks.append(self._keeper)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5.0)

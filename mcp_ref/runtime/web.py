@@ -1,0 +1,138 @@
+"""A server on the web: which path leads to which endpoint, and how it begins and ends.
+
+    /mcp                 Streamable HTTP
+    /sse, /messages      the older HTTP+SSE, for clients of 2024-11-05
+
+    async with server.serve_http(port=8000) as url: ...       in a program of your own
+    server.run_http(port=8000)                                as the whole program
+    app = server.asgi()                                       under uvicorn or hypercorn, mounted in Starlette
+
+Spec:  basic/transports#backwards-compatibility (2025-03-26 to 2025-11-25): both transports beside each other
+Above: server.py. Below: basic/transports/{streamable_http,http_sse}.py, mcp_ref/http
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Collection
+from ssl import SSLContext
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
+
+from ..basic.transports.http_gate import JSON_TYPE, LOOPBACK, Gate, Refused
+from ..basic.transports.http_session import EndpointLimits
+from ..basic.transports.http_sse import SseEndpoint
+from ..basic.transports.streamable_http import Authenticate, Endpoint
+from ..basic.transports.trace import trace_from_environment
+from ..http.message import Exchange
+from ..http.server import Limits as HttpLimits
+from ..http.server import serve
+
+if TYPE_CHECKING:
+    from ..basic.transports.events import EventStore
+    from .server import Server
+
+log = logging.getLogger(__name__)
+
+GRACE: Final = 1.0
+"""Seconds that answers under way may take when the server stops."""
+
+_EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
+
+
+class HttpOptions(TypedDict, total=False):
+    """How a server is offered over HTTP. What is not said has the value in brackets."""
+
+    path: str
+    """Where Streamable HTTP is served. ["/mcp"]"""
+    older: bool
+    """Whether HTTP+SSE is served too, at /sse and /messages beside that path. [True]"""
+    json_responses: bool
+    """Answer requests by JSON alone, without streams; see `Endpoint`. [False]"""
+    allowed_hosts: Collection[str]
+    """Names by which the server may be reached, with or without port; "*" for any. [those of loopback, and `host`]"""
+    allowed_origins: Collection[str]
+    """Origins whose web pages may use it, such as "https://app.example"; "*" for any. [those of loopback]"""
+    authenticate: Authenticate
+    """Says who sends a request; None for nobody we know, who gets 401. [everybody is the same]"""
+    store: EventStore
+    """Keeps events for clients that lost their connection. [in memory]"""
+    limits: EndpointLimits
+    """Sessions, streams, and times."""
+
+
+class Site:
+    """What a server offers over HTTP. `handle` answers every request, whoever owns the sockets."""
+
+    def __init__(self, server: Server, **options: Unpack[HttpOptions]) -> None:
+        self.path = options.get("path", "/mcp")
+        trace = server.trace or trace_from_environment()
+        limits = options.get("limits") or EndpointLimits()
+        hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
+        authenticate = options.get("authenticate")
+        self._endpoint = Endpoint(
+            server.serve,
+            gate=Gate(hosts, origins),
+            json_responses=options.get("json_responses", False),
+            store=options.get("store"),
+            limits=limits,
+            authenticate=authenticate,
+            trace=trace,
+        )
+        self._older: SseEndpoint | None = None
+        if options.get("older", True):
+            parent = self.path.rstrip("/").rpartition("/")[0]
+            self._older = SseEndpoint(
+                server.serve,
+                f"{parent}/sse",
+                f"{parent}/messages",
+                hosts=hosts,
+                origins=origins,
+                limits=limits,
+                authenticate=authenticate,
+                trace=trace,
+            )
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Answer one HTTP request."""
+        path = exchange.request.path
+        if path == self.path:
+            await self._endpoint.handle(exchange)
+        elif self._older is not None and path in self._older.paths:
+            await self._older.handle(exchange)
+        else:
+            refused = Refused(404, f"there is nothing at {path[:200]!r}; the MCP endpoint is {self.path}")
+            await exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
+
+    async def close(self) -> None:
+        """End all conversations."""
+        await self._endpoint.close()
+        if self._older is not None:
+            await self._older.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    server: Server,
+    host: str,
+    port: int,
+    ssl: SSLContext | None,
+    http_limits: HttpLimits | None,
+    options: HttpOptions,
+) -> AsyncIterator[str]:
+    """Listen while the block runs; gives the URL of the MCP endpoint."""
+    if "allowed_hosts" not in options and host not in _EVERYWHERE:
+        options["allowed_hosts"] = LOOPBACK | {_bracketed(host)}
+    site = Site(server, **options)
+    listening = await serve(site.handle, host, port, ssl, http_limits)
+    try:
+        name, actual = listening.address
+        shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
+        yield f"{'https' if ssl else 'http'}://{_bracketed(shown)}:{actual}{site.path}"
+    finally:
+        await site.close()  # first: streams would keep the listener waiting
+        await listening.close(GRACE)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
