@@ -19,10 +19,11 @@ OK, REFUSED, USAGE, NO_CONNECTION, INTERRUPTED = 0, 1, 2, 3, 130
 PROGRAM = f"python3 -m {__package__}"
 
 EPILOG = f"""\
-SERVER is the command that starts the server, after two dashes:
+SERVER is the command that starts the server, or its URL, after two dashes:
 
   {PROGRAM} list -- python3 server.py
   {PROGRAM} call add a=1 b=2 -- npx -y some-server --its-option
+  {PROGRAM} list -- http://127.0.0.1:8000/mcp
 
 Arguments are written NAME=VALUE, and read by the tool's input schema: a text where it takes a text, else JSON.
 NAME:=JSON is JSON in any case.
@@ -60,10 +61,11 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     made = command("demo", "watch a client and a server use every feature, message by message")
     takes(made)
 
-    made = command("run", "serve a Server object over standard input and output")
+    made = command("run", "serve a Server object over standard input and output, or over HTTP")
     made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
     made.add_argument("--revision", metavar="R", help="speak this revision alone")
     made.add_argument("--trace", action="store_true", help="show every message on standard error")
+    web_options(made)
     takes(made, "FILE[:NAME]")
 
     made = command("list", "list what a server offers", asks=True)
@@ -97,6 +99,21 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     return whole, commands.choices
 
 
+def web_options(parser: argparse.ArgumentParser) -> None:
+    """How to serve over HTTP."""
+    group = parser.add_argument_group("over HTTP")
+    group.add_argument("--http", action="store_true", help="serve over HTTP: Streamable HTTP, and HTTP+SSE beside it")
+    group.add_argument("--host", metavar="H", help="the address to listen on (127.0.0.1)")
+    group.add_argument("--port", metavar="P", type=int, help="the port; 0 takes any that is free (8000)")
+    group.add_argument("--path", metavar="/P", help="the path of the endpoint (/mcp)")
+    group.add_argument("--json-responses", action="store_true", help="answer by JSON alone, without streams")
+    group.add_argument("--allow-host", metavar="NAME", action="append",
+                       help="a name that reaches the server; * for any (those of this machine)")  # fmt: skip
+    group.add_argument("--allow-origin", metavar="URL", action="append",
+                       help="an origin whose web pages may use it; * for any (this machine's)")  # fmt: skip
+    group.add_argument("--store", metavar="FILE", help="keep sessions and events in this SQLite file, over a restart")
+
+
 def connection_options(parser: argparse.ArgumentParser) -> None:
     """What can be said about any connection to a server."""
     group = parser.add_argument_group("the connection")
@@ -105,6 +122,8 @@ def connection_options(parser: argparse.ArgumentParser) -> None:
                        help="seconds for each request (60; 600 for a call, if there is a person to ask)")  # fmt: skip
     group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
                        help="a variable for the server, which inherits only a few such as PATH")  # fmt: skip
+    group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
+                       help="a header for every HTTP request, such as 'Authorization: Bearer ...'")  # fmt: skip
     group.add_argument("--root", metavar="PATH", action="append", help="a directory that the server may know of")
     group.add_argument("--log", metavar="LEVEL", help="ask for log messages from this level on")
     group.add_argument("--stderr", action="store_true", help="show the server's standard error")
@@ -127,7 +146,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         options = parser.parse_intermixed_args(words[1:])
         options.name = words[0]
         if options.asks and not server:
-            parser.error("no server to ask: end with two dashes and the command that starts it, as in\n"
+            parser.error("no server to ask: end with two dashes and the command that starts it, or its URL, as in\n"
                          f"  {PROGRAM} {' '.join(words)} -- python3 server.py")  # fmt: skip
         if server and not options.asks:
             parser.error(f"{options.name} takes no server command, so what comes after -- is not used")
@@ -183,7 +202,7 @@ def run(options: argparse.Namespace) -> int:
     if options.name == "run":
         from .cli.serve import serve
 
-        return serve(options.target, options.revision, options.trace)
+        return serve(options)
     from .cli.ask import ask
 
     return ask(options)

@@ -55,7 +55,8 @@ def make_client(options: argparse.Namespace) -> Client:
     person = asker()
     try:
         return Client(
-            options.command,
+            server_named(options.command),
+            headers=headers(options.header),
             revision=options.revision,
             env=environment(options.env),
             roots=options.root,
@@ -68,6 +69,26 @@ def make_client(options: argparse.Namespace) -> Client:
         )
     except ValueError as error:  # an unknown revision, a root that is none
         raise UsageError(str(error)) from None
+
+
+def server_named(words: list[str]) -> list[str] | str:
+    """A command, or a URL. Raises UsageError for a URL with something behind it."""
+    if not words[0].startswith(("http://", "https://")):
+        return words
+    if len(words) > 1:
+        raise UsageError(f"a URL takes no arguments: {' '.join(words[1:])}")
+    return words[0]
+
+
+def headers(words: list[str]) -> dict[str, str]:
+    """`Name: value`, as they are sent."""
+    found = {}
+    for word in words:
+        name, colon, value = word.partition(":")
+        if not colon or not name.strip():
+            raise UsageError("--header takes 'Name: value'")  # without what was given: it may be a secret
+        found[name.strip()] = value.strip()
+    return found
 
 
 def environment(words: list[str]) -> dict[str, str]:

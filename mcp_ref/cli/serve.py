@@ -1,4 +1,4 @@
-"""`run FILE[:NAME]`: find the Server object in a Python file or module, and serve it over standard input and output.
+"""`run FILE[:NAME]`: find the Server object in a Python file or module, and serve it: over stdio, or over HTTP.
 
 The file is imported, not executed as a program, so its `if __name__ == "__main__":` part does not run. What it prints
 while it is imported goes to standard error: standard output belongs to the protocol from the first byte on.
@@ -6,6 +6,7 @@ while it is imported goes to standard error: standard output belongs to the prot
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import importlib.util
 import os
@@ -13,19 +14,27 @@ import sys
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from ..revisions import LEGACY, revision_named
 from ..runtime.server import Server
 from . import UsageError
 from .show import did_you_mean, note
 
+if TYPE_CHECKING:
+    from ..basic.transports.events import EventStore
 
-def serve(target: str, revision: str | None, trace: bool) -> int:
+
+def serve(options: argparse.Namespace) -> int:
     """Serve until the client goes; gives the exit code. 1: the file itself failed, and its traceback was printed."""
     from ..basic.transports.stdio import claimed_stdio
     from ..basic.transports.trace import tracer
 
-    path, name = split_target(target)
+    path, name = split_target(options.target)
+    revision = options.revision
+    needless = [option for option in _WEB if getattr(options, option)]
+    if needless and not options.http:
+        raise UsageError(f"--{needless[0].replace('_', '-')} is for HTTP: add --http")
     try:
         with claimed_stdio():
             module = load(path)
@@ -43,12 +52,51 @@ def serve(target: str, revision: str | None, trace: bool) -> int:
         if chosen not in LEGACY:
             raise UsageError(f"revision {chosen} is not served over a handshake; choose {', '.join(map(str, LEGACY))}")
         server.revisions = [chosen]
-    if trace:
+    if options.trace:
         server.trace = tracer()
+    if options.http:
+        return serve_http(server, options)
     if sys.stdin.isatty():
         note(f"{server.info.name}: waiting for a client's messages on standard input; Ctrl-D or Ctrl-C ends it")
     server.run()
     return 0
+
+
+_WEB = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "store")
+
+
+def serve_http(server: Server, options: argparse.Namespace) -> int:
+    """Serve over HTTP until Ctrl-C or SIGTERM; 1 where it cannot listen."""
+    from ..runtime.web import HttpOptions
+
+    web = HttpOptions(json_responses=options.json_responses)
+    if options.path:
+        web["path"] = options.path if options.path.startswith("/") else f"/{options.path}"
+    if options.allow_host:
+        web["allowed_hosts"] = options.allow_host
+    if options.allow_origin:
+        web["allowed_origins"] = options.allow_origin
+    host, port = options.host or "127.0.0.1", 8000 if options.port is None else options.port
+    if options.store:
+        web["store"] = open_store(options.store)
+    try:
+        server.run_http(host, port, **web)
+    except (OSError, OverflowError) as error:
+        note(f"{server.info.name}: cannot serve on {host}:{port}: {error}")
+        return 1
+    return 0
+
+
+def open_store(path: str) -> EventStore:
+    """The SQLite file for sessions and events. Raises UsageError where it cannot be one."""
+    import sqlite3
+
+    from ..basic.transports.events import SqliteEventStore
+
+    try:
+        return SqliteEventStore(path)
+    except sqlite3.Error as error:
+        raise UsageError(f"--store {path}: {error}") from None
 
 
 def split_target(target: str) -> tuple[str, str | None]:

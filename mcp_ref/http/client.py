@@ -58,10 +58,10 @@ class ClientLimits:
 
     connect: float = 10.0
     """To connect, proxy and TLS included."""
-    first_byte: float = 300.0
-    """From the request to the head of the response."""
-    idle: float = 300.0
-    """Between two pieces of a body."""
+    first_byte: float | None = 300.0
+    """From the request to the head of the response; None for no limit."""
+    idle: float | None = 300.0
+    """Between two pieces of a body; None for no limit."""
     keep: float = 4.0
     """How long an unused connection is kept for the next request. (Node.js and uvicorn close theirs after 5 s.)"""
     head_size: int = 64 * 1024
@@ -115,7 +115,7 @@ class HttpResponse:
         headers: Headers,
         connection: _Connection,
         length: int,
-        idle: float,
+        idle: float | None,
         keep_alive: bool,
     ) -> None:
         self.url = url

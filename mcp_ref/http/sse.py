@@ -54,6 +54,13 @@ class EventParser:
         self._event = ""
         self._id = ""
 
+    def resumed(self) -> EventParser:
+        """A parser for the same stream over a new connection: what was cut off is dropped, the last id stays."""
+        new = EventParser(self._max_event)
+        new.last_event_id = new._id = self.last_event_id
+        new.retry = self.retry
+        return new
+
     def feed(self, data: bytes) -> list[Event]:
         """The events that these bytes complete. Raises EventTooLarge."""
         if self._after_cr and data.startswith(b"\n"):

@@ -43,6 +43,7 @@ from .messages import (
     Request,
     RequestId,
     Response,
+    Undelivered,
 )
 
 log = logging.getLogger(__name__)
@@ -191,6 +192,10 @@ class Dispatcher:
                 self._refuse(incoming, None)
             case Batch():
                 self._receive_batch(incoming)
+            case Undelivered():
+                pending = self.pending.get(incoming.id)
+                if pending is not None and not pending.answer.done():
+                    pending.answer.set_exception(ConnectionClosed(f"{pending.method}: {incoming.reason}"))
 
     def _receive_batch(self, batch: Batch) -> None:
         if not self.accepts_batches:

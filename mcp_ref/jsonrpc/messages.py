@@ -100,6 +100,14 @@ class Malformed:
     answer: bool = False
 
 
+@dataclass(slots=True)
+class Undelivered:
+    """A transport's word that our request `id` will not be answered, and why. Not a message: nothing of it was sent."""
+
+    id: RequestId
+    reason: str
+
+
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 
@@ -111,7 +119,7 @@ class Batch:
 
 
 Outgoing: TypeAlias = Message | Batch
-Incoming: TypeAlias = Message | Malformed | Batch
+Incoming: TypeAlias = Message | Malformed | Batch | Undelivered
 
 
 # ---------------------------------------------------------------------------------------------------- reading

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..client.elicitation import ElicitationHandler, ElicitRequestParams, ElicitResult
     from ..client.roots import ListRootsResult, Root
     from ..client.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingHandler
+    from ..http.client import HttpClient
     from ..jsonrpc.dispatcher import Limits
     from ..server.prompts import GetPromptResult, Prompt
     from ..server.resources import ReadResourceResult, Resource, ResourceTemplate
@@ -55,9 +56,10 @@ MAX_ELICITATIONS = 1000
 class Client:
     """An MCP client for one server; an async context manager, to be used once.
 
-    server: the command that starts it, as a list; a `Server`, to be called within this program; or a transport.
-    env, cwd, on_stderr: for a command; see `StdioClientTransport`. revision: the only revision to speak; by default the
-    latest is offered and any is accepted. info: who we are.
+    server: the command that starts it, as a list; its URL; a `Server`, to be called within this program; or a
+    transport. env, cwd, on_stderr: for a command; see `StdioClientTransport`. headers: for a URL, sent with every
+    request, such as {"Authorization": "Bearer ..."}; http: makes the requests, with TLS and proxies as you like.
+    revision: the only revision to speak; by default the latest is offered and any is accepted. info: who we are.
 
     sampling: asks a model; sampling_tools: it can use tools. elicitation: asks the user, by form, and by URL too where
     `elicitation_url`. roots: paths, `file://` URIs or `Root`s that the server may know of.
@@ -72,7 +74,7 @@ class Client:
 
     def __init__(
         self,
-        server: Sequence[str] | Server | Transport,
+        server: Sequence[str] | str | Server | Transport,
         *,
         revision: Revision | str | None = None,
         info: Implementation | None = None,
@@ -90,6 +92,8 @@ class Client:
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
+        headers: Mapping[str, str] | None = None,
+        http: HttpClient | None = None,
         limits: Limits | None = None,
         trace: Trace | None = None,
     ) -> None:
@@ -101,6 +105,7 @@ class Client:
         self._server = server
         self._info = info or Implementation("mcp_ref", "0.1.0")
         self._process_options = {"env": env, "cwd": cwd, "on_stderr": on_stderr}
+        self._headers, self._http = headers, http
         self._limits, self._trace = limits, trace
         self._sampling, self._sampling_tools = sampling, sampling_tools
         self._elicitation, self._elicitation_url = elicitation, elicitation_url
@@ -157,7 +162,11 @@ class Client:
             self._within = asyncio.get_running_loop().create_task(cast("Server", self._server).serve(theirs))
             return ours
         if isinstance(self._server, str):
-            raise TypeError(f'give the command as a list, such as ["python3", "server.py"], not {self._server!r}')
+            if not self._server.startswith(("http://", "https://")):
+                raise TypeError(f'give a URL, or a command as a list: ["python3", "server.py"], not {self._server!r}')
+            from ..basic.transports.streamable_http_client import StreamableHttpClientTransport
+
+            return StreamableHttpClientTransport(self._server, headers=self._headers, http=self._http, trace=trace)
         return cast("Transport", self._server)
 
     async def _initialize(self, connection: ClientConnection) -> InitializeResult:

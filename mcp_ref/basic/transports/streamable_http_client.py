@@ -1,26 +1,30 @@
 """Streamable HTTP, the client's side: each message is a POST; answers come back as JSON or as a stream of events.
 
-A stream that breaks is taken up again where it broke, with the id of its last event. A session that the server has
-forgotten is begun anew, once. After the handshake, a GET listens for what belongs to no request of ours.
+    send(message) -> POST -> 200 JSON: one message | 200 events: messages, until the answer has come
+                             202 for what has no answer
+                             404 for a session that is no more: a new one is begun, once
+                             400, 404, 405 for the very first one: the URL is of the older transport, perhaps
 
-    send(message) -> POST -> JSON: one message | events: messages, until the answer has come
-                             202 for what has no answer; 404 for a session that is no more
+A stream that breaks is taken up again where it broke, by a GET with the id of its last event. After the handshake,
+another GET listens for what belongs to no request of ours.
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
-Below: mcp_ref/http (sockets and events). Elsewhere: the server's side, streamable_http.py.
+Below: mcp_ref/http (sockets and events), http_sse_client.py (the older transport). Elsewhere: the server's side
+       (streamable_http.py)
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
-from ...http.client import HttpClient, HttpError, HttpResponse
-from ...http.sse import EventParser
-from ...jsonrpc.errors import ConnectionClosed, McpError
+from ...http.client import ClientLimits, HttpClient, HttpError, HttpResponse
+from ...http.sse import EventParser, EventTooLarge
+from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import (
-    INTERNAL_ERROR,
+    JSON,
     Batch,
     Error,
     ErrorResponse,
@@ -31,29 +35,43 @@ from ...jsonrpc.messages import (
     Request,
     RequestId,
     Response,
+    Undelivered,
     decode,
     encode,
 )
 from ...revisions import Revision, find_revision
-from . import Lost, Receive, Trace
-from .http_gate import SESSION_HEADER, VERSION_HEADER
+from . import Lost, Receive, Trace, Transport
+from .http_gate import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type
+from .http_sse_client import SseClientTransport
 
 log = logging.getLogger(__name__)
 
-MAX_BODY = 64 * 1024 * 1024
+MAX_ANSWER: Final = 64 * 1024 * 1024
 """Bytes of one JSON answer (64 MiB); an event has the same limit."""
 
-MAX_RETRY = 60.0
-"""Seconds that a server's `retry` can make us wait, at most."""
+MAX_RETRY: Final = 60.0
+"""Seconds that a server can make us wait before we come back for a stream, at most."""
 
-ATTEMPTS = 5
+MIN_RETRY: Final = 0.05
+"""Seconds that we wait at least, whatever the server says."""
+
+ATTEMPTS: Final = 5
 """Times that a broken stream is taken up again without any event in between, before its requests fail."""
 
+NOTICE_SECONDS: Final = 30.0
+"""Seconds that a server may take to accept what has no answer."""
 
-class StreamableHttpClientTransport:
-    """The transport of one session with the server at `url`.
+# How long an answer may take is for the caller to say, who has a time limit for each request.
+HTTP_LIMITS: Final = ClientLimits(first_byte=None, idle=None)
 
-    headers: sent with every request, such as {"Authorization": "Bearer …"}.
+_Take = Callable[[Incoming], None]
+
+
+class StreamableHttpClientTransport(Transport):
+    """The transport of one session with the server at `url`, which may also turn out to speak HTTP+SSE.
+
+    headers: sent with every request, such as {"Authorization": "Bearer ..."}. http: makes the requests; closed with
+    the transport. trace: sees every message.
     """
 
     def __init__(
@@ -66,17 +84,19 @@ class StreamableHttpClientTransport:
     ) -> None:
         self.url = url
         self._own_headers = dict(headers or {})
-        self._http = http or HttpClient()
+        self._http = http or HttpClient(limits=HTTP_LIMITS)
         self._trace = trace
         self._receive: Receive | None = None
         self._lost: Lost | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._last_notice: asyncio.Task[None] | None = None
+        self._opening: Request | None = None
         self._session: str | None = None
         self._revision: Revision | None = None
-        self._opening: Request | None = None
-        self._renewing: asyncio.Task[None] | None = None
+        self._posts: set[asyncio.Task[None]] = set()
+        self._asking: dict[RequestId, asyncio.Task[None]] = {}
+        self._last_notice: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
+        self._renewing: asyncio.Task[bool] | None = None
+        self._older: SseClientTransport | None = None
         self._closed = False
 
     # ------------------------------------------------------------------------------------- for the connection
@@ -87,27 +107,48 @@ class StreamableHttpClientTransport:
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """POST a message. What has no answer is accepted by the server before anything later is sent."""
+        if self._older is not None:
+            return self._older.send(message, related)
+        frame = encode(message)
         if self._closed:
             return
-        frame = encode(message)
-        ids = _ids(message)
         if isinstance(message, Request) and message.method == "initialize":
             self._opening = message
-        task = asyncio.get_running_loop().create_task(self._deliver(frame, ids, self._last_notice))
-        if not ids:
+        ids = _asked(message)
+        task = asyncio.get_running_loop().create_task(self._deliver(message, frame, ids, self._last_notice))
+        self._posts.add(task)
+        task.add_done_callback(self._posts.discard)
+        for id in ids:
+            self._asking[id] = task
+        if ids:
+            task.add_done_callback(lambda _: self._answered(ids, task))
+        else:
             self._last_notice = task
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        if isinstance(message, Notification) and message.method == "notifications/initialized":
-            self._listener = asyncio.get_running_loop().create_task(self._listen(task))
+        if isinstance(message, Notification):
+            self._after_notice(message, task)
 
-    async def drain(self) -> None:
+    def _after_notice(self, notice: Notification, task: asyncio.Task[None]) -> None:
+        if notice.method == "notifications/initialized":
+            self._listener = asyncio.get_running_loop().create_task(self._listen(task))
+        elif notice.method == "notifications/cancelled":
+            id: JSON = notice.params.get("requestId")
+            asked = self._asking.get(id) if isinstance(id, (str, int)) else None
+            if asked is not None:
+                # [2025-11-25 basic/utilities/cancellation#behavior-requirements] its answer will not come, or not count
+                task.add_done_callback(lambda _: asked.cancel())
+
+    def _answered(self, ids: list[RequestId], task: asyncio.Task[None]) -> None:
+        for id in ids:
+            if self._asking.get(id) is task:
+                del self._asking[id]
+
+    async def drain(self, related: RequestId | None = None) -> None:
         """Wait until what has no answer was accepted."""
         if self._last_notice is not None and not self._last_notice.done():
             await asyncio.wait([self._last_notice])
 
     def pause_reading(self) -> None:
-        """Nothing: the server asks in answer to our requests, which are bounded."""
+        """Nothing: what a server asks comes in the answers to our requests, and both are bounded."""
 
     def resume_reading(self) -> None:
         """See pause_reading."""
@@ -117,202 +158,238 @@ class StreamableHttpClientTransport:
         if self._closed:
             return
         self._closed = True
-        tasks = [
-            task for task in (*self._tasks, self._listener, self._renewing) if task is not None and not task.done()
-        ]
-        notice = self._last_notice
-        if notice is not None and not notice.done():
-            await asyncio.wait([notice], timeout=1.0)  # a cancellation, say, still goes out
+        if self._last_notice is not None and not self._last_notice.done():
+            await asyncio.wait([self._last_notice], timeout=1.0)  # a cancellation, say, still goes out
+        tasks = [task for task in (*self._posts, self._listener, self._renewing) if task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=5.0)
         if self._session is not None:
-            # [2025-11-25 basic/transports#session-management] SHOULD DELETE a session that is no longer needed
-            try:
-                async with asyncio.timeout(2.0):
-                    async with self._http.request("DELETE", self.url, self._headers(), b""):
-                        pass
-            except (HttpError, TimeoutError) as error:
-                log.debug("the session was not deleted: %s", error)
+            await self._delete()
+        if self._older is not None:
+            await self._older.close()
         await self._http.close()
         if self._lost is not None:
             lost, self._lost = self._lost, None
             lost(ConnectionClosed("the connection was closed"))
 
+    async def _delete(self) -> None:
+        # [2025-11-25 basic/transports#session-management] SHOULD DELETE a session that is no longer needed
+        try:
+            async with asyncio.timeout(2.0), self._http.request("DELETE", self.url, self._headers()):
+                pass
+        except (HttpError, TimeoutError) as error:
+            log.debug("the session was not deleted: %s", error)
+
     # ------------------------------------------------------------------------------------- one POST
 
-    async def _deliver(self, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None) -> None:
+    async def _deliver(
+        self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
+    ) -> None:
         if before is not None and not before.done():
             await asyncio.wait([before])
         try:
-            await self._post(frame, ids)
-        except asyncio.CancelledError:
-            raise
-        except McpError as error:
+            if ids:
+                await self._post(message, frame, ids, self._hand_in)
+            else:
+                async with asyncio.timeout(NOTICE_SECONDS):
+                    await self._post(message, frame, ids, self._hand_in)
+        except TimeoutError:
+            log.warning("%s did not accept a message within %g s", self.url, NOTICE_SECONDS)
+        except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:
             self._fail(ids, str(error))
-        except HttpError as error:
-            self._fail(ids, f"{self.url}: {error}")
 
-    async def _post(self, frame: bytes, ids: list[RequestId], renewed: bool = False) -> None:
+    async def _post(self, message: Outgoing, frame: bytes, ids: list[RequestId], take: _Take) -> None:
         if self._trace is not None:
             self._trace("->", frame)
-        opening = self._opening is not None and ids == [self._opening.id]
-        headers = self._headers(opening)
-        headers["Content-Type"] = "application/json"
-        headers["Accept"] = "application/json, text/event-stream"
         session = self._session
-        async with self._http.request("POST", self.url, headers, frame) as response:
-            if response.status == 404 and session is not None and not opening and not renewed:
-                # [2025-11-25 basic/transports#session-management] MUST start a new session
-                await self._renew(session)
+        dead = False
+        async with self._http.request("POST", self.url, self._post_headers(message), frame) as response:
+            if response.status == 404 and session is not None:
+                dead = True
+            elif response.status in (400, 404, 405) and message is self._opening and take == self._hand_in:
+                await self._refused_at_first(response, ids)
             elif response.status >= 400:
-                return self._refused(response, await response.read(MAX_BODY), ids)
+                self._refused(response.status, await response.read(MAX_ANSWER), ids, take)
             else:
-                if opening:
+                if message is self._opening:
+                    # [2025-11-25 basic/transports#session-management] MUST be on all requests from now on
                     self._session = response.headers.get(SESSION_HEADER)
-                return await self._read_answer(response, ids)
-        await self._post(frame, ids, renewed=True)
+                await self._read_answer(response, ids, take)
+        if dead and await self._renew(session) and not isinstance(message, (Response, ErrorResponse)):
+            await self._post_again(message, frame, ids, take)
 
-    async def _read_answer(self, response: HttpResponse, ids: list[RequestId]) -> None:
-        kind = (response.headers.get("content-type") or "").partition(";")[0].strip().lower()
-        open_ids = set(ids)
-        if kind == "text/event-stream":
-            await self._follow(response, open_ids)
-        elif kind == "application/json":
-            body = await response.read(MAX_BODY)
+    async def _post_again(self, message: Outgoing, frame: bytes, ids: list[RequestId], take: _Take) -> None:
+        """In the new session; that it is gone, too, is an error."""
+        async with self._http.request("POST", self.url, self._post_headers(message), frame) as response:
+            if response.status >= 400:
+                self._refused(response.status, await response.read(MAX_ANSWER), ids, take)
+            else:
+                await self._read_answer(response, ids, take)
+
+    async def _read_answer(self, response: HttpResponse, ids: list[RequestId], take: _Take) -> None:
+        kind = media_type(response.headers)
+        unanswered = set(ids)
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST support both
+        if kind == SSE_TYPE:
+            await self._follow(response, unanswered, take)
+        elif kind == JSON_TYPE:
+            body = await response.read(MAX_ANSWER)
             if body:
-                self._take(body, open_ids)
+                self._take(body, unanswered, take)
         else:
-            await response.read(MAX_BODY)
+            await response.read(MAX_ANSWER)
             if ids:
-                return self._fail(ids, f"the server answered {response.status} with {kind or 'no content type'}")
-        if open_ids:
-            self._fail(list(open_ids), "the server's answer did not hold the response")
+                return self._fail(ids, f"the answer is {kind or 'of no content type'}, not {JSON_TYPE} or {SSE_TYPE}")
+        if unanswered:
+            self._fail(list(unanswered), "the server ended its answer without the response")
 
-    def _refused(self, response: HttpResponse, body: bytes, ids: list[RequestId]) -> None:
+    def _refused(self, status: int, body: bytes, ids: list[RequestId], take: _Take) -> None:
         """An HTTP error. Its body may be a JSON-RPC error, which says more."""
+        text = f"the server answered HTTP {status}"
         found = decode(body) if body else None
-        text = f"the server answered HTTP {response.status}"
         if isinstance(found, ErrorResponse):
             text += f": {found.error.message}"
-            for id in ids:
-                self._hand_in(ErrorResponse(id, Error(found.error.code, text, found.error.data)))
-            if ids:
-                return
-        self._fail(ids, text)
+        if not isinstance(found, ErrorResponse) or (self._opening is not None and ids == [self._opening.id]):
+            return self._fail(ids, text)
+        if not ids:
+            log.warning("a message was refused: %s", text)
+        for id in ids:
+            take(ErrorResponse(id, Error(found.error.code, text, found.error.data)))
+
+    async def _refused_at_first(self, response: HttpResponse, ids: list[RequestId]) -> None:
+        """The first POST was refused in a way that a server of the older transport does: try that."""
+        # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
+        assert self._opening is not None
+        body = await response.read(MAX_ANSWER)
+        older = SseClientTransport(self.url, headers=self._own_headers, http=self._http, trace=self._trace)
+        try:
+            await older.start(self._hand_in, self._older_lost)
+        except ConnectionClosed as error:
+            log.debug("nor does it speak HTTP+SSE: %s", error)
+            await older.close()
+            return self._refused(response.status, body, ids, self._hand_in)
+        except BaseException:
+            await older.close()
+            raise
+        self._older = older
+        older.send(self._opening)
+
+    def _older_lost(self, error: Exception | None) -> None:
+        if self._lost is not None:
+            lost, self._lost = self._lost, None
+            lost(ConnectionClosed(str(error) if error else "the server ended the stream"))
 
     # ------------------------------------------------------------------------------------- streams
 
-    async def _follow(self, response: HttpResponse, open_ids: set[RequestId]) -> None:
+    async def _follow(self, response: HttpResponse, unanswered: set[RequestId], take: _Take) -> None:
         """Read a stream of events until its requests are answered, taking it up again when it breaks."""
-        reader = _Reader()
+        parser = EventParser(MAX_ANSWER)
+        await self._read_events(response, parser, unanswered, take)
         attempts = 0
-        current: HttpResponse | None = response
-        while True:
-            before = reader.last_event_id
-            if current is not None:
-                await self._read_events(current, reader, open_ids)
-            if not open_ids or self._closed:
-                return
-            if reader.last_event_id is None:
-                return  # [2025-11-25 basic/transports#resumability-and-redelivery] nothing to resume with
-            attempts = 0 if reader.last_event_id != before else attempts + 1
-            if attempts > ATTEMPTS:
-                return
-            # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST respect the retry field
-            await asyncio.sleep(min(reader.retry, MAX_RETRY) * (2 ** max(attempts - 1, 0)))
-            current = None
+        # [2025-11-25 basic/transports#resumability-and-redelivery] to resume: a GET with the last event's id
+        while unanswered and parser.last_event_id and attempts < ATTEMPTS and not self._closed:
+            before = parser.last_event_id
+            await asyncio.sleep(_pause(parser, attempts))
+            parser = parser.resumed()
             try:
-                async with self._http.request(
-                    "GET", self.url, self._resume_headers(reader.last_event_id), b""
-                ) as again:
-                    if again.status == 200:
-                        await self._read_events(again, reader, open_ids)
+                async with self._http.request("GET", self.url, self._get_headers(before)) as again:
+                    if again.status == 200 and media_type(again.headers) == SSE_TYPE:
+                        await self._read_events(again, parser, unanswered, take)
                     elif again.status < 500:
-                        return  # the server no longer knows the stream
+                        return  # the server does not know the stream any more
             except HttpError as error:
                 log.debug("a stream was not taken up again: %s", error)
+            attempts = 0 if parser.last_event_id != before else attempts + 1
 
-    async def _read_events(self, response: HttpResponse, reader: _Reader, open_ids: set[RequestId] | None) -> None:
-        parser = EventParser(MAX_BODY)
+    async def _read_events(
+        self, response: HttpResponse, parser: EventParser, unanswered: set[RequestId] | None, take: _Take
+    ) -> None:
+        """Hand in what a response carries, until it ends; for a POST's stream, until there is no request unanswered."""
         try:
-            async for chunk in response:
-                for event in parser.feed(chunk):
-                    if event.data and event.event in ("", "message"):
-                        self._take(event.data.encode(), open_ids)
-                    if open_ids is not None and not open_ids:
-                        return
-                reader.note(parser)
+            async for piece in response:
+                for event in parser.feed(piece):
+                    # an event without data primes: it only says where the stream is
+                    if event.data and event.event == "message":
+                        self._take(event.data.encode(), unanswered, take)
+                if unanswered is not None and not unanswered:
+                    return
         except HttpError as error:
             log.debug("a stream broke: %s", error)
-        finally:
-            reader.note(parser)
 
     async def _listen(self, before: asyncio.Task[None]) -> None:
-        """Hold a stream open for what belongs to no request, where the server has one."""
+        """Hold a stream open for what belongs to no request, where the server offers one."""
         await asyncio.wait([before])
-        reader = _Reader()
+        parser = EventParser(MAX_ANSWER)
+        loop = asyncio.get_running_loop()
         attempts = 0
-        while not self._closed and attempts <= ATTEMPTS:
+        while not self._closed:
+            began, last = loop.time(), parser.last_event_id
+            parser = parser.resumed()
             try:
-                async with self._http.request(
-                    "GET", self.url, self._resume_headers(reader.last_event_id), b""
-                ) as response:
-                    kind = (response.headers.get("content-type") or "").partition(";")[0].strip()
-                    if response.status != 200 or kind != "text/event-stream":
-                        return  # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: it has none
-                    attempts = 0
-                    await self._read_events(response, reader, None)
-            except HttpError as error:
+                async with self._http.request("GET", self.url, self._get_headers(last)) as response:
+                    if response.status >= 400 and response.status < 500 and last:
+                        parser = EventParser(MAX_ANSWER)  # what we missed is gone; listen from now on
+                    elif response.status != 200 or media_type(response.headers) != SSE_TYPE:
+                        # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: there is none
+                        return
+                    else:
+                        await self._read_events(response, parser, None, self._hand_in)
+            except (HttpError, EventTooLarge) as error:
                 log.debug("the listening stream broke: %s", error)
-                attempts += 1
-            await asyncio.sleep(min(reader.retry, MAX_RETRY) * 2**attempts)
+            useful = parser.last_event_id != last or loop.time() > began + MAX_RETRY / 2
+            attempts = 0 if useful else attempts + 1
+            await asyncio.sleep(_pause(parser, attempts))
 
     # ------------------------------------------------------------------------------------- sessions
 
-    async def _renew(self, dead: str) -> None:
+    async def _renew(self, dead: str | None) -> bool:
         """Begin a new session in the place of a dead one; several who find it dead share one new one."""
-        if self._session != dead:
-            return
-        if self._renewing is None or self._renewing.done():
-            self._renewing = asyncio.create_task(self._begin_again())
-        await asyncio.shield(self._renewing)
+        if self._session == dead:
+            if self._renewing is None or self._renewing.done():
+                self._renewing = asyncio.create_task(self._begin_again())
+            if not await asyncio.shield(self._renewing):
+                raise ConnectionClosed("the server has ended the session, and refused a new one")
+        return True
 
-    async def _begin_again(self) -> None:
+    async def _begin_again(self) -> bool:
+        """[2025-11-25 basic/transports#session-management] a 404: MUST start a new session, without the old id."""
         assert self._opening is not None
+        log.info("%s has ended the session; a new one begins", self.url)
         self._session = None
-        log.info("the server has ended the session; a new one begins")
-        greeting = self._receive
         answers: list[Incoming] = []
-        self._receive = answers.append
-        try:
-            await self._post(encode(self._opening), [self._opening.id])
-        finally:
-            self._receive = greeting
+        await self._post(self._opening, encode(self._opening), [self._opening.id], answers.append)
         if not any(isinstance(answer, Response) for answer in answers):
-            raise ConnectionClosed("the server ended the session and refused a new one")
-        await self._post(encode(Notification("notifications/initialized")), [], renewed=True)
+            return False
+        initialized = Notification("notifications/initialized")
+        async with self._http.request("POST", self.url, self._post_headers(initialized), encode(initialized)):
+            pass
+        if self._listener is not None and self._listener.done():
+            self._listener = asyncio.create_task(self._listen(asyncio.create_task(asyncio.sleep(0))))
+        return True
 
     # ------------------------------------------------------------------------------------- small parts
 
-    def _headers(self, opening: bool = False) -> dict[str, str]:
+    def _headers(self) -> dict[str, str]:
         headers = dict(self._own_headers)
-        if not opening:
-            if self._session is not None:
-                headers[SESSION_HEADER] = self._session
-            if self._revision is not None and self._revision.names_itself_in_http:
-                # [2025-11-25 basic/transports#protocol-version-header] MUST include it on all subsequent requests
-                headers[VERSION_HEADER] = self._revision.name
+        if self._session is not None:
+            headers[SESSION_HEADER] = self._session
+        if self._revision is not None and self._revision.names_itself_in_http:
+            # [2025-11-25 basic/transports#protocol-version-header] MUST include it on all subsequent requests
+            headers[VERSION_HEADER] = self._revision.name
         return headers
 
-    def _resume_headers(self, last_event_id: str | None) -> dict[str, str]:
-        headers = {**self._headers(), "Accept": "text/event-stream"}
-        if last_event_id is not None:
-            headers["Last-Event-ID"] = last_event_id
-        return headers
+    def _post_headers(self, message: Outgoing) -> dict[str, str]:
+        headers = dict(self._own_headers) if message is self._opening else self._headers()
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST list both
+        return {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
 
-    def _take(self, frame: bytes, open_ids: set[RequestId] | None) -> None:
+    def _get_headers(self, last_event_id: str) -> dict[str, str]:
+        resume = {"Last-Event-ID": last_event_id} if last_event_id else {}
+        return {**self._headers(), "Accept": SSE_TYPE, **resume}
+
+    def _take(self, frame: bytes, unanswered: set[RequestId] | None, take: _Take) -> None:
         """Hand in a message that came, and note what it answers."""
         if self._trace is not None:
             self._trace("<-", frame)
@@ -320,9 +397,9 @@ class StreamableHttpClientTransport:
         for answered in _answers(message):
             if self._opening is not None and answered == self._opening.id and isinstance(message, Response):
                 self._revision = find_revision(message.result.get("protocolVersion"))
-            if open_ids is not None:
-                open_ids.discard(answered)
-        self._hand_in(message)
+            if unanswered is not None:
+                unanswered.discard(answered)
+        take(message)
 
     def _hand_in(self, message: Incoming) -> None:
         if self._receive is not None:
@@ -331,32 +408,26 @@ class StreamableHttpClientTransport:
     def _fail(self, ids: list[RequestId], why: str) -> None:
         """No answer will come to these requests."""
         if not ids:
-            log.warning("a message was not delivered: %s", why)
+            log.warning("a message was not delivered: %s: %s", self.url, why)
         for id in ids:
-            self._hand_in(Malformed(Error(INTERNAL_ERROR, why), id, answer=True))
+            self._hand_in(Undelivered(id, f"{self.url}: {why}"))
 
 
-class _Reader:
-    """What is remembered of a stream from one response to the next. `retry` in seconds."""
-
-    def __init__(self) -> None:
-        self.last_event_id: str | None = None
-        self.retry = 1.0
-
-    def note(self, parser: EventParser) -> None:
-        if parser.last_event_id:
-            self.last_event_id = parser.last_event_id
-        if parser.retry is not None:
-            self.retry = parser.retry / 1000
+def _pause(parser: EventParser, attempts: int) -> float:
+    """Seconds before coming back: what the server asked for, and longer from one vain attempt to the next."""
+    # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST respect the retry field
+    asked = parser.retry / 1000 if parser.retry is not None else 1.0
+    return float(min(max(asked, MIN_RETRY) * 2 ** min(attempts, 10), MAX_RETRY))
 
 
-def _ids(message: Outgoing) -> list[RequestId]:
+def _asked(message: Outgoing) -> list[RequestId]:
     """The requests in a message that we send."""
     members = message.messages if isinstance(message, Batch) else [message]
     return [member.id for member in members if isinstance(member, Request)]
 
 
 def _answers(message: Incoming) -> list[RequestId]:
-    """The requests that a message answers."""
+    """The requests that a message answers, rightly or wrongly."""
     members = message.messages if isinstance(message, Batch) else [message]
-    return [m.id for m in members if isinstance(m, (Response, ErrorResponse)) and m.id is not None]
+    kinds = (Response, ErrorResponse, Malformed)
+    return [member.id for member in members if isinstance(member, kinds) and member.id is not None]
