@@ -142,6 +142,14 @@ async def test_tool_with_progress(context: Context) -> TextContent:
 
 
 @server.tool()
+async def test_reconnection(context: Context) -> TextContent:
+    """Let go of the HTTP connection in mid-work; the client comes back for the answer."""
+    closed = context.close_stream()
+    await asyncio.sleep(0.1)
+    return TextContent("The answer waited for you." if closed else "There was no connection to let go of.")
+
+
+@server.tool()
 async def slow(seconds: float, context: Context) -> TextContent:
     """Take some time. A cancelled call ends here, with an exception: tidy up, and let it go on."""
     try:
