@@ -17,11 +17,11 @@ import asyncio
 import sys
 
 from mcp_ref import ProtocolError
-from mcp_ref.jsonrpc.dispatcher import Dispatcher
+from mcp_ref.jsonrpc.dispatcher import Dispatcher, Transport
 from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Notification, Object, Outgoing, Request, decode, encode
 
 
-class Wire:
+class Wire(Transport):
     """A transport: it writes a message to bytes, and at the other end reads it again."""
 
     def __init__(self, name: str) -> None:
@@ -35,7 +35,7 @@ class Wire:
         assert self.other_end is not None
         asyncio.get_running_loop().call_soon(self.other_end.receive, decode(frame))
 
-    async def drain(self, related: RequestId | None = None) -> None:
+    async def drain(self, related: object = None) -> None:
         """This wire is never full."""
 
     def pause_reading(self) -> None:

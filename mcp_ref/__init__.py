@@ -16,12 +16,13 @@ Reading order, front to back; nothing is used before it is explained:
     basic/meta.py, content.py       shapes that all pages share
     basic/lifecycle.py              the handshake
     basic/patterns/                 ping, cancellation, progress
-    basic/transports/               stdio, memory, and how to see the wire
+    basic/transports/               stdio, memory, and how to see the wire; Streamable HTTP and HTTP+SSE
+    http/                           HTTP/1.1 on asyncio, and server-sent events; of use by itself
     typed/                          a typed function is the schema
     jsonschema/, uritemplate.py     two standards that the features stand on
     server/                         tools, resources, prompts; utilities: pagination, completion, logging
     client/                         roots, sampling, elicitation
-    runtime/                        Connection, Context, Server, Client
+    runtime/                        Connection, Context, Server, Client; web.py: a server on the web
     cli/, __main__.py               the command line
 
 Before all of it, see it at work: `python3 -m mcp_ref demo` runs demo/server.py and demo/tour.py, which read like any
@@ -46,6 +47,9 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .basic.lifecycle import CapabilityError as CapabilityError
     from .basic.lifecycle import Implementation as Implementation
     from .basic.lifecycle import UnsupportedRevision as UnsupportedRevision
+    from .basic.transports.events import MemoryEventStore as MemoryEventStore
+    from .basic.transports.events import SqliteEventStore as SqliteEventStore
+    from .basic.transports.http_session import EndpointLimits as EndpointLimits
     from .basic.transports.trace import tracer as tracer
     from .client.elicitation import ElicitRequestFormParams as ElicitRequestFormParams
     from .client.elicitation import ElicitRequestURLParams as ElicitRequestURLParams
@@ -57,6 +61,9 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .client.sampling import SamplingMessage as SamplingMessage
     from .client.sampling import ToolResultContent as ToolResultContent
     from .client.sampling import ToolUseContent as ToolUseContent
+    from .http.client import ClientLimits as ClientLimits
+    from .http.client import HttpClient as HttpClient
+    from .http.server import HttpLimits as HttpLimits
     from .jsonrpc.dispatcher import Limits as Limits
     from .jsonrpc.errors import ConnectionClosed as ConnectionClosed
     from .jsonrpc.errors import InvalidMessage as InvalidMessage
@@ -88,12 +95,16 @@ _PAGES = {
         "TextResourceContents"
     ),
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
+    "basic.transports.events": "MemoryEventStore SqliteEventStore",
+    "basic.transports.http_session": "EndpointLimits",
     "basic.transports.trace": "tracer",
     "client.elicitation": "ElicitRequestFormParams ElicitRequestURLParams ElicitResult url_required",
     "client.roots": "Root",
     "client.sampling": (
         "CreateMessageRequestParams CreateMessageResult SamplingMessage ToolResultContent ToolUseContent"
     ),
+    "http.client": "ClientLimits HttpClient",
+    "http.server": "HttpLimits",
     "jsonrpc.dispatcher": "Limits",
     "jsonrpc.errors": "ConnectionClosed InvalidMessage McpError ProtocolError RemoteError RequestTimeout",
     "revisions": "NotInRevision Revision",

@@ -20,7 +20,7 @@ from tests.support import DATA, ROOT
 PACKAGE = ROOT / "mcp_ref"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-ALONE = {"jsonschema", "uritemplate", "typed"}
+ALONE = {"http", "jsonschema", "uritemplate", "typed"}
 ORDER = ["jsonrpc", "revisions", "codec", "basic", "server", "client", "runtime"]
 """A room may import itself, those before it, and those that stand alone."""
 

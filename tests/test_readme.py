@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import os
@@ -15,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.codec import shape_of
-from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.revisions import LEGACY, Revision, find_method
 from tests.support import ROOT
 
@@ -158,10 +158,11 @@ def limits() -> dict[str, str]:
 
 def test_the_table_of_limits_is_what_the_code_says() -> None:
     for place, value in limits().items():
-        if "Limits." in place:
-            found = getattr(Limits(), place.rpartition(".")[2])
+        module, _, name = place.rpartition(".")
+        if module.rpartition(".")[2].endswith("Limits"):
+            page, _, kind = module.rpartition(".")
+            found = getattr(getattr(importlib.import_module(f"mcp_ref.{page}"), kind)(), name)
         else:
-            module, _, name = place.rpartition(".")
             found = getattr(importlib.import_module(f"mcp_ref.{module}"), name)
         assert str(found) == value, place
 
@@ -172,4 +173,7 @@ def test_no_limit_of_the_code_is_missing_from_the_table() -> None:
         module = ".".join(path.relative_to(ROOT / "mcp_ref").with_suffix("").parts)
         for name in re.findall(r"^(MAX_\w+)", path.read_text("utf-8"), re.MULTILINE):
             assert f"{module}.{name}" in known, f"{module}.{name} is not in the README"
-    assert {f"jsonrpc.dispatcher.Limits.{name}" for name in Limits.__slots__} <= known
+        for kind in re.findall(r"^class (\w*Limits)\b", path.read_text("utf-8"), re.MULTILINE):
+            limits_of = getattr(importlib.import_module(f"mcp_ref.{module}"), kind)
+            for field in dataclasses.fields(limits_of) if dataclasses.is_dataclass(limits_of) else ():
+                assert f"{module}.{kind}.{field.name}" in known, f"{module}.{kind}.{field.name} is not in the README"

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Final, TypeAlias, cast
 
 from .message import Handler, HeaderList, Headers, Request
-from .server import Limits
+from .server import HttpLimits
 
 Scope: TypeAlias = MutableMapping[str, object]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, object]]]
@@ -31,14 +31,14 @@ MAX_QUEUED: Final = 4 * 1024 * 1024
 def application(
     handler: Handler,
     close: Callable[[], Awaitable[None]] | None = None,
-    limits: Limits | None = None,
+    limits: HttpLimits | None = None,
 ) -> Application:
     """An ASGI application that answers every request with `handler`.
 
     close: awaited when the server shuts down, where it tells (lifespan). Nothing needs to be awaited to start, so it
     also works mounted below an application that keeps lifespan to itself.
     """
-    body_size = (limits or Limits()).body_size
+    body_size = (limits or HttpLimits()).body_size
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

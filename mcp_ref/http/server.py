@@ -8,7 +8,7 @@
         await asyncio.Event().wait()
 
 asyncio owns the sockets; `http.server` parses and writes the heads (heads.py). One task a connection, which answers one
-request after the other; no thread. What a client can make us hold or wait for is bounded by `Limits`.
+request after the other; no thread. What a client can make us hold or wait for is bounded by `HttpLimits`.
 
 Spec:  RFC 9110, RFC 9112
 Below: connection.py, what happens on one connection. Beside: asgi.py, the same exchanges under another server
@@ -39,7 +39,7 @@ STUBBORN: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HttpLimits:
     """What a client may make the server hold (in bytes), and wait for (in seconds)."""
 
     connections: int = 10_000
@@ -65,7 +65,7 @@ class Limits:
 class Server:
     """A server that listens. Get one from `serve`."""
 
-    def __init__(self, handler: Handler, limits: Limits) -> None:
+    def __init__(self, handler: Handler, limits: HttpLimits) -> None:
         self.handler = handler
         self.limits = limits
         self.loop = asyncio.get_running_loop()
@@ -181,13 +181,13 @@ async def serve(
     host: str | None = "127.0.0.1",
     port: int = 0,
     ssl: SSLContext | None = None,
-    limits: Limits | None = None,
+    limits: HttpLimits | None = None,
 ) -> Server:
     """Listen, and answer every request with `handler`.
 
     host: an address or name of this machine; "" or None for all of them. port: 0 for any that is free; see `address`.
     ssl: a context with a certificate, for HTTPS. Raises OSError when the port is in use.
     """
-    server = Server(handler, limits or Limits())
+    server = Server(handler, limits or HttpLimits())
     await server.listen(host, port, ssl)
     return server

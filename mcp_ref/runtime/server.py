@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ..basic.content import Icon
     from ..basic.transports import Trace, Transport
     from ..http.asgi import Application
-    from ..http.server import Limits as HttpLimits
+    from ..http.server import HttpLimits
     from ..server.prompts import PromptOptions, Prompts
     from ..server.resources import ResourceOptions, Resources
     from ..server.tools import ToolOptions, Tools

@@ -25,8 +25,7 @@ from ..basic.transports.http_sse import SseEndpoint
 from ..basic.transports.streamable_http import Authenticate, Endpoint
 from ..basic.transports.trace import trace_from_environment
 from ..http.message import Exchange
-from ..http.server import Limits as HttpLimits
-from ..http.server import serve
+from ..http.server import HttpLimits, serve
 
 if TYPE_CHECKING:
     from ..basic.transports.events import EventStore

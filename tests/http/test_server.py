@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.http.message import Exchange, Handler, HeaderList, Stream
-from mcp_ref.http.server import Limits, Server, serve
+from mcp_ref.http.server import HttpLimits, Server, serve
 from tests.support import PATIENCE, run
 
 OK = [("Content-Type", "text/plain")]
@@ -138,7 +138,7 @@ async def eventually(true: Callable[[], bool]) -> None:
 
 @contextlib.asynccontextmanager
 async def bench(
-    handler: Handler = echo, limits: Limits | None = None, tls: ssl.SSLContext | None = None
+    handler: Handler = echo, limits: HttpLimits | None = None, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Bench]:
     server = await serve(handler, limits=limits, ssl=tls)
     made = Bench(server)
@@ -165,7 +165,7 @@ def test_a_request_is_handed_in_as_it_was_asked() -> None:
         async with bench(keep) as b:
             client = await b.client()
             own = client.writer.get_extra_info("sockname")
-            request = (
+            raw = (
                 b"PUT //a%20b/c?d=%3F&e? HTTP/1.1\r\nHost: x\r\nA:  1 \r\nb: 2\r\na: \xe9\r\nContent-Length: 3\r\n\r\n"
             )
             answer = await client.ask(raw + b"xyz")
@@ -320,7 +320,7 @@ def test_expect_100_continue_is_granted_before_the_body_and_not_after_it() -> No
 
 def test_expect_100_continue_is_refused_for_a_body_that_is_too_large() -> None:
     async def test() -> None:
-        async with bench(limits=Limits(body_size=10)) as b:
+        async with bench(limits=HttpLimits(body_size=10)) as b:
             client = await b.client()
             assert (await client.ask(post(b"", "Expect: 100-continue", length=11))).status == 413
             assert await client.ended() == b""
@@ -563,7 +563,7 @@ def test_a_reader_that_never_reads_is_disconnected_at_the_bound() -> None:
             await asyncio.sleep(0)
 
     async def test() -> None:
-        async with bench(flood, Limits(write_buffer=1_000_000)) as b:
+        async with bench(flood, HttpLimits(write_buffer=1_000_000)) as b:
             client = await b.client(limit=1024)
             await client.send(STREAM)
             await eventually(lambda: b.server.connections == 0)
@@ -579,7 +579,7 @@ def test_a_reader_that_stops_reading_is_disconnected_in_time() -> None:
         await exchange.respond(200, OK, b"x" * size)
 
     async def test() -> None:
-        async with bench(large, Limits(write_time=0.2)) as b:
+        async with bench(large, HttpLimits(write_time=0.2)) as b:
             client = await b.client(limit=1024)
             await client.send(STREAM + GET)
             await eventually(lambda: b.server.connections == 0)
@@ -593,7 +593,7 @@ def test_a_slow_reader_that_reads_is_not_disconnected() -> None:
         await exchange.respond(200, OK, b"x" * 20_000_000)
 
     async def test() -> None:
-        async with bench(large, Limits(write_time=0.3)) as b:
+        async with bench(large, HttpLimits(write_time=0.3)) as b:
             client = await b.client(limit=1 << 16)
             await client.send(GET)
             head = await client.head()
@@ -738,7 +738,7 @@ def test_a_refusal_says_what_was_wrong() -> None:
 
 def test_a_chunked_body_is_counted_as_it_comes() -> None:
     async def test() -> None:
-        async with bench(limits=Limits(body_size=1000)) as b:
+        async with bench(limits=HttpLimits(body_size=1000)) as b:
             client = await b.client()
             assert (await client.ask(chunked(b"3e8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n"))).status == 200
             answer = await client.ask(chunked(b"ffffffff\r\n" + b"x" * 1001))
@@ -752,7 +752,7 @@ def test_a_refusal_is_read_by_a_client_that_still_sends() -> None:
     """Closing at once would reset the connection, and the client would lose the answer."""
 
     async def test() -> None:
-        async with bench(limits=Limits(body_size=1000)) as b:
+        async with bench(limits=HttpLimits(body_size=1000)) as b:
             client = await b.client()
             await client.send(post(b"", length=3_000_000))
             for _ in range(300):
@@ -778,7 +778,7 @@ def test_one_empty_line_before_a_request_is_skipped() -> None:
 
 def test_a_slow_head_is_408_however_steadily_it_comes() -> None:
     async def test() -> None:
-        async with bench(limits=Limits(head_time=0.2)) as b:
+        async with bench(limits=HttpLimits(head_time=0.2)) as b:
             client = await b.client()
             began = time.monotonic()
             with contextlib.suppress(OSError):
@@ -796,7 +796,7 @@ def test_a_slow_head_is_408_however_steadily_it_comes() -> None:
 @pytest.mark.parametrize("start", [post(b"abc", length=4), chunked(b""), chunked(b"5\r\nab")])
 def test_a_slow_body_is_408(start: bytes) -> None:
     async def test() -> None:
-        async with bench(limits=Limits(body_time=0.2, idle_time=60, head_time=60)) as b:
+        async with bench(limits=HttpLimits(body_time=0.2, idle_time=60, head_time=60)) as b:
             answer = await (await b.client()).ask(start)
             assert answer.status == 408 and b"body" in answer.body
             await b.is_well()
@@ -806,7 +806,7 @@ def test_a_slow_body_is_408(start: bytes) -> None:
 
 def test_a_connection_without_request_is_closed_in_silence() -> None:
     async def test() -> None:
-        async with bench(limits=Limits(head_time=0.2, idle_time=0.2)) as b:
+        async with bench(limits=HttpLimits(head_time=0.2, idle_time=0.2)) as b:
             client = await b.client()
             assert await client.ended() == b""
             client = await b.client()
@@ -823,7 +823,7 @@ def test_a_handler_may_take_longer_than_any_of_these_times() -> None:
         await echo(exchange)
 
     async def test() -> None:
-        limits = Limits(head_time=0.1, body_time=0.1, idle_time=0.1, write_time=0.1)
+        limits = HttpLimits(head_time=0.1, body_time=0.1, idle_time=0.1, write_time=0.1)
         async with bench(slow, limits) as b:
             assert (await (await b.client()).ask(post(b"1"))).status == 200
 
@@ -832,7 +832,7 @@ def test_a_handler_may_take_longer_than_any_of_these_times() -> None:
 
 def test_one_connection_too_many_is_503() -> None:
     async def test() -> None:
-        async with bench(limits=Limits(connections=2)) as b:
+        async with bench(limits=HttpLimits(connections=2)) as b:
             first, second = await b.client(), await b.client()
             assert (await first.ask(GET)).status == (await second.ask(GET)).status == 200
             third = await b.client()
@@ -1106,7 +1106,7 @@ def test_over_tls_all_is_the_same() -> None:
 
 def test_a_client_that_does_not_speak_tls_gets_no_further() -> None:
     async def test() -> None:
-        async with bench(tls=server_tls(), limits=Limits(head_time=0.3)) as b:
+        async with bench(tls=server_tls(), limits=HttpLimits(head_time=0.3)) as b:
             client = await b.client()
             await client.send(GET)
             with contextlib.suppress(ConnectionResetError):

@@ -1,7 +1,7 @@
 """HTTP+SSE, the transport of 2024-11-05: a stream that the client opens, and a URL to which it POSTs.
 
     GET /sse        -> event: endpoint   data: /messages?session=...     where to POST
-                       event: message    data: {"jsonrpc": ...}          each message of the server
+                       event: message    data: a message, as JSON        each message of the server
     POST /messages?session=...           a message of the client; 202, its answer comes on the stream
 
 Deprecated since 2025-03-26, but servers and clients that know nothing else are still about. The session is the stream:

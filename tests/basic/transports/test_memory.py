@@ -8,7 +8,7 @@ import json
 import pytest
 
 from mcp_ref import Client, ConnectionClosed, Context, Server
-from mcp_ref.basic.transports import Lost, Receive
+from mcp_ref.basic.transports import Lost, Receive, Transport
 from mcp_ref.basic.transports.memory import HIGH_WATER, memory_pair
 from mcp_ref.jsonrpc.messages import JSON, Notification, Outgoing, Request, RequestId, Response, decode, encode
 from mcp_ref.revisions import LEGACY
@@ -159,7 +159,7 @@ def test_a_server_that_goes_away_fails_what_waits_and_what_comes_later() -> None
 # ------------------------------------------------------------------------------------------------ a custom transport
 
 
-class Queues:
+class Queues(Transport):
     """The smallest transport that keeps the contract: two queues of frames, no flow control."""
 
     def __init__(self, out: asyncio.Queue[bytes | None], into: asyncio.Queue[bytes | None]) -> None:
