@@ -64,11 +64,8 @@ async def summarize(
     if not parts:
         raise ToolError("There is nothing to summarize: the text is blank.")
     while len(parts) > 1:
-        try:
-            async with asyncio.TaskGroup() as group:  # if one fails, or the call is cancelled, the others stop too
-                asked = [group.create_task(one(part)) for part in parts]
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from None  # the first says why: no model, no consent
+        async with asyncio.TaskGroup() as group:  # the first that fails says why; the others are stopped, as they are
+            asked = [group.create_task(one(part)) for part in parts]  # when the call is cancelled
         parts = parts_of("\n\n".join(task.result() for task in asked))
     return await one(parts[0])
 

@@ -8,6 +8,7 @@ Above: `runtime/context.py` has the real `Context`, which user functions receive
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Protocol, cast
@@ -16,6 +17,8 @@ from ..revisions import Revision
 
 if TYPE_CHECKING:
     from ..typed import Signature
+
+log = logging.getLogger(__name__)
 
 
 class Scope(Protocol):
@@ -32,10 +35,26 @@ class Scope(Protocol):
 async def call(
     function: Callable[..., object], signature: Signature, arguments: dict[str, object], scope: Scope
 ) -> object:
-    """Call a user's function with arguments by name, and with the context where it asks for one."""
+    """Call a user's function with arguments by name, and with the context where it asks for one.
+
+    Raises what the function raises. Of a group of exceptions that is the first, with which a `TaskGroup` ended.
+    """
     if signature.context_parameter is not None:
         arguments = {**arguments, signature.context_parameter: scope}
-    if signature.is_async:
-        return await cast(Awaitable[object], function(**arguments))
-    value = await scope.in_worker(lambda: function(**arguments))
-    return await value if isawaitable(value) else value  # a plain decorator around an async function
+    try:
+        if signature.is_async:
+            return await cast(Awaitable[object], function(**arguments))
+        value = await scope.in_worker(lambda: function(**arguments))
+        return await value if isawaitable(value) else value  # a plain decorator around an async function
+    except BaseExceptionGroup as group:
+        raise _first_of(group)  # noqa: B904  # a cause of its own stays, and the group is its context anyway
+
+
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    others = group.split(type(error))[1]  # those of its own kind say nothing new
+    if others is not None:
+        log.warning("more was raised than %s, which the caller learns of", type(error).__name__, exc_info=others)
+    return error

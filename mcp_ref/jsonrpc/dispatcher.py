@@ -31,6 +31,7 @@ from .messages import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     JSON,
+    MAX_BATCH,
     Batch,
     Error,
     ErrorResponse,
@@ -383,17 +384,20 @@ class Dispatcher:
     ) -> Object:
         """Send a request and wait for its result.
 
-        timeout: seconds to wait, for a place and for the answer, None for no limit; `Pending.extend` starts them anew,
-        but never beyond max_timeout seconds in all. progressed: see `Pending`; it also puts a progress token, the
-        request's id, into the params. Raises RemoteError (the peer's error), RequestTimeout, ConnectionClosed,
-        InvalidMessage.
+        timeout: seconds to wait, for a place and for the answer, None for no limit. max_timeout: with it,
+        `Pending.extend` starts them anew, and in all it is never more than so many seconds. progressed: see `Pending`;
+        it also puts a progress token, the request's id, into the params. Raises RemoteError (the peer's error),
+        RequestTimeout, ConnectionClosed, InvalidMessage.
         """
         loop = asyncio.get_running_loop()
         id, pending = None, Pending(loop.create_future(), method, progressed)
-        if timeout is not None and max_timeout is not None:
-            pending.seconds, pending.deadline = timeout, loop.time() + max_timeout
+        now = loop.time()
+        end = None if timeout is None else now + timeout
+        if max_timeout is not None:
+            pending.seconds, pending.deadline = timeout, now + max_timeout
+            end = pending.deadline if end is None else min(end, pending.deadline)
         try:
-            async with asyncio.timeout(timeout) as pending.clock, self._places:
+            async with asyncio.timeout_at(end) as pending.clock, self._places:
                 await self._transport.drain(related)  # first: who waits for a peer that does not read adds nothing
                 gone = self._closed or self._unreachable
                 if gone is not None:
@@ -409,7 +413,8 @@ class Dispatcher:
         except TimeoutError:
             if id is not None:
                 self._abandoned(id, "the request timed out")
-            raise RequestTimeout(f"{method}: no answer within {timeout} seconds") from None
+            whole = pending.clock is not None and pending.clock.when() == pending.deadline
+            raise RequestTimeout(f"{method}: no answer within {max_timeout if whole else timeout} seconds") from None
         except asyncio.CancelledError:
             if id is not None:
                 self._abandoned(id, "the caller stopped waiting")
@@ -431,7 +436,12 @@ class Dispatcher:
         """Run calls that each send one request, putting these requests into one array.
 
         Gives their results in order, an exception in the place of each that failed. [2025-03-26 basic/index#batching]
+        Raises ValueError for more than `MAX_BATCH` calls.
         """
+        if len(calls) > MAX_BATCH:
+            for call in calls:
+                call.close()
+            raise ValueError(f"a batch has at most {MAX_BATCH} calls, not {len(calls)}")
         envelope = _Envelope()
         token = _envelope.set(envelope)
         try:

@@ -48,7 +48,7 @@ class Context:
     """The request being served. Not to be kept beyond it: once it is answered, progress and log messages are
     dropped."""
 
-    __slots__ = ("_connection", "_progress", "meta", "request_id")
+    __slots__ = ("_connection", "_progress", "_runs", "meta", "request_id")
 
     def __init__(self, connection: ServerConnection, request_id: RequestId, meta: Object | None) -> None:
         self.request_id = request_id
@@ -57,6 +57,7 @@ class Context:
         """The request's `_meta`, untouched; trace context such as `traceparent` is here."""
         self._connection = connection
         self._progress: ProgressReporter | None = None
+        self._runs: set[asyncio.Task[object]] | None = None  # what worker threads wait for
 
     # ------------------------------------------------------------------------------------- who asks
 
@@ -238,18 +239,37 @@ class Context:
     # ------------------------------------------------------------------------------------- from a worker thread
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Run one of the methods above from a plain `def` function, and wait for it."""
+        """Run one of the methods above from a plain `def` function, and wait for it.
+
+        Raises `concurrent.futures.CancelledError` when the request is cancelled meanwhile.
+        """
         if _on(self._connection.loop):
             coroutine.close()
             raise RuntimeError("context.run() is for plain def functions; in an async def function, await it instead")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._connection.loop).result()
+        return asyncio.run_coroutine_threadsafe(self._until_cancelled(coroutine), self._connection.loop).result()
+
+    async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
+        task = cast("asyncio.Task[object]", asyncio.current_task())
+        self._runs = self._runs or set()
+        self._runs.add(task)
+        try:
+            return await coroutine
+        finally:
+            self._runs.discard(task)
 
     # ------------------------------------------------------------------------------------- for the pages
 
     async def in_worker(self, function: Callable[[], object]) -> object:
         """Run a blocking function in one of the server's worker threads."""
         executor, within = self._connection.server.executor, contextvars.copy_context()
-        value, error = await self._connection.loop.run_in_executor(executor, within.run, _outcome, function)
+        try:
+            value, error = await self._connection.loop.run_in_executor(executor, within.run, _outcome, function)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped, but it need not wait for an answer that nobody wants: that would keep its
+            # place among the workers for minutes.
+            for task in self._runs or ():
+                task.cancel()
+            raise
         if error is not None:
             raise error
         return value

@@ -59,3 +59,20 @@ def test_the_context_is_handed_over_and_the_arguments_of_the_request_stay_as_the
     signature = signature_of(tool, context_type=Desk)
     assert run(call(tool, signature, signature.bind(arguments), desk)) == ("Ann", desk)
     assert arguments == {"name": "Ann"}
+
+
+def test_a_group_of_exceptions_is_raised_as_its_first_with_the_cause_that_it_had() -> None:
+    cause = KeyError("k")
+    error = ValueError("v")
+    error.__cause__ = cause
+
+    def fails() -> None:
+        raise ExceptionGroup("outer", [ExceptionGroup("inner", [error]), TypeError("t")])
+
+    async def fails_too() -> None:
+        fails()
+
+    for function in (fails, fails_too):
+        with pytest.raises(ValueError) as raised:
+            run(call(function, signature_of(function), {}, Desk()))
+        assert raised.value is error and error.__cause__ is cause

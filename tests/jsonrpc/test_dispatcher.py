@@ -14,6 +14,7 @@ from mcp_ref.jsonrpc.messages import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     JSON,
+    MAX_BATCH,
     Batch,
     Error,
     ErrorResponse,
@@ -299,6 +300,37 @@ def test_progress_starts_the_time_anew_but_never_beyond_the_maximum() -> None:
         assert pending.clock.when() == begun + 1
         bench.receive(Response(1, {}))
         await call
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/lifecycle#timeouts-4",
+    "2025-06-18/basic/lifecycle#timeouts-4",
+    "2025-03-26/basic/lifecycle#timeouts-4",
+)
+@pytest.mark.parametrize("timeout", [None, 1000.0])
+def test_the_maximum_holds_also_where_the_time_limit_is_longer_or_there_is_none(timeout: float | None) -> None:
+    async def test() -> None:
+        bench = Bench()
+        async with asyncio.timeout(5):
+            with pytest.raises(RequestTimeout, match=r"no answer within 0\.01 seconds"):
+                await bench.call(timeout=timeout, max_timeout=0.01)
+
+    run(test())
+
+
+def test_a_time_limit_that_ended_is_told_as_the_one_that_it_was() -> None:
+    async def test() -> None:
+        bench = Bench()
+        call = asyncio.create_task(bench.call(timeout=0.2, max_timeout=0.3))
+        await bench.transport.wait_for(1)
+        await asyncio.sleep(0.15)
+        bench.dispatcher.pending[1].extend()
+        with pytest.raises(RequestTimeout, match=r"no answer within 0\.3 seconds"):
+            await call
+        with pytest.raises(RequestTimeout, match=r"no answer within 0\.01 seconds"):
+            await bench.call(timeout=0.01, max_timeout=5)
 
     run(test())
 
@@ -784,6 +816,17 @@ def test_batched_calls_leave_as_one_array_and_give_their_results_in_order() -> N
         first, second = await calling
         assert isinstance(first, RemoteError)
         assert second == {"ok": True}
+
+    run(test())
+
+
+def test_a_batch_that_no_peer_of_ours_would_take_is_refused_before_anything_is_sent() -> None:
+    async def test() -> None:
+        bench = batching()
+        with pytest.raises(ValueError, match=f"at most {MAX_BATCH}"):
+            await bench.dispatcher.batched(*(bench.call() for _ in range(MAX_BATCH + 1)))
+        await turns()
+        assert (bench.transport.sent, bench.dispatcher.pending) == ([], {})
 
     run(test())
 

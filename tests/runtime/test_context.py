@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections.abc import Callable
 from typing import Annotated
@@ -346,6 +347,36 @@ def test_a_worker_thread_whose_client_has_left_is_not_left_hanging(kind: str) ->
         gate.set()
         assert await asyncio.to_thread(done.wait, PATIENCE)
         assert outcome == [None, None, ConnectionClosed]
+
+    run(test())
+
+
+@KINDS
+def test_a_cancelled_call_frees_the_worker_thread_that_waits_for_the_client(kind: str) -> None:
+    done, outcome = threading.Event(), []
+
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        def ask(context: Context) -> None:
+            try:
+                context.run(context.list_roots(timeout=None))
+            except BaseException as error:
+                outcome.append(type(error))
+            done.set()
+
+        async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+            await wire.send(calling("ask"))
+            asked = await wire.receive_object()
+            assert asked["method"] == "roots/list"
+            await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
+            told = await wire.receive_object()
+            assert told["method"] == "notifications/cancelled" and isinstance(told["params"], dict)
+            assert told["params"]["requestId"] == asked["id"]
+            assert await asyncio.to_thread(done.wait, PATIENCE)
+            await wire.nothing_more()
+        assert outcome == [concurrent.futures.CancelledError]
 
     run(test())
 

@@ -761,6 +761,71 @@ def test_an_output_that_the_protocol_cannot_carry_is_an_error_and_the_connection
     run(test())
 
 
+def first_failure(error: Exception) -> ExceptionGroup[Exception]:
+    """What a TaskGroup within a TaskGroup raises when a task fails, and another one while it is stopped for it."""
+    return ExceptionGroup("outer", [ExceptionGroup("inner", [error]), ValueError("the second")])
+
+
+@pytest.mark.parametrize("where", ["on the loop", "in a thread"])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (lambda: ToolError("the date is in the past"), "the date is in the past"),
+        (lambda: CapabilityError("the client has no model"), "the client has no model"),
+        (lambda: RemoteError(-1, "the user said no"), "the client answered: the user said no"),
+    ],
+    ids=["ToolError", "McpError", "RemoteError"],
+)
+def test_what_the_first_task_of_a_group_says_reaches_the_model_and_the_rest_the_log(
+    where: str, error: Callable[[], Exception], told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def alone() -> None:
+            async def one() -> None:
+                raise error()
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(one())
+                group.create_task(asyncio.sleep(PATIENCE))
+
+        if where == "on the loop":
+
+            @server.tool()
+            async def t() -> None:
+                raise first_failure(error())
+        else:
+
+            def raises() -> None:
+                raise first_failure(error())
+
+            server.tools.add(raises, "t")
+
+        async with greeted_client(server) as wire:
+            assert failed(await call(wire, "alone"), "2025-11-25", told)
+            assert not caplog.records, "nothing that the operator does not expect"
+            assert failed(await call(wire), "2025-11-25", told)
+        assert "ValueError: the second" in caplog.text
+
+    run(test())
+
+
+def test_a_protocol_error_out_of_a_group_is_the_answer() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def t() -> None:
+            raise first_failure(ProtocolError(-32050, "not today"))
+
+        async with greeted_client(server) as wire:
+            assert (await call(wire))["error"] == {"code": -32050, "message": "not today"}
+
+    run(test())
+
+
 def test_a_tool_may_answer_with_a_protocol_error_of_its_choice() -> None:
     async def test() -> None:
         server = Server("s")
