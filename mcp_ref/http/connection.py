@@ -261,6 +261,7 @@ class Connection(asyncio.Protocol):
         chunked = not exchange.head.is_http_1_0
         head = self._begin(exchange, status, headers)
         self._write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
+        self._known_heads.clear()  # a stream may last for hours, and there may be thousands of them
         carrier = ServerStream(self, chunked, exchange.request.method != "HEAD")
         if self._lost or self._half_closed:
             carrier.end()

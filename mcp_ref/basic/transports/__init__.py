@@ -53,6 +53,11 @@ class Valve:
     def __init__(self) -> None:
         self._opened: asyncio.Future[None] | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has to wait."""
+        return self._opened is None
+
     def shut(self) -> None:
         """Senders shall wait from now on."""
         if self._opened is None:

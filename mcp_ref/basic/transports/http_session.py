@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections import deque
 from dataclasses import dataclass
 
 from ...http.message import Stream as Carrier
@@ -24,7 +23,7 @@ from ...http.sse import encode_comment, encode_event
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Request, RequestId, Response, encode
 from ...revisions import LATEST_LEGACY, find_revision
-from . import Lost, Receive, Trace, Transport
+from . import Lost, Receive, Trace, Transport, Valve
 from .events import Event, EventStore
 
 LISTENING = "get"
@@ -69,7 +68,8 @@ class Stream:
         self._carrier: Carrier | None = None
         self._was_carried = False
         self._interrupted = False
-        self._waiting: deque[Event] = deque()
+        self._attached: asyncio.Event | None = None  # while a response is about to carry it
+        self._waiting: list[Event] = []
         self._waiting_bytes = 0
 
     @property
@@ -91,6 +91,7 @@ class Stream:
         """Events will carry it, if that is not decided yet."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(None)
+            self._attached = asyncio.Event()
             self.prime()
 
     def prime(self) -> None:
@@ -110,7 +111,7 @@ class Stream:
         self._waiting_bytes += len(data)
         limits = self.session.limits
         while len(self._waiting) > limits.waiting_events or self._waiting_bytes > limits.waiting_bytes:
-            self._waiting_bytes -= len(self._waiting.popleft().data)
+            self._waiting_bytes -= len(self._waiting.pop(0).data)
 
     def _written(self, event: Event) -> bytes:
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD send retry before closing a connection
@@ -119,6 +120,7 @@ class Stream:
     def attach(self, carrier: Carrier, missed: list[Event] | None = None) -> None:
         """From now on, this response carries the stream, beginning with `missed`; by default, with what waited."""
         previous, self._carrier, self._was_carried = self._carrier, carrier, True
+        self._expect_no_more()
         if previous is not None:
             previous.close()  # a client that comes again has lost its connection, whether we have noticed or not
         for event in self._waiting if missed is None else missed:
@@ -128,6 +130,11 @@ class Stream:
         if self.ended or self._interrupted:
             self._interrupted = False
             self._release()
+
+    def _expect_no_more(self) -> None:
+        if self._attached is not None:
+            self._attached.set()
+            self._attached = None
 
     def detach(self, carrier: Carrier) -> None:
         """The response has ended, for whatever reason."""
@@ -140,8 +147,7 @@ class Stream:
         if self.ended or not self.session.revision.streams_are_polled or not self.takes_sse:
             return False
         self.open()
-        if self._carrier is None:
-            self._interrupted = True  # its response is about to begin
+        self._interrupted = self._attached is not None  # its response is about to begin, and ends then
         self._release()
         return True
 
@@ -157,14 +163,19 @@ class Stream:
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
+        if self._attached is not None:
+            await self._attached.wait()
         if self._carrier is not None:
             await self._carrier.drain()
+        else:
+            await asyncio.sleep(0)  # nobody reads: then let others have their turn, at least
 
     def end(self) -> None:
         """Nothing more will come."""
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(None)
         self.ended = True
+        self._expect_no_more()
         self.session.forget(self)
         self._release()
 
@@ -199,14 +210,15 @@ class Session(Transport):
         self._run = secrets.token_hex(4)  # tells our streams from those of an earlier process with the same session
         self._receive: Receive | None = None
         self._lost: Lost | None = None
-        self._readable = asyncio.Event()  # not before `start`
+        self._reading = Valve()
+        self._reading.shut()  # until `start`
 
     # ------------------------------------------------------------------------------------- for the connection
 
     async def start(self, receive: Receive, lost: Lost) -> None:
         """Deliver what comes."""
         self._receive, self._lost = receive, lost
-        self._readable.set()
+        self._reading.open()
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message on the stream of the request that caused it; without one, on the stream that listens."""
@@ -251,11 +263,11 @@ class Session(Transport):
 
     def pause_reading(self) -> None:
         """Let no further message in."""
-        self._readable.clear()
+        self._reading.shut()
 
     def resume_reading(self) -> None:
         """Let messages in again."""
-        self._readable.set()
+        self._reading.open()
 
     async def close(self) -> None:
         """End all streams."""
@@ -264,7 +276,7 @@ class Session(Transport):
             self.opened.set_result(False)
         for stream in tuple(self._streams.values()):
             stream.end()
-        self._readable.set()
+        self._reading.open()
         if self._lost is not None:
             lost, self._lost = self._lost, None
             lost(ConnectionClosed("the session has ended"))
@@ -276,8 +288,8 @@ class Session(Transport):
         self.used = asyncio.get_running_loop().time()
         if self._trace is not None and frame:
             self._trace("<-", frame)
-        while not self._readable.is_set():
-            await self._readable.wait()
+        while not self._reading.is_open:
+            await self._reading.wait()
         if self._receive is not None:
             self._receive(message)
 

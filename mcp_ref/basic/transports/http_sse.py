@@ -25,7 +25,7 @@ from ...http.message import Stream as Carrier
 from ...http.sse import encode_comment, encode_event
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Batch, Incoming, Malformed, Outgoing, RequestId, decode, encode
-from . import Lost, Receive, Trace, Transport
+from . import Lost, Receive, Trace, Transport, Valve
 from .http_gate import Admission, Gate, Refused
 from .http_session import EndpointLimits
 from .streamable_http import JSON_HEADERS, SSE_HEADERS, Authenticate, Serve, unreadable
@@ -41,20 +41,21 @@ class SseSession(Transport):
         self._carrier = carrier
         self._trace = trace
         self._receive: Receive | None = None
-        self._readable = asyncio.Event()  # not before `start`
+        self._reading = Valve()
+        self._reading.shut()  # until `start`
         self._lost: Lost | None = None
 
     async def start(self, receive: Receive, lost: Lost) -> None:
         """Deliver what comes."""
         self._receive, self._lost = receive, lost
-        self._readable.set()
+        self._reading.open()
 
     async def receive(self, message: Incoming, frame: bytes) -> None:
         """Hand in what came, when there is room for it."""
         if self._trace is not None:
             self._trace("<-", frame)
-        while not self._readable.is_set():
-            await self._readable.wait()
+        while not self._reading.is_open:
+            await self._reading.wait()
         if self._receive is not None:
             self._receive(message)
 
@@ -72,11 +73,11 @@ class SseSession(Transport):
 
     def pause_reading(self) -> None:
         """Let no further message in."""
-        self._readable.clear()
+        self._reading.shut()
 
     def resume_reading(self) -> None:
         """Let messages in again."""
-        self._readable.set()
+        self._reading.open()
 
     def keep_alive(self) -> None:
         """Show that we are there."""
@@ -91,7 +92,7 @@ class SseSession(Transport):
     async def close(self) -> None:
         """End the stream."""
         self._receive = None
-        self._readable.set()
+        self._reading.open()
         self._carrier.close()
         if self._lost is not None:
             lost, self._lost = self._lost, None

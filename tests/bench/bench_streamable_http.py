@@ -1,0 +1,381 @@
+"""How fast and how large a Streamable HTTP server is, beside the official SDK and a bare asyncio loop, in one run.
+
+    python3 tests/bench/bench_streamable_http.py --mcp /path/to/venv/with/mcp/bin/python
+
+All three serve `async def add(a: int, b: int) -> int` with structured content, in sessions of 2025-11-25. The server
+has a core to itself, and the load comes from a process on another: it writes fixed bytes on 16 keep-alive connections,
+a session each, and counts what comes back. Rounds are interleaved, so that a noisy machine is noisy for all. Printed
+are medians of the rounds; the bare loop, which reads JSON and knows where its bytes are but checks nothing, is the
+limit for any server on asyncio.
+
+Then: progress notifications that arrive a second as server-sent events; the memory of a session with an idle GET
+stream, and how long one `list_changed` takes to reach 1,000 of them; the memory after many calls.
+Without --mcp the official SDK's column is left out. Needs Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import select
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+OURS = """
+import asyncio, os
+from mcp_ref import Context, HttpLimits, Server
+server = Server("bench")
+@server.tool()
+async def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+@server.tool()
+async def count(to: int, context: Context) -> int:
+    for number in range(to):
+        await context.report_progress(number + 1, to)
+    return to
+@server.tool()
+async def announce() -> int:
+    server.tools.add(announce, f"another_{os.urandom(4).hex()}")
+    return 0
+async def main():
+    async with server.serve_http(json_responses=JSON, older=False) as url:
+        print(url, flush=True)
+        await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+OFFICIAL = """
+import asyncio, socket, uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+server = MCPServer("bench", log_level="ERROR")
+@server.tool()
+async def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+@server.tool()
+async def count(to: int, context: Context) -> int:
+    for number in range(to):
+        await context.report_progress(number + 1, to)
+    return to
+app = server.streamable_http_app(json_response=JSON)
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # or asyncio leaves Nagle's delay on
+listener.bind(("127.0.0.1", 0))
+listener.listen(1024)
+print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
+uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
+"""
+
+BARE = """
+import asyncio, json
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "bare", "version": "1"}}
+class Bare(asyncio.Protocol):
+    def connection_made(self, transport):
+        self.transport, self.rest = transport, b""
+    def data_received(self, data):
+        data = self.rest + data
+        head, _, body = data.partition(b"\\r\\n\\r\\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\\r\\n")[0] or 0)
+        if len(body) < length:
+            self.rest = data
+            return
+        self.rest = b""
+        request = json.loads(body)
+        if "id" not in request:
+            return self.transport.write(b"HTTP/1.1 202 Accepted\\r\\nContent-Length: 0\\r\\n\\r\\n")
+        if request["method"] == "initialize":
+            result = HELLO
+        else:
+            arguments = request["params"]["arguments"]
+            value = arguments["a"] + arguments["b"]
+            result = {"content": [{"type": "text", "text": str(value)}], "structuredContent": {"result": value}}
+        answer = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}, separators=(",", ":")).encode()
+        self.transport.write(
+            b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nMcp-Session-Id: bare\\r\\nContent-Length: %d\\r\\n\\r\\n%b"
+            % (len(answer), answer)
+        )
+async def main():
+    server = await asyncio.get_running_loop().create_server(Bare, "127.0.0.1", 0)
+    print("http://127.0.0.1:%d/mcp" % server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+asyncio.run(main())
+"""
+
+INFO = {"name": "bench", "version": "1"}
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": INFO}
+FIRST_ID = 1_000_000_000
+"""So that all ids, and with them all requests and answers, have the same length."""
+
+
+class Peer:
+    """A server process, and what is known of it."""
+
+    def __init__(self, python: str, source: str, json_responses: bool, core: int | None) -> None:
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        command = [python, "-c", f"JSON = {json_responses}\n{source}"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
+        if core is not None:
+            os.sched_setaffinity(self.process.pid, {core})
+        assert self.process.stdout is not None
+        out: IO[bytes] = self.process.stdout
+        url = out.readline().decode().strip()
+        found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/\S*)", url)
+        assert found is not None, url
+        self.port, self.path = int(found[1]), found[2]
+
+    def close(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def rss(self) -> int:
+        """Bytes of resident memory."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError
+
+    def cpu(self) -> float:
+        """Seconds of processor time that it has taken."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Session:
+    """One keep-alive connection, with a session of its own."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.socket = socket.create_connection(("127.0.0.1", peer.port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.id = ""
+        head, _ = self.ask({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
+        found = re.search(r"(?i)mcp-session-id: (\S+)", head)
+        assert found is not None, head
+        self.id = found[1]
+        self.ask({"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+    def request(self, message: object) -> bytes:
+        """A POST, as bytes."""
+        body = json.dumps(message).encode()
+        session = f"Mcp-Session-Id: {self.id}\r\nMCP-Protocol-Version: 2025-11-25\r\n" if self.id else ""
+        head = (
+            f"POST {self.peer.path} HTTP/1.1\r\nHost: 127.0.0.1:{self.peer.port}\r\n"
+            "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+            f"{session}Content-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+    def ask(self, message: object) -> tuple[str, bytes]:
+        """One exchange with a body of known length, or of chunks: head and body."""
+        self.socket.sendall(self.request(message))
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += self._more()
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = re.search(rb"(?i)content-length: (\d+)", head)
+        while (len(body) < int(length[1])) if length is not None else not body.endswith(b"0\r\n\r\n"):
+            body += self._more()
+        return head.decode(), body
+
+    def _more(self) -> bytes:
+        data = self.socket.recv(1 << 16)
+        assert data, "the server closed the connection"
+        return data
+
+    def call(self, id: int, tool: str = "add", arguments: object = None) -> bytes:
+        """A tools/call, as bytes."""
+        params = {"name": tool, "arguments": {"a": 1, "b": 2} if arguments is None else arguments}
+        return self.request({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+
+
+def requests_a_second(peer: Peer, connections: int, seconds: float) -> tuple[float, float, float]:
+    """Requests a second; the 99th percentile of latencies, in seconds; and requests a second of processor time."""
+    sessions = [Session(peer) for _ in range(connections)]
+    parts = []
+    for session in sessions:
+        before, after = session.call(FIRST_ID).split(str(FIRST_ID).encode())
+        head, body = session.ask({"jsonrpc": "2.0", "id": FIRST_ID, "method": "tools/call",
+                                  "params": {"name": "add", "arguments": {"a": 1, "b": 2}}})  # fmt: skip
+        assert b'"result":3' in body.replace(b" ", b""), body
+        parts.append((before, after, len(head.encode()) + 4 + len(body)))
+    poll = select.epoll()
+    by_descriptor = {}
+    times: list[float] = []
+    id = FIRST_ID
+    cpu, begun = peer.cpu(), time.perf_counter()
+    for session, (before, after, size) in zip(sessions, parts, strict=True):
+        poll.register(session.socket.fileno(), select.EPOLLIN)
+        id += 1
+        by_descriptor[session.socket.fileno()] = [session.socket, before, after, size, 0, time.perf_counter()]
+        session.socket.sendall(before + str(id).encode() + after)
+    end = begun + seconds
+    while (now := time.perf_counter()) < end:
+        for descriptor, _ in poll.poll(1):
+            state = by_descriptor[descriptor]
+            data = state[0].recv(1 << 16)
+            assert data, "the server closed the connection"
+            state[4] += len(data)
+            if state[4] < state[3]:
+                continue
+            assert state[4] == state[3], data
+            now = time.perf_counter()
+            times.append(now - state[5])
+            id += 1
+            state[4], state[5] = 0, now
+            state[0].send(state[1] + str(id).encode() + state[2])
+    elapsed, worked = time.perf_counter() - begun, peer.cpu() - cpu
+    for session in sessions:
+        session.socket.close()
+    times.sort()
+    return len(times) / elapsed, times[int(len(times) * 0.99)], len(times) / worked
+
+
+def events_a_second(peer: Peer, events: int) -> float:
+    """Progress notifications of one call that arrive a second."""
+    session = Session(peer)
+    params = {"name": "count", "arguments": {"to": events}, "_meta": {"progressToken": "t"}}
+    begun = time.perf_counter()
+    _, body = session.ask({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
+    elapsed = time.perf_counter() - begun
+    assert body.count(b"notifications/progress") == events, body[:500]
+    session.socket.close()
+    return events / elapsed
+
+
+def idle_streams(peer: Peer, count: int) -> tuple[float, float | None]:
+    """Bytes of memory that a session with an idle GET stream takes; seconds until a change has reached all."""
+    teller = Session(peer)
+    before = peer.rss()
+    streams = []
+    for _ in range(count):
+        session = Session(peer)
+        head = (
+            f"GET {peer.path} HTTP/1.1\r\nHost: 127.0.0.1:{peer.port}\r\nAccept: text/event-stream\r\n"
+            f"Mcp-Session-Id: {session.id}\r\nMCP-Protocol-Version: 2025-11-25\r\n\r\n"
+        )
+        session.socket.sendall(head.encode())
+        while b"text/event-stream" not in session.socket.recv(1 << 16):
+            pass
+        streams.append(session.socket)
+    size = (peer.rss() - before) / count
+    time.sleep(0.5)  # what was still on its way
+    poll = select.epoll()
+    waiting = {stream.fileno(): stream for stream in streams}
+    for stream in streams:
+        stream.setblocking(False)
+        poll.register(stream.fileno(), select.EPOLLIN)
+    for descriptor, _ in poll.poll(0):
+        waiting[descriptor].recv(1 << 16)
+    begun = time.perf_counter()
+    teller.socket.sendall(teller.call(9, "announce", {}))
+    while waiting and time.perf_counter() < begun + 30:
+        for descriptor, _ in poll.poll(1):
+            if descriptor in waiting and b"list_changed" in waiting[descriptor].recv(1 << 16):
+                poll.unregister(descriptor)
+                del waiting[descriptor]
+    reached = None if waiting else time.perf_counter() - begun
+    for stream in streams:
+        stream.close()
+    teller.socket.close()
+    return size, reached
+
+
+def growth(peer: Peer, calls: int) -> tuple[float, float]:
+    """Bytes of memory after 2,000 calls, and how many more after so many again."""
+    session = Session(peer)
+
+    def make(first: int, count: int) -> None:
+        for id in range(first, first + count):
+            session.ask({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+                         "params": {"name": "add", "arguments": {"a": 1, "b": id}}})  # fmt: skip
+
+    make(10, 2000)
+    before = peer.rss()
+    make(10_000, calls)
+    after = peer.rss()
+    session.socket.close()
+    return before, after - before
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mcp", metavar="PYTHON", help="a Python that has the official SDK and uvicorn")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--sessions", type=int, default=1000)
+    parser.add_argument("--calls", type=int, default=50_000)
+    options = parser.parse_args()
+    cores = sorted(os.sched_getaffinity(0))
+    theirs, mine = (cores[0], cores[-1]) if len(cores) > 1 else (None, None)
+    if mine is not None:
+        os.sched_setaffinity(0, {mine})
+    kinds = {"mcp_ref": (sys.executable, OURS), "bare asyncio": (sys.executable, BARE)}
+    if options.mcp:
+        kinds["official SDK"] = (options.mcp, OFFICIAL)
+
+    def rounds(
+        json_responses: bool, measure: Callable[[Peer], tuple[float, ...]], *names: str
+    ) -> dict[str, list[float]]:
+        """Each measure's medians, by server."""
+        found: dict[str, list[tuple[float, ...]]] = {name: [] for name in names if name in kinds}
+        for _ in range(options.rounds):
+            for name, results in found.items():
+                peer = Peer(*kinds[name], json_responses, theirs)
+                try:
+                    results.append(measure(peer))
+                finally:
+                    peer.close()
+        return {name: [statistics.median(column) for column in zip(*rows, strict=True)] for name, rows in found.items()}
+
+    def show(what: str, unit: str, values: dict[str, float], scale: float = 1.0) -> None:
+        ours = values["mcp_ref"]
+        others = "  ".join(
+            f"{name} {value * scale:,.1f} ({ours / value:.2f}x)" for name, value in values.items() if name != "mcp_ref"
+        )
+        print(f"{what}: {ours * scale:,.1f} {unit}  {others}", flush=True)
+
+    warm = 0.5
+    for connections, json_responses in ((16, True), (16, False), (1, True)):
+
+        def load(peer: Peer, connections: int = connections) -> tuple[float, ...]:
+            requests_a_second(peer, connections, warm)
+            return requests_a_second(peer, connections, options.seconds)
+
+        names = ("mcp_ref", "bare asyncio", "official SDK") if json_responses else ("mcp_ref", "official SDK")
+        found = rounds(json_responses, load, *names) if json_responses else {}
+        if not found:
+            continue
+        label = f"tools/call, {connections} connection{'s' if connections > 1 else ''}"
+        show(f"{label}", "requests/s", {name: values[0] for name, values in found.items()})
+        show(f"{label}, 99th percentile", "ms", {name: values[1] for name, values in found.items()}, 1000)
+        show(f"{label}, by processor time", "requests/s", {name: values[2] for name, values in found.items()})
+    found = rounds(False, lambda peer: (events_a_second(peer, 5000),), "mcp_ref", "official SDK")
+    show("progress as events", "events/s", {name: values[0] for name, values in found.items()})
+
+    peer = Peer(*kinds["mcp_ref"], False, theirs)
+    size, reached = idle_streams(peer, options.sessions)
+    shown = "not all were reached" if reached is None else f"list_changed reaches all in {reached * 1000:.0f} ms"
+    print(f"{options.sessions} sessions with an idle GET stream: {size / 1000:.1f} kB each; {shown}")
+    peer.close()
+    peer = Peer(*kinds["mcp_ref"], True, theirs)
+    base, more = growth(peer, options.calls)
+    print(f"memory: {base / 2**20:.1f} MiB; {more / 1024:+.0f} KiB after {options.calls} calls")
+    peer.close()
+
+
+if __name__ == "__main__":
+    main()
