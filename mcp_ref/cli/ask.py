@@ -53,9 +53,14 @@ def make_client(options: argparse.Namespace) -> Client:
     from ..basic.transports.trace import tracer
 
     person = asker()
+    server = server_named(options.command)
+    if options.header and not isinstance(server, str):
+        raise UsageError("--header is for a URL")
+    if options.env and isinstance(server, str):
+        raise UsageError("--env is for a server that is started here")
     try:
         return Client(
-            server_named(options.command),
+            server,
             headers=headers(options.header),
             revision=options.revision,
             env=environment(options.env),

@@ -32,7 +32,8 @@ def serve(options: argparse.Namespace) -> int:
 
     path, name = split_target(options.target)
     revision = options.revision
-    needless = [option for option in _WEB if getattr(options, option)]
+    given = {option: getattr(options, option) for option in _WEB}
+    needless = [option for option, value in given.items() if value is not None and value is not False]
     if needless and not options.http:
         raise UsageError(f"--{needless[0].replace('_', '-')} is for HTTP: add --http")
     try:

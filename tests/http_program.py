@@ -1,0 +1,58 @@
+"""Servers over HTTP as programs of their own: `run FILE --http --port 0`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import PATIENCE, ROOT
+
+
+@dataclass
+class Program:
+    """A server's process."""
+
+    process: subprocess.Popen[bytes]
+    url: str = ""
+
+    def line(self) -> str:
+        """The next line on its standard error."""
+        return self.until(b"\n").decode()
+
+    def until(self, end: bytes) -> bytes:
+        """What comes on its standard error, up to `end`."""
+        assert self.process.stderr is not None
+        source, found, deadline = self.process.stderr.fileno(), b"", time.monotonic() + PATIENCE
+        while not found.endswith(end):
+            ready, _, _ = select.select([source], [], [], max(0.0, deadline - time.monotonic()))
+            piece = os.read(source, 1) if ready else b""
+            assert piece, f"the server said {found!r}, and no more"
+            found += piece
+        return found
+
+    def stop(self, number: int, seconds: float = 3.0) -> bytes:
+        """End it by a signal, within so many seconds and as a success; gives what it still said."""
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=seconds)
+        assert self.process.returncode == 0, (self.process.returncode, said)
+        return said
+
+
+@contextlib.contextmanager
+def serving(target: str | Path, *options: str, port: str = "0") -> Iterator[Program]:
+    """Serve a file, or a module by its dotted name, for as long as the block runs."""
+    command = [sys.executable, "-m", "mcp_ref", "run", str(target), "--http", "--port", port, *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        try:
+            program = Program(process)
+            program.url = program.line().rpartition(" ")[2].strip()
+            yield program
+        finally:
+            process.kill()

@@ -1,0 +1,318 @@
+"""The command line over HTTP: what `run --http` serves, and the other commands given a URL."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mcp_ref.__main__ import main
+from mcp_ref.revisions import LEGACY
+from tests.http_program import serving
+from tests.support import ROOT, initialize
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals")
+Captured = pytest.CaptureFixture[str]
+
+DEMO = "mcp_ref.demo.server"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Where the demo's server is served, for all tests here."""
+    with serving(DEMO) as program:
+        yield program.url
+        assert program.stop(signal.SIGTERM) == b""
+
+
+@dataclass
+class Answering:
+    """A server that has one answer to everything."""
+
+    url: str
+    seen: list[dict[str, str]] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def answering(status: int, body: str, kind: str = "application/json") -> Iterator[Answering]:
+    """Answer every request like this, and note its headers."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            made.seen.append({name.lower(): value for name, value in self.headers.items()})
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        do_GET = do_POST
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Nothing."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        made = Answering(f"http://127.0.0.1:{server.server_port}/mcp")
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield made
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+# ---------------------------------------------------------------------------------------------------- asking a URL
+
+
+def test_every_command_takes_a_url_in_the_place_of_a_command(url: str, capsys: Captured) -> None:
+    for words, printed in (
+        (["call", "add", "a=1", "b=2"], "3\n"),
+        (["read", "notes://today"], "Buy milk."),
+        (["prompt", "translate", "text=hi", "language=French"], "user: Translate into French: hi\n"),
+        (["complete", "translate", "language", "fr"], "French\nFrisian\n"),
+    ):
+        assert main([*words, "--", url]) == 0
+        assert capsys.readouterr() == (printed, "")
+    assert main(["list", "--", url]) == 0
+    listed = capsys.readouterr().out
+    assert main(["list", "--", sys.executable, "-c", f"import runpy; runpy.run_module({DEMO!r}, {{}}, '__main__')",
+                 ]) == 0  # fmt: skip
+    assert capsys.readouterr().out == listed  # over stdio it is the same
+
+
+def test_what_comes_while_a_tool_runs_comes_over_http_too(url: str, capsys: Captured, tmp_path: Path) -> None:
+    assert main(["call", "count", "to=1", "--log", "info", "--", url]) == 0
+    assert capsys.readouterr() == ("done\n", '[info] {"counted": 1}\n')
+    assert main(["call", "where", "--root", str(tmp_path), "--", url]) == 0
+    assert json.loads(capsys.readouterr().out) == [tmp_path.as_uri()]
+
+
+def test_what_the_server_refuses_is_1_as_over_stdio(url: str, capsys: Captured) -> None:
+    assert main(["call", "ad", "a=1", "--", url]) == 1
+    assert capsys.readouterr().err == "Unknown tool: ad (error -32602); did you mean 'add'?\n"
+    assert main(["call", "divide", "a=1", "b=0", "--", url]) == 1
+    assert capsys.readouterr().err == "b is 0: choose another divisor\n"
+
+
+@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+@pytest.mark.parametrize("older", [False, True])
+def test_a_url_may_be_of_either_transport_in_any_revision(
+    older: bool, revision: str, url: str, capsys: Captured
+) -> None:
+    where = url.replace("/mcp", "/sse") if older else url
+    assert main(["call", "add", "a=1", "b=2", "--revision", revision, "--", where]) == 0
+    assert capsys.readouterr() == ("3\n", "")
+
+
+def test_trace_shows_every_message_and_leaves_secrets_out(url: str, capsys: Captured) -> None:
+    words = ["call", "add", "a=1", "b=2", "password=hunter2", "--trace", "--header", "Authorization: Bearer s3cret"]
+    assert main([*words, "--", url]) == 1  # the tool takes no password
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split()[2] for line in lines[:3]] == ["->", "<-", "->"]
+    assert '"initialize"' in lines[0] and '"protocolVersion": "2025-11-25"' in lines[1]
+    call = next(line for line in lines if '"tools/call"' in line)
+    assert '"password": "***"' in call and call.split()[1] == "2025-11-25"
+    assert "hunter2" not in "".join(lines) and "s3cret" not in "".join(lines)
+
+
+def test_a_header_goes_with_every_request(capsys: Captured) -> None:
+    with answering(500, "oh no", "text/plain") as server:
+        words = ["list", "--header", "Authorization: Bearer a:b", "--header", "X-Team:  blue "]
+        assert main([*words, "--", server.url]) == 3
+    assert [(seen["authorization"], seen["x-team"]) for seen in server.seen] == [("Bearer a:b", "blue")]
+
+
+@pytest.mark.parametrize("word", ["no colon", ": no name", ""])
+def test_what_is_no_header_is_2_and_not_repeated(word: str, capsys: Captured) -> None:
+    assert main(["list", "--header", word, "--", "http://127.0.0.1:1/"]) == 2
+    assert capsys.readouterr().err == "python3 -m mcp_ref list: --header takes 'Name: value'\n"
+
+
+@pytest.mark.parametrize("word", ["X: a\nY: b", "X Y: b", "X: \u65e5", "Host: elsewhere"])
+def test_a_header_that_cannot_be_sent_is_3_and_nothing_is_sent(word: str, capsys: Captured) -> None:
+    with answering(500, "oh no") as server:
+        assert main(["list", "--header", word, "--", server.url]) == 3
+        assert not server.seen
+    err = capsys.readouterr().err
+    assert "header" in err and "Traceback" not in err
+
+
+def test_options_that_would_do_nothing_are_2(url: str, capsys: Captured) -> None:
+    assert main(["list", "--header", "X: y", "--", "some-server"]) == 2
+    assert "--header is for a URL" in capsys.readouterr().err
+    assert main(["list", "--env", "A=b", "--", url]) == 2
+    assert "--env is for a server that is started here" in capsys.readouterr().err
+    assert main(["list", "--", url, "more"]) == 2
+    assert "a URL takes no arguments: more" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------- no connection
+
+
+def test_a_url_where_nothing_listens_is_3(capsys: Captured) -> None:
+    with socket.socket() as taken:  # bound, and never listening
+        taken.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main(["list", "--", f"http://{where}/mcp"]) == 3
+    err = capsys.readouterr().err
+    assert f"{where} cannot be reached" in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("url", ["http://", "http:///mcp", "http://127.0.0.1:99999/mcp", "http://[::1/mcp"])
+def test_what_is_no_url_is_3_and_said(url: str, capsys: Captured) -> None:
+    assert main(["list", "--", url]) == 3
+    err = capsys.readouterr().err
+    assert url in err and len(err.splitlines()) == 1
+
+
+REFUSAL = json.dumps({"jsonrpc": "2.0", "error": {"code": -32600, "message": "show your badge"}})
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 500, 503])
+def test_a_url_that_refuses_is_3_with_the_status_and_the_servers_words(status: int, capsys: Captured) -> None:
+    with answering(status, REFUSAL) as server:
+        assert main(["list", "--", server.url]) == 3
+    err = capsys.readouterr().err
+    assert err == f"initialize: {server.url}: the server answered HTTP {status}: show your badge\n"
+    with answering(status, "<h1>No</h1>", "text/html") as server:
+        assert main(["list", "--", server.url]) == 3
+    assert capsys.readouterr().err == f"initialize: {server.url}: the server answered HTTP {status}\n"
+
+
+def test_a_url_of_something_else_is_3_and_says_what_it_is(capsys: Captured) -> None:
+    with answering(200, "<h1>Welcome</h1>", "text/html") as server:
+        assert main(["list", "--", server.url]) == 3
+    assert "the answer is text/html, not application/json or text/event-stream" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------------------------------------- run --http
+
+
+def post(url: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """What a bare client gets that asks for a session: status, headers, and the body."""
+    import http.client
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    both = "application/json, text/event-stream"
+    fields = {"Content-Type": "application/json", "Accept": both} | {n.replace("_", "-"): v for n, v in headers.items()}
+    with contextlib.closing(connection):
+        connection.request("POST", parts.path, json.dumps(initialize()), fields)
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+
+
+def test_by_default_it_is_on_the_loopback_interface_alone_at_mcp(url: str) -> None:
+    assert url.startswith("http://127.0.0.1:") and url.endswith("/mcp")
+    assert post(url)[0] == 200
+    assert post(url, Host="app.example")[0] == 403
+    assert post(url, Origin="https://app.example")[0] == 403
+
+
+def test_every_option_of_http_does_what_it_says() -> None:
+    options = ["--host", "localhost", "--path", "tools/v1", "--json-responses"]
+    options += ["--allow-host", "app.example", "--allow-host", "127.0.0.1", "--allow-origin", "https://app.example"]
+    with serving(DEMO, *options) as program:
+        assert program.url.endswith("/tools/v1")  # a slash is put before it
+        status, headers, _ = post(program.url, Host="app.example", Origin="https://app.example")
+        assert (status, headers["access-control-allow-origin"]) == (200, "https://app.example")
+        status, _, body = post(program.url, Host="other.example")
+        assert status == 403 and b"allowed_hosts" in body
+        status, _, body = post(program.url, Origin="http://localhost")  # what is allowed is all that is allowed
+        assert status == 403 and b"allowed_origins" in body
+        assert program.stop(signal.SIGTERM) == b""
+
+
+def test_json_responses_are_all_there_is_with_that_option(capsys: Captured) -> None:
+    for options, kind in (((), "text/event-stream"), (("--json-responses",), "application/json")):
+        with serving(DEMO, *options) as program:
+            _, headers, _ = post(program.url)
+            session = {"Mcp-Session-Id": headers["mcp-session-id"]}
+            assert kind_of_answer(program.url, session) == kind
+            program.stop(signal.SIGINT)
+
+
+def kind_of_answer(url: str, session: dict[str, str]) -> str:
+    """The content type of the answer to a call that reports progress."""
+    import urllib.request
+
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **session}
+    call = {"name": "count", "arguments": {"to": 1}, "_meta": {"progressToken": 1}}
+    for message in (
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call},
+    ):
+        made = urllib.request.Request(url, json.dumps(message).encode(), headers)
+        with urllib.request.urlopen(made, timeout=10) as answer:
+            answer.read()
+    return str(answer.headers["Content-Type"])
+
+
+def test_with_a_store_a_session_goes_on_in_the_next_process(tmp_path: Path) -> None:
+    store = str(tmp_path / "events.db")
+    with serving(DEMO, "--store", store) as program:
+        session = {"Mcp-Session-Id": post(program.url)[1]["mcp-session-id"]}
+        assert program.stop(signal.SIGTERM) == b""
+    with serving(DEMO, "--store", store) as program:
+        assert kind_of_answer(program.url, session) == "text/event-stream"
+        assert program.stop(signal.SIGTERM) == b""
+
+
+def test_run_traces_what_it_is_sent_over_http() -> None:
+    with serving(DEMO, "--trace") as program:
+        post(program.url)
+        assert '<-  {"jsonrpc": "2.0", "id": "init", "method": "initialize"' in program.line()
+        assert '->  {"jsonrpc": "2.0", "id": "init", "result"' in program.line()
+        assert program.stop(signal.SIGTERM) == b""
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    """A `run` that ends by itself."""
+    return subprocess.run(
+        [sys.executable, "-m", "mcp_ref", "run", *words], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, timeout=30, check=False,
+    )  # fmt: skip
+
+
+def test_a_port_in_use_is_1_and_said_in_one_line(url: str) -> None:
+    port = url.rpartition(":")[2].partition("/")[0]
+    done = run(DEMO, "--http", "--port", port)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith(f"demo: cannot serve on 127.0.0.1:{port}: ") and "in use" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("where", [["--port", "65536"], ["--port", "-1"], ["--host", "no.such.host.invalid"]])
+def test_where_nobody_can_listen_is_1_and_said_in_one_line(where: list[str]) -> None:
+    done = run(DEMO, "--http", *where)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("demo: cannot serve on ") and where[1] in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--port", "0"], "--port is for HTTP: add --http"),
+        (["--json-responses"], "--json-responses is for HTTP: add --http"),
+        (["--store", "x.db"], "--store is for HTTP: add --http"),
+        (["--http", "--port", "http"], "argument --port: invalid int value: 'http'"),
+        (["--http", "--store", "/no/such/folder/x.db"], "--store /no/such/folder/x.db: unable to open database file"),
+        (["--http", "--", "x"], "run takes no server command"),
+    ],
+)
+def test_options_of_http_that_make_no_sense_are_2(words: list[str], why: str) -> None:
+    done = run(DEMO, *words)
+    assert done.returncode == 2 and why in done.stderr and "Traceback" not in done.stderr
