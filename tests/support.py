@@ -15,6 +15,7 @@ from mcp_ref import Client, Server
 from mcp_ref.basic.transports.memory import MemoryTransport, memory_pair
 from mcp_ref.basic.transports.stdio import StdioServerTransport
 from mcp_ref.jsonrpc.messages import JSON, Object
+from tests.http_wires import http_wire
 
 T = TypeVar("T")
 
@@ -99,16 +100,19 @@ def initialize(revision: str = "2025-11-25", capabilities: Object | None = None,
     return request("initialize", params, id)
 
 
-SERVER_TRANSPORTS = ["memory", "stdio"]
+SERVER_TRANSPORTS = ["memory", "stdio", "http", "http-json", "http+sse", "asgi"]
 """The kinds of `raw_client`: every one is to give the same behaviour."""
 
 
 @contextlib.asynccontextmanager
 async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire]:
     """A bare client of a server of ours, over one of SERVER_TRANSPORTS, before the handshake."""
-    opened = _memory_wire if kind == "memory" else _stdio_wire
-    async with opened(server) as wire:
-        yield wire
+    if kind in ("memory", "stdio"):
+        async with (_memory_wire if kind == "memory" else _stdio_wire)(server) as wire:
+            yield wire
+    else:
+        async with http_wire(server, kind, Wire) as wire:
+            yield wire
 
 
 @contextlib.asynccontextmanager

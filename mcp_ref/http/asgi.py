@@ -116,6 +116,8 @@ class AsgiExchange:
     async def stream(self, status: int, headers: HeaderList) -> AsgiStream:
         """See Exchange."""
         await self._begin(status, headers)
+        # [ASGI 3.0, Response Start] the head is not sent before the first piece of the body, be it empty
+        await self._send({"type": "http.response.body", "body": b"", "more_body": True})
         self._stream = AsgiStream(self._receive, self._send)
         return self._stream
 

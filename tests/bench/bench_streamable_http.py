@@ -26,6 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -101,7 +102,8 @@ class Bare(asyncio.Protocol):
             result = {"content": [{"type": "text", "text": str(value)}], "structuredContent": {"result": value}}
         answer = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}, separators=(",", ":")).encode()
         self.transport.write(
-            b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nMcp-Session-Id: bare\\r\\nContent-Length: %d\\r\\n\\r\\n%b"
+            b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nMcp-Session-Id: bare\\r\\n"
+            b"Content-Length: %d\\r\\n\\r\\n%b"
             % (len(answer), answer)
         )
 async def main():
@@ -201,6 +203,18 @@ class Session:
         return self.request({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
 
 
+@dataclass(slots=True)
+class Caller:
+    """A connection under load: the request around its id, how long an answer is, and how much of it has come."""
+
+    socket: socket.socket
+    before: bytes
+    after: bytes
+    size: int
+    begun: float
+    received: int = 0
+
+
 def requests_a_second(peer: Peer, connections: int, seconds: float) -> tuple[float, float, float]:
     """Requests a second; the 99th percentile of latencies, in seconds; and requests a second of processor time."""
     sessions = [Session(peer) for _ in range(connections)]
@@ -212,30 +226,30 @@ def requests_a_second(peer: Peer, connections: int, seconds: float) -> tuple[flo
         assert b'"result":3' in body.replace(b" ", b""), body
         parts.append((before, after, len(head.encode()) + 4 + len(body)))
     poll = select.epoll()
-    by_descriptor = {}
+    by_descriptor: dict[int, Caller] = {}
     times: list[float] = []
     id = FIRST_ID
     cpu, begun = peer.cpu(), time.perf_counter()
     for session, (before, after, size) in zip(sessions, parts, strict=True):
         poll.register(session.socket.fileno(), select.EPOLLIN)
         id += 1
-        by_descriptor[session.socket.fileno()] = [session.socket, before, after, size, 0, time.perf_counter()]
+        by_descriptor[session.socket.fileno()] = Caller(session.socket, before, after, size, time.perf_counter())
         session.socket.sendall(before + str(id).encode() + after)
     end = begun + seconds
     while (now := time.perf_counter()) < end:
         for descriptor, _ in poll.poll(1):
-            state = by_descriptor[descriptor]
-            data = state[0].recv(1 << 16)
+            caller = by_descriptor[descriptor]
+            data = caller.socket.recv(1 << 16)
             assert data, "the server closed the connection"
-            state[4] += len(data)
-            if state[4] < state[3]:
+            caller.received += len(data)
+            if caller.received < caller.size:
                 continue
-            assert state[4] == state[3], data
+            assert caller.received == caller.size, data
             now = time.perf_counter()
-            times.append(now - state[5])
+            times.append(now - caller.begun)
             id += 1
-            state[4], state[5] = 0, now
-            state[0].send(state[1] + str(id).encode() + state[2])
+            caller.received, caller.begun = 0, now
+            caller.socket.send(caller.before + str(id).encode() + caller.after)
     elapsed, worked = time.perf_counter() - begun, peer.cpu() - cpu
     for session in sessions:
         session.socket.close()
@@ -355,10 +369,7 @@ def main() -> None:
             requests_a_second(peer, connections, warm)
             return requests_a_second(peer, connections, options.seconds)
 
-        names = ("mcp_ref", "bare asyncio", "official SDK") if json_responses else ("mcp_ref", "official SDK")
-        found = rounds(json_responses, load, *names) if json_responses else {}
-        if not found:
-            continue
+        found = rounds(True, load, "mcp_ref", "bare asyncio", "official SDK")
         label = f"tools/call, {connections} connection{'s' if connections > 1 else ''}"
         show(f"{label}", "requests/s", {name: values[0] for name, values in found.items()})
         show(f"{label}, 99th percentile", "ms", {name: values[1] for name, values in found.items()}, 1000)

@@ -227,7 +227,8 @@ def test_changes_are_announced_after_the_handshake_only_and_to_none_that_has_lef
         use_tools(server)
         async with raw_client(server, kind) as wire:
             server.tools.add(lambda: "", "before")
-            await wire.nothing_more()
+            if kind in ("memory", "stdio", "http+sse"):  # elsewhere there is no way to tell anything yet
+                await wire.nothing_more()
             await wire.send(initialize())
             await wire.receive()
             server.tools.add(lambda: "", "between")

@@ -200,8 +200,6 @@ class Session(Transport):
         self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Whether `initialize` succeeded, once that is known."""
         self.listening = Stream(self, LISTENING)
-        self.task: asyncio.Task[None] | None = None
-        """The conversation."""
         self.used = asyncio.get_running_loop().time()
         self._trace = trace
         self._streams: dict[str, Stream] = {LISTENING: self.listening}
@@ -210,6 +208,7 @@ class Session(Transport):
         self._run = secrets.token_hex(4)  # tells our streams from those of an earlier process with the same session
         self._receive: Receive | None = None
         self._lost: Lost | None = None
+        self._left = False
         self._reading = Valve()
         self._reading.shut()  # until `start`
 
@@ -219,6 +218,8 @@ class Session(Transport):
         """Deliver what comes."""
         self._receive, self._lost = receive, lost
         self._reading.open()
+        if self._left:
+            self.leave()
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message on the stream of the request that caused it; without one, on the stream that listens."""
@@ -292,6 +293,13 @@ class Session(Transport):
             await self._reading.wait()
         if self._receive is not None:
             self._receive(message)
+
+    def leave(self) -> None:
+        """The client has left, or is taken to have: the conversation comes to its end."""
+        self._left = True
+        if self._lost is not None:
+            lost, self._lost = self._lost, None
+            lost(None)
 
     def open_stream(self, ids: tuple[RequestId, ...], takes_json: bool, takes_sse: bool) -> Stream:
         """The stream of a POST that asks these requests. None of the ids may be in use, see `is_asked`."""

@@ -44,11 +44,14 @@ class SseSession(Transport):
         self._reading = Valve()
         self._reading.shut()  # until `start`
         self._lost: Lost | None = None
+        self._left = False
 
     async def start(self, receive: Receive, lost: Lost) -> None:
         """Deliver what comes."""
         self._receive, self._lost = receive, lost
         self._reading.open()
+        if self._left:
+            self.leave()
 
     async def receive(self, message: Incoming, frame: bytes) -> None:
         """Hand in what came, when there is room for it."""
@@ -83,8 +86,9 @@ class SseSession(Transport):
         """Show that we are there."""
         self._carrier.write(encode_comment())
 
-    def left(self) -> None:
-        """The client's stream has ended, and with it the session."""
+    def leave(self) -> None:
+        """The client has left, or is taken to have: the conversation comes to its end."""
+        self._left = True
         if self._lost is not None:
             lost, self._lost = self._lost, None
             lost(None)
@@ -171,7 +175,7 @@ class SseEndpoint:
             await asyncio.wait([task, carrier.gone], return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self.sessions[id]
-            session.left()
+            session.leave()
             await asyncio.wait([task])
             self._tasks.discard(task)
             if not task.cancelled() and task.exception() is not None:
@@ -205,10 +209,10 @@ class SseEndpoint:
     async def close(self) -> None:
         """End all conversations."""
         self._closing = True
-        tasks = [*self._tasks]
         if self._keeper is not None:
-            tasks.append(self._keeper)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=5.0)
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        for session in tuple(self.sessions.values()):
+            session.leave()
+        if self._tasks:
+            await asyncio.wait(self._tasks)

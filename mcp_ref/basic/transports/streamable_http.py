@@ -86,6 +86,7 @@ class Endpoint:
         self._authenticate = authenticate
         self._trace = trace
         self._admitted: WeakKeyDictionary[Headers, Admission] = WeakKeyDictionary()
+        self._conversations: set[asyncio.Task[None]] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._closing = False
 
@@ -243,7 +244,9 @@ class Endpoint:
 
     def _begin(self, id: str, principal: str | None) -> Session:
         session = self.sessions[id] = Session(id, principal, self._store, self._limits, self._trace)
-        session.task = asyncio.create_task(self._converse(session))
+        task = asyncio.create_task(self._converse(session))
+        self._conversations.add(task)
+        task.add_done_callback(self._conversations.discard)
         self._keep()
         return session
 
@@ -263,8 +266,7 @@ class Endpoint:
 
     def _end(self, session: Session) -> None:
         self._forget(session)
-        if session.task is not None:
-            session.task.cancel()
+        session.leave()
 
     async def _session(self, admission: Admission, principal: str | None) -> Session:
         """The session that a request belongs to."""
@@ -324,14 +326,13 @@ class Endpoint:
     async def close(self) -> None:
         """End all sessions. A store that outlives the process keeps them for the next one."""
         self._closing = True
-        tasks = [session.task for session in self.sessions.values() if session.task is not None]
         if self._keeper is not None:
-            tasks.append(self._keeper)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=5.0)
-        self.sessions.clear()
+            self._keeper.cancel()
+            await asyncio.wait([self._keeper])
+        for session in tuple(self.sessions.values()):
+            session.leave()
+        if self._conversations:
+            await asyncio.wait(self._conversations)
 
 
 def _last_use(session: Session) -> float:

@@ -1,0 +1,247 @@
+"""Bare clients over HTTP, for `support.raw_client`: frames go out as POSTs, and come in from every answer and stream.
+
+What a POST carries has been handed to the server when `send` returns, so that frames are served in the order in which
+they were sent, as on the other transports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
+from typing import TYPE_CHECKING
+
+from mcp_ref import Server
+from mcp_ref.http.asgi import Application, application
+from mcp_ref.http.client import ClientLimits, HttpClient, HttpError, HttpResponse
+from mcp_ref.http.message import Exchange, Handler, Stream
+from mcp_ref.http.server import serve
+from mcp_ref.http.sse import Event, EventParser
+from mcp_ref.runtime.web import HttpOptions, Site
+
+if TYPE_CHECKING:
+    from tests.support import Wire
+
+PATIENCE = 10.0
+MAX = 1 << 28
+BOTH = "application/json, text/event-stream"
+
+
+class _Begun:
+    """A handler that tells how many requests it has been given."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+        self._count = 0
+        self._changed = asyncio.Event()
+
+    async def __call__(self, exchange: Exchange) -> None:
+        """Note it, and go on."""
+        self._count += 1
+        self._changed.set()
+        await self._handler(exchange)
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return self._count
+
+    async def wait_for(self, count: int) -> None:
+        """Return when there were so many."""
+        async with asyncio.timeout(PATIENCE):
+            while self._count < count:
+                self._changed.clear()
+                await self._changed.wait()
+
+
+def under_asgi(app: Application) -> Handler:
+    """A tiny ASGI server: our own, that hands each exchange to an ASGI application."""
+
+    async def handle(exchange: Exchange) -> None:
+        request = exchange.request
+        scope: MutableMapping[str, object] = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": "http",
+            "path": request.path,
+            "raw_path": request.path.encode("latin-1"),
+            "query_string": request.query.encode("latin-1"),
+            "root_path": "",
+            "headers": [(n.lower().encode("latin-1"), v.encode("latin-1")) for n, v in request.headers],
+            "client": request.client,
+        }
+        bodies = [request.body]
+        stream: Stream | None = None
+        status, headers = 0, list[tuple[str, str]]()
+        told = asyncio.Event()
+
+        async def receive() -> MutableMapping[str, object]:
+            if bodies:
+                return {"type": "http.request", "body": bodies.pop()}
+            await told.wait()  # the answer has begun, so there is something that can be left
+            if stream is not None:
+                await stream.gone
+            return {"type": "http.disconnect"}
+
+        async def send(message: MutableMapping[str, object]) -> None:
+            nonlocal stream, status
+            if message["type"] == "http.response.start":
+                assert isinstance(message["status"], int) and isinstance(message["headers"], list)
+                status = message["status"]
+                headers.extend((n.decode("latin-1"), v.decode("latin-1")) for n, v in message["headers"])
+                return
+            body = message.get("body", b"")
+            assert isinstance(body, bytes)
+            if stream is None and not message.get("more_body"):
+                own = [(name, value) for name, value in headers if name != "content-length"]
+                return await exchange.respond(status, own, body)
+            if stream is None:
+                stream = await exchange.stream(status, headers)
+                told.set()
+            stream.write(body)
+            await stream.drain()
+            if not message.get("more_body"):
+                stream.close()
+
+        await app(scope, receive, send)
+
+    return handle
+
+
+class _Talk:
+    """What both transports share: requests under way, and where what they bring goes."""
+
+    wire: Wire
+
+    def __init__(self, base: str, http: HttpClient, begun: _Begun) -> None:
+        self.base, self.http, self.begun = base, http, begun
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def ask(self, exchange: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Make a request in the background."""
+        task = asyncio.create_task(exchange)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    async def take(self, response: HttpResponse) -> None:
+        """All frames that a response brings."""
+        if (response.headers.get("content-type") or "").startswith("text/event-stream"):
+            parser = EventParser(MAX)
+            async for piece in response:
+                for event in parser.feed(piece):
+                    self.event(event)
+        elif body := await response.read(MAX):
+            self.wire.frames.put_nowait(body)
+
+    def event(self, event: Event) -> None:
+        """One event."""
+        if event.data:
+            self.wire.frames.put_nowait(event.data.encode())
+
+
+class _Streamable(_Talk):
+    """A bare client of Streamable HTTP."""
+
+    session: str | None = None
+
+    async def begin(self) -> None:
+        """Nothing comes before the first POST."""
+
+    async def write(self, frame: bytes) -> None:
+        """POST a frame, and return when the server has it."""
+        count = self.begun.count
+        answered = asyncio.Event()
+        task = self.ask(self._post(frame, answered))
+        await self.begun.wait_for(count + 1)
+        if b'"initialize"' in frame and self.session is None:
+            async with asyncio.timeout(PATIENCE):
+                await task
+            if self.session is not None:
+                opened = asyncio.Event()
+                self.ask(self._listen(opened))
+                async with asyncio.timeout(PATIENCE):
+                    await opened.wait()
+        elif b'"method"' not in frame or b'"id"' not in frame:
+            async with asyncio.timeout(PATIENCE):
+                await answered.wait()
+
+    async def _post(self, frame: bytes, answered: asyncio.Event) -> None:
+        headers = {"Accept": BOTH, "Content-Type": "application/json"}
+        if self.session is not None:
+            headers["Mcp-Session-Id"] = self.session
+        with contextlib.suppress(HttpError):
+            async with self.http.request("POST", f"{self.base}/mcp", headers, frame) as response:
+                answered.set()
+                self.session = response.headers.get("mcp-session-id") or self.session
+                await self.take(response)
+        answered.set()
+
+    async def _listen(self, opened: asyncio.Event) -> None:
+        assert self.session is not None
+        headers = {"Accept": "text/event-stream", "Mcp-Session-Id": self.session}
+        with contextlib.suppress(HttpError):
+            async with self.http.request("GET", f"{self.base}/mcp", headers) as response:
+                opened.set()
+                await self.take(response)
+        self.wire.closed.set()
+
+
+class _OverSse(_Talk):
+    """A bare client of HTTP+SSE."""
+
+    async def begin(self) -> None:
+        """Open the stream, and wait for its endpoint."""
+        self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.ask(self._listen())
+        async with asyncio.timeout(PATIENCE):
+            await self._endpoint
+
+    async def _listen(self) -> None:
+        with contextlib.suppress(HttpError):
+            async with self.http.request("GET", f"{self.base}/sse", {"Accept": "text/event-stream"}) as response:
+                await self.take(response)
+        self.wire.closed.set()
+
+    def event(self, event: Event) -> None:
+        """One event, or the endpoint."""
+        if event.event == "endpoint":
+            self._endpoint.set_result(event.data)
+        else:
+            super().event(event)
+
+    async def write(self, frame: bytes) -> None:
+        """POST a frame, and return when the server has it."""
+        headers = {"Content-Type": "application/json"}
+        async with self.http.request("POST", self.base + self._endpoint.result(), headers, frame) as response:
+            await self.take(response)
+
+
+@contextlib.asynccontextmanager
+async def http_wire(
+    server: Server, kind: str, make: Callable[[Callable[[bytes], Awaitable[None]]], Wire]
+) -> AsyncIterator[Wire]:
+    """A server over Streamable HTTP ("http", "http-json", "asgi") or HTTP+SSE ("http+sse"), and a bare client."""
+    options = HttpOptions(json_responses=kind == "http-json")
+    site = Site(server, **options)
+    handler = _Begun(under_asgi(application(site.handle)) if kind == "asgi" else site.handle)
+    listening = await serve(handler)
+    base = f"http://127.0.0.1:{listening.address[1]}"
+    http = HttpClient(limits=ClientLimits(first_byte=None, idle=None))
+    talk = _OverSse(base, http, handler) if kind == "http+sse" else _Streamable(base, http, handler)
+    wire = make(talk.write)
+    talk.wire = wire
+    await talk.begin()
+    try:
+        yield wire
+    finally:
+        await site.close()
+        async with asyncio.timeout(PATIENCE):
+            for task in (tasks := tuple(talk.tasks)):
+                task.cancel()
+            if tasks:
+                await asyncio.wait(tasks)
+            await http.close()
+            await listening.close(0.1)
