@@ -363,7 +363,7 @@ def main() -> None:
         print(f"{what}: {ours * scale:,.1f} {unit}  {others}", flush=True)
 
     warm = 0.5
-    for connections, json_responses in ((16, True), (16, False), (1, True)):
+    for connections in (16, 1):
 
         def load(peer: Peer, connections: int = connections) -> tuple[float, ...]:
             requests_a_second(peer, connections, warm)
