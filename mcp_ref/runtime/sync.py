@@ -32,7 +32,7 @@ T = TypeVar("T")
 class SyncClient:
     """A blocking client, a context manager. It takes a `Client` that is not connected yet, or what makes one.
 
-    Methods are those of `Client`, with the same arguments; `run` reaches the rest, such as `batch`.
+    Methods are those of `Client`, with their usual arguments; `run` reaches the rest, such as `batch` or a `timeout`.
     """
 
     def __init__(self, server: Client | list[str]) -> None:
