@@ -98,11 +98,22 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     return whole, commands.choices
 
 
+def seconds(word: str) -> float:
+    """A time limit. Zero, less and `nan` are none: every request would be over before it is sent."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"a number of seconds above 0, not {word!r}")
+    return value
+
+
 def connection_options(parser: argparse.ArgumentParser) -> None:
     """What can be said about any connection to a server."""
     group = parser.add_argument_group("the connection")
     group.add_argument("--revision", metavar="R", help="speak this revision alone")
-    group.add_argument("--timeout", metavar="S", type=float,
+    group.add_argument("--timeout", metavar="S", type=seconds,
                        help="seconds for each request (60; 600 for a call, if there is a person to ask)")  # fmt: skip
     group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
                        help="a variable for the server, which inherits only a few such as PATH")  # fmt: skip
