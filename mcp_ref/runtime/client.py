@@ -364,9 +364,10 @@ class Client:
 
         Gives the results in order, with an exception in the place of each call that failed.
         """
-        if not self.revision.batch:
+        if self._greeting is None or not self.revision.batch:
             for call in calls:
                 call.close()
+        if not self.revision.batch:
             raise lifecycle.CapabilityError(f"revision {self.revision} has no batches; send the requests one by one")
         return await self.connection.dispatcher.batched(*calls)
 
