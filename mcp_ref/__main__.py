@@ -73,7 +73,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 
     made = command("call", "call a tool", asks=True)
     made.add_argument("tool", metavar="TOOL")
-    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*")
+    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
     takes(made, "TOOL [NAME=VALUE ...]")
 
     made = command("read", "read a resource; to a file or pipe its bytes are written as they are", asks=True)
@@ -82,14 +82,15 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 
     made = command("prompt", "get a prompt's messages", asks=True)
     made.add_argument("prompt", metavar="NAME")
-    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*")
+    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
     takes(made, "NAME [NAME=VALUE ...]")
 
     made = command("complete", "suggest values for an argument of a prompt or resource template", asks=True)
     made.add_argument("ref", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
     made.add_argument("argument", metavar="ARGUMENT")
     made.add_argument("value", metavar="VALUE", nargs="?", default="", help="what is typed so far")
-    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", help="the other arguments, where they are known")
+    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
+                      help="the other arguments, where they are known")  # fmt: skip
     takes(made, "PROMPT|TEMPLATE ARGUMENT [VALUE [NAME=VALUE ...]]")
 
     made = command("revisions", "compare the revisions of the protocol, or tell what one changed")
@@ -114,11 +115,22 @@ def web_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--store", metavar="FILE", help="keep sessions and events in this SQLite file, over a restart")
 
 
+def seconds(word: str) -> float:
+    """A time limit. Zero, less and `nan` are none: every request would be over before it is sent."""
+    try:
+        value = float(word)
+    except ValueError:
+        value = 0.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"a number of seconds above 0, not {word!r}")
+    return value
+
+
 def connection_options(parser: argparse.ArgumentParser) -> None:
     """What can be said about any connection to a server."""
     group = parser.add_argument_group("the connection")
     group.add_argument("--revision", metavar="R", help="speak this revision alone")
-    group.add_argument("--timeout", metavar="S", type=float,
+    group.add_argument("--timeout", metavar="S", type=seconds,
                        help="seconds for each request (60; 600 for a call, if there is a person to ask)")  # fmt: skip
     group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
                        help="a variable for the server, which inherits only a few such as PATH")  # fmt: skip
@@ -143,11 +155,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
             whole.error(f"there is no command {words[0]!r}{did_you_mean(words[0], commands)}")
         parser = commands[words[0]]
-        options = parser.parse_intermixed_args(words[1:])
+        options, surplus = parser.parse_known_intermixed_args(words[1:])
         options.name = words[0]
-        if options.asks and not server:
+        misspelled = any(word.startswith("-") for word in surplus)
+        if options.asks and not server and not misspelled:
+            asked = [word for word in words if word not in surplus]
             parser.error("no server to ask: end with two dashes and the command that starts it, or its URL, as in\n"
-                         f"  {PROGRAM} {' '.join(words)} -- python3 server.py")  # fmt: skip
+                         f"  {PROGRAM} {' '.join(asked)} -- {' '.join(surplus) or 'python3 server.py'}")  # fmt: skip
+        if surplus:
+            parser.error(f"unrecognized arguments: {' '.join(surplus)}")
         if server and not options.asks:
             parser.error(f"{options.name} takes no server command, so what comes after -- is not used")
         options.command = server

@@ -9,9 +9,9 @@ for each type, once, when the type is first met.
 - Writing is exact: the peer gets only what its revision knows (`Life.loss` says what happens to the rest).
 - Reading is lenient where nothing can be misunderstood: unknown members are ignored, a null stands for an absent
   optional one, and fields of other revisions are taken when present. A missing or mistyped member is a `ShapeError`.
-- Where a shape forks between revisions in a way that no field can say, the dataclass has a method `to_wire(wire,
-revision)`
-  that adjusts what is written, or a static method `from_wire(wire, revision)` that adjusts what is read.
+- Where a shape forks between revisions in a way that no field can say, the dataclass has a method
+  `to_wire(wire, revision)` that adjusts what is written, or a static method `from_wire(wire, revision)` that adjusts
+  what is read.
 
 Spec:  schema/<revision>/schema.json
 Above: every page. Below: revisions.py. Elsewhere: which dataclass belongs to which method (`revisions.METHODS`).

@@ -141,6 +141,13 @@ def test_complete_prints_a_suggestion_a_line(capsys: Captured) -> None:
     assert capsys.readouterr().out == ""
 
 
+def test_complete_says_what_there_is_to_complete_instead(capsys: Captured) -> None:
+    assert ask("complete", "translat", "language", "fr") == 1
+    assert "did you mean 'translate'?" in capsys.readouterr().err
+    assert ask("complete", "notes://{dy}/words", "day") == 1
+    assert "did you mean 'notes://{day}/words'?" in capsys.readouterr().err
+
+
 def test_logs_go_to_standard_error_from_the_level_that_was_asked_for(capsys: Captured) -> None:
     assert ask("call", "count", "to=1", "--log", "info") == 0
     assert capsys.readouterr() == ("done\n", '[info] {"counted": 1}\n')
@@ -234,7 +241,15 @@ def test_what_is_no_argument_is_2(word: str, capsys: Captured) -> None:
     [
         (["lst"], "there is no command 'lst'; did you mean 'list'?"),
         (["list"], "no server to ask: end with two dashes and the command that starts it"),
-        (["call", "--", "x"], "the following arguments are required: TOOL"),
+        (["list", "python3", "server.py", "--json"], "as in\n  python3 -m mcp_ref list --json -- python3 server.py\n"),
+        (["read", "a://b", "npx", "some-server"], "as in\n  python3 -m mcp_ref read a://b -- npx some-server\n"),
+        (["list", "--timeout", "nan", "--", "x"], "--timeout: a number of seconds above 0, not 'nan'"),
+        (["list", "--timeout", "-1", "--", "x"], "--timeout: a number of seconds above 0, not '-1'"),
+        (["list", "--timeout", "soon", "--", "x"], "--timeout: a number of seconds above 0, not 'soon'"),
+        (["list", "--tiemout", "1"], "unrecognized arguments: --tiemout"),
+        (["call", "--", "x"], "the following arguments are required: TOOL\n"),
+        (["prompt", "--", "x"], "the following arguments are required: NAME\n"),
+        (["complete", "--", "x"], "the following arguments are required: PROMPT|TEMPLATE, ARGUMENT\n"),
         (["list", "--", ""][:2], "no server to ask"),
         (["demo", "--", "x"], "demo takes no server command"),
         (["list", "--tiemout", "1", "--", "x"], "unrecognized arguments: --tiemout"),
@@ -447,6 +462,13 @@ def test_a_file_that_fails_is_1_with_its_own_traceback(tmp_path: Path) -> None:
     assert done.returncode == 1 and b"No module named 'no_such_module'" in done.stderr
     done = run_file(serving(tmp_path, "def\n"))
     assert done.returncode == 1 and b"SyntaxError" in done.stderr
+
+
+def test_a_server_of_another_copy_of_the_package_is_told_apart_from_none(tmp_path: Path) -> None:
+    copy = "class Server:\n    def run(self): pass\n\nServer.__module__ = 'vendor.protocol.runtime.server'\n"
+    done = run_file(serving(tmp_path, f"{copy}server = Server()\n"))
+    assert done.returncode == 2
+    assert b"'server' is a Server of vendor.protocol, another copy than this mcp_ref" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -269,13 +269,25 @@ async def complete(client: Client, options: argparse.Namespace) -> int:
     is_uri = "{" in options.ref or "://" in options.ref
     ref = ResourceTemplateReference(options.ref) if is_uri else PromptReference(options.ref)
     known = read_texts(options.arguments) or None
-    result = await client.complete(ref, options.argument, options.value, known)
+    try:
+        result = await client.complete(ref, options.argument, options.value, known)
+    except RemoteError as error:
+        show.note(f"{error}{hint(options.ref, await completable(client, is_uri))}")
+        return 1
     if options.json:
         show.as_json(encoded(result))
     else:
         for value in result.values:
             show.out(value)
     return 0
+
+
+async def completable(client: Client, is_uri: bool) -> list[str]:
+    """The templates or the prompts that there are."""
+    if is_uri:
+        templates = await client.list_resource_templates() if client.server_can("resources") else []
+        return [template.uri_template for template in templates]
+    return [prompt.name for prompt in await client.list_prompts()] if client.server_can("prompts") else []
 
 
 def hint(name: str, known: list[str]) -> str:

@@ -24,6 +24,8 @@ from .show import did_you_mean, note
 if TYPE_CHECKING:
     from ..basic.transports.events import EventStore
 
+OURS = __package__.rpartition(".")[0]
+
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until the client goes; gives the exit code. 1: the file itself failed, and its traceback was printed."""
@@ -137,6 +139,11 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
         if name not in servers:
             raise UsageError(f"{path} has no Server called {name!r}{did_you_mean(name, servers)}")
         return servers[name]
+    for key, value in vars(module).items():
+        package = type(value).__module__.removesuffix(".runtime.server")
+        if not servers and type(value).__name__ == "Server" and package != type(value).__module__:
+            raise UsageError(f"{path}: {key!r} is a Server of {package}, another copy than this {OURS}; ask that one, "
+                             f"python3 -m {package}, to run it")  # fmt: skip
     if not servers:
         raise UsageError(f"{path} has no Server at its top level; write `server = Server(...)` outside any function")
     if len(set(map(id, servers.values()))) > 1:

@@ -5,9 +5,11 @@
     │   └── RemoteError          one that the peer sent, raised where its request is awaited
     ├── InvalidMessage           the peer answered with something that its revision does not allow
     ├── RequestTimeout           the peer did not answer in time (also a TimeoutError)
-    └── ConnectionClosed         the connection ended before the answer came (also a ConnectionError)
+    ├── ConnectionClosed         the connection ended before the answer came (also a ConnectionError)
+    ├── UnsupportedRevision      client and server have no revision in common (basic/lifecycle.py)
+    └── CapabilityError          the local caller used what the peer did not declare (basic/lifecycle.py)
 
-Mistakes of the local caller are ordinary TypeErrors and ValueErrors, and `CapabilityError` (basic/lifecycle.py).
+Other mistakes of the local caller are ordinary TypeErrors, ValueErrors and RuntimeErrors.
 
 Spec:  basic/index#responses; the codes of each revision stand with the feature that uses them
 """

@@ -373,9 +373,10 @@ class Client:
 
         Gives the results in order, with an exception in the place of each call that failed.
         """
-        if not self.revision.batch:
+        if self._greeting is None or not self.revision.batch:
             for call in calls:
                 call.close()
+        if not self.revision.batch:
             raise lifecycle.CapabilityError(f"revision {self.revision} has no batches; send the requests one by one")
         return await self.connection.dispatcher.batched(*calls)
 
@@ -401,11 +402,14 @@ class Client:
 
     async def create_message(self, params: CreateMessageRequestParams, context: object) -> CreateMessageResult:
         """Serve `sampling/createMessage`."""
-        from ..client.sampling import check_request
+        from ..client.sampling import CreateMessageResult, check_request
 
         assert self._sampling is not None
         check_request(params, {"tools": {}} if self._sampling_tools else {})
-        return await self._sampling(params)
+        result = await self._sampling(params)
+        if not isinstance(result, CreateMessageResult):
+            raise TypeError(f"the sampling handler gives a CreateMessageResult, not {type(result).__name__}")
+        return result
 
     async def elicit(self, params: ElicitRequestParams, context: object) -> ElicitResult:
         """Serve `elicitation/create`."""

@@ -22,7 +22,15 @@ from ..basic.patterns.progress import ProgressHandler, ProgressNotificationParam
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.dispatcher import Dispatcher, Limits
 from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
-from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Notification, Object, Request, RequestId
+from ..jsonrpc.messages import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    Notification,
+    Object,
+    Request,
+    RequestId,
+)
 from ..revisions import LATEST_LEGACY, Method, NotInRevision, Revision, find_method
 
 if TYPE_CHECKING:
@@ -192,7 +200,7 @@ class Connection:
     async def _serve(self, request: Request) -> Object:
         refused = self.refusal(request.method)
         if refused is not None:
-            raise ProtocolError(-32600, f"Invalid Request: {refused}")
+            raise ProtocolError(INVALID_REQUEST, f"Invalid Request: {refused}")
         route = self._routes.get(request.method) or self._find_route(request.method)
         try:
             params: object = self.codec.decode(route.params, request.params)

@@ -38,7 +38,7 @@ from ..basic.patterns.progress import ProgressNotificationParams, receive_progre
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, Request
-from ..revisions import LEGACY, Method, Revision
+from ..revisions import LEGACY, Method, Revision, revision_named
 from .connection import Connection, Handler
 from .context import Context
 
@@ -78,10 +78,10 @@ class Server:
     """An MCP server.
 
     name, version, title, description, icons, website_url: who it is. instructions: for the client's model, how to use
-    it. revisions: those it speaks, oldest first. logging: whether it offers log messages. page_size: items in one page
-    of a list. executor: where plain `def` functions run, anything with the `submit` of `concurrent.futures.Executor`;
-    give one that queues to your main thread where a host such as Blender demands it. limits: bounds of each connection.
-    trace: sees every frame.
+    it. revisions: those it speaks, also by name, in any order. logging: whether it offers log messages. page_size:
+    items in one page of a list. executor: where plain `def` functions run, anything with the `submit` of
+    `concurrent.futures.Executor`; give one that queues to your main thread where a host such as Blender demands it.
+    limits: bounds of each connection. trace: sees every frame.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Server:
         icons: list[Icon] | None = None,
         website_url: str | None = None,
         instructions: str | None = None,
-        revisions: Sequence[Revision] = LEGACY,
+        revisions: Sequence[Revision | str] = LEGACY,
         logging: bool = True,
         page_size: int = 1000,
         executor: Executor | None = None,
@@ -103,9 +103,11 @@ class Server:
     ) -> None:
         self.info = Implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
-        self.revisions = sorted(revisions)
+        self.revisions = _in_order(revisions)
         self.limits = limits
         self.trace = trace
+        if page_size < 1:
+            raise ValueError(f"page_size is the number of items in a page, at least 1, not {page_size}")
         self._logging = logging
         self._page_size = page_size
         self._executor = executor
@@ -332,6 +334,16 @@ def _leave_if_stuck() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+
+
+def _in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
+    chosen = sorted(revision_named(each) if isinstance(each, str) else each for each in revisions)
+    for revision in chosen:
+        if revision not in LEGACY:
+            raise ValueError(f"revision {revision} has no handshake, with which this server opens its connections")
+    if not chosen:
+        raise ValueError("a server speaks at least one revision")
+    return chosen
 
 
 def _not_bare(argument: object, decorator: str) -> None:

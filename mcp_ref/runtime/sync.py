@@ -10,11 +10,14 @@ It runs a `Client` on an event loop in a thread of its own; every call waits for
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine, Mapping
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, TypeVar
 
 from ..basic.lifecycle import Implementation
+from ..jsonrpc.errors import ConnectionClosed
 from ..revisions import Revision
 from .client import Client
 
@@ -32,7 +35,7 @@ T = TypeVar("T")
 class SyncClient:
     """A blocking client, a context manager. It takes a `Client` that is not connected yet, or what makes one.
 
-    Methods are those of `Client`, with the same arguments; `run` reaches the rest, such as `batch`.
+    Methods are those of `Client`, with their usual arguments; `run` reaches the rest, such as `batch` or a `timeout`.
     """
 
     def __init__(self, server: Client | list[str]) -> None:
@@ -41,8 +44,10 @@ class SyncClient:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> SyncClient:
+        if self._thread is not None or self.client._connection is not None:
+            raise RuntimeError("a client connects once; make a new one for a new connection")
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="mcp-client", daemon=True)
+        self._thread = threading.Thread(target=self._live, args=(self._loop,), name="mcp-client", daemon=True)
         self._thread.start()
         try:
             self.run(self.client.connect())
@@ -52,13 +57,30 @@ class SyncClient:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        assert self._loop is not None and self._thread is not None
+        assert self._thread is not None
+        loop = self._loop
         try:
-            self.run(self.client.close())
+            if loop is not None:
+                self.run(self.client.close())
         finally:
-            loop, self._loop = self._loop, None
-            loop.call_soon_threadsafe(loop.stop)
+            self._loop = None
+            if loop is not None:
+                with contextlib.suppress(RuntimeError):  # it has ended by itself
+                    loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
+
+    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
+        """The life of the thread. Whatever ends it, also a `sys.exit` in a callback, nobody is left waiting."""
+        try:
+            loop.run_forever()
+        finally:
+            self._loop = None
+            waiting = asyncio.all_tasks(loop)
+            for task in waiting:
+                task.cancel()
+            waiting.add(loop.create_task(self.client.close()))
+            loop.run_until_complete(asyncio.wait(waiting, timeout=10.0))
+            loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
@@ -72,6 +94,10 @@ class SyncClient:
         future = asyncio.run_coroutine_threadsafe(call, self._loop)
         try:
             return future.result()
+        except CancelledError:
+            if self._loop is None:
+                raise ConnectionClosed("the client was closed") from None
+            raise
         except BaseException:
             future.cancel()  # Ctrl-C while waiting: the server is told that nobody waits any more
             raise

@@ -319,6 +319,18 @@ def test_a_server_cannot_reply_to_a_tool_use_with_anything_but_its_results(kind:
     run(test())
 
 
+def test_a_model_that_gives_something_else_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+            return "noon"  # type: ignore[return-value]
+
+        async with Client(server_that_asks(), sampling=model) as client:
+            assert (await client.call_tool("think")).is_error
+        assert "the sampling handler gives a CreateMessageResult, not str" in caplog.text
+
+    run(test())
+
+
 def test_both_sides_of_ours_agree_also_on_images() -> None:
     async def test() -> None:
         async def model(params: CreateMessageRequestParams) -> CreateMessageResult:

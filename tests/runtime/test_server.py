@@ -15,6 +15,7 @@ import pytest
 
 from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.revisions import R2024_11_05, R2025_03_26, R2026_07_28, Revision
 from mcp_ref.runtime.server import WORKERS
 from tests.support import (
     PATIENCE,
@@ -545,3 +546,29 @@ def test_one_server_serves_many_clients_at_a_time_and_each_gets_its_own_answers(
         await asyncio.gather(*(converse(f"client {number}, call ") for number in range(20)))
 
     run(test())
+
+
+@pytest.mark.parametrize(
+    ("revisions", "why"),
+    [
+        ([], "at least one revision"),
+        ([R2026_07_28], "2026-07-28 has no handshake"),
+        (["2025-11-25", "2026-07-28"], "2026-07-28 has no handshake"),
+        (["1.0"], "unknown protocol revision '1.0'"),
+    ],
+)
+def test_revisions_that_cannot_be_served_are_refused_when_the_server_is_made(
+    revisions: list[Revision | str], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        Server("s", revisions=revisions)
+
+
+def test_a_servers_revisions_may_be_given_by_name() -> None:
+    assert Server("s", revisions=["2025-03-26", "2024-11-05"]).revisions == [R2024_11_05, R2025_03_26]
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_page_without_room_is_refused_when_the_server_is_made(size: int) -> None:
+    with pytest.raises(ValueError, match="page_size"):
+        Server("s", page_size=size)

@@ -29,6 +29,9 @@ PAGE_SIZE = 1000
 MAX_PAGES = 10_000
 """Pages that a client follows before it gives up on a server."""
 
+MAX_ITEMS = 1_000_000
+"""Items of a list that a client collects before it gives up on a server."""
+
 
 class Registry(Generic[T]):
     """Items under unique keys, in the order of their registration. `changed` is called after every change."""
@@ -95,7 +98,8 @@ def _serial_of(cursor: str) -> int:
 async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]) -> list[T]:
     """The client's part: follow the cursors to the end of a list. `fetch(cursor)` gives a page and the next cursor.
 
-    Raises InvalidMessage when a server sends the same cursor twice in a row, or more than `MAX_PAGES` pages.
+    Raises InvalidMessage when a server sends the same cursor twice in a row, more than `MAX_PAGES` pages or more than
+    `MAX_ITEMS` items.
     """
     items: list[T] = []
     cursor: str | None = None
@@ -105,6 +109,8 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str |
         # [2025-11-25 server/utilities/pagination#implementation-guidelines] a missing nextCursor is the end of results
         if following is None:
             return items
+        if len(items) > MAX_ITEMS:
+            raise InvalidMessage(f"the server's pages do not end: gave up after {len(items)} items")
         if following == cursor:
             raise InvalidMessage(f"the server's pages do not end: cursor {cursor[:40]!r} leads to itself")
         cursor = following

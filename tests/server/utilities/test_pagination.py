@@ -10,6 +10,7 @@ import pytest
 from mcp_ref import Client, InvalidMessage, Server
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
+from mcp_ref.server.utilities import pagination
 from tests.support import SERVER_TRANSPORTS, Wire, greet, greeted_client, raw_server, run
 
 PAGED = [revision.name for revision in LEGACY if revision.pagination]
@@ -336,6 +337,19 @@ def test_a_client_gives_up_on_pages_that_do_not_end() -> None:
                 await listing
 
     run(test())
+
+
+def test_a_client_gives_up_on_pages_that_fill_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagination, "MAX_ITEMS", 5)
+    fetched: list[str | None] = []
+
+    async def two_more(cursor: str | None) -> tuple[list[int], str | None]:
+        fetched.append(cursor)
+        return [1, 2], str(len(fetched))
+
+    with pytest.raises(InvalidMessage, match="gave up after 6 items"):
+        run(pagination.all_pages(two_more))
+    assert fetched == [None, "1", "2"]
 
 
 def test_a_client_refuses_a_cursor_that_is_no_text() -> None:
