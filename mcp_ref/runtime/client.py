@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from .. import __version__
 from ..basic import lifecycle
 from ..basic.lifecycle import ClientCapabilities, Implementation, InitializeRequestParams, InitializeResult, declares
 from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams, check_meta_keys
@@ -103,7 +104,7 @@ class Client:
         self.revisions: Sequence[Revision] = LEGACY if chosen is None else (chosen,)
         self.timeout = timeout
         self._server = server
-        self._info = info or Implementation("mcp_ref", "0.1.0")
+        self._info = info or Implementation("mcp_ref", __version__)
         self._process_options = {"env": env, "cwd": cwd, "on_stderr": on_stderr}
         self._headers, self._http = headers, http
         self._limits, self._trace = limits, trace
@@ -413,13 +414,16 @@ class Client:
 
     async def elicit(self, params: ElicitRequestParams, context: object) -> ElicitResult:
         """Serve `elicitation/create`."""
-        from ..client.elicitation import ElicitRequestURLParams, check_request, complete_answer
+        from ..client.elicitation import ElicitRequestURLParams, ElicitResult, check_request, complete_answer
 
         assert self._elicitation is not None
         check_request(params.request, {"form", "url"} if self._elicitation_url else {"form"}, self.revision)
         if isinstance(params.request, ElicitRequestURLParams):
             self.expect_elicitation(params.request.elicitation_id)
-        return complete_answer(params.request, await self._elicitation(params.request))
+        result = await self._elicitation(params.request)
+        if not isinstance(result, ElicitResult):
+            raise TypeError(f"the elicitation handler gives an ElicitResult, not {type(result).__name__}")
+        return complete_answer(params.request, result)
 
     def expect_elicitation(self, id: str) -> None:
         """Note that the user was sent to a URL, of which the server may say when it is done."""
@@ -461,9 +465,9 @@ class ClientConnection(Connection):
         super().__init__("client", transport, limits)
         self._client = client
 
-    def refused(self, error: RemoteError) -> None:
+    def note_error(self, error: RemoteError) -> None:
         """Note the URLs that the server wants the user to visit before it serves the request."""
-        if error.code == -32042:
+        if isinstance(error.data, dict) and "elicitations" in error.data:
             from ..client.elicitation import required_ids
 
             for id in required_ids(error):

@@ -150,14 +150,14 @@ class Connection:
                 related=related,
             )
         except RemoteError as error:
-            self.refused(error)
+            self.note_error(error)
             raise
         try:
             return self.codec.decode(result, answer)
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 
-    def refused(self, error: RemoteError) -> None:
+    def note_error(self, error: RemoteError) -> None:
         """Take note of an error that the peer answered with. Overridden by the client."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic.lifecycle import CapabilityError, Implementation, declares
 from ..basic.patterns.progress import ProgressReporter, progress_token
-from ..jsonrpc.errors import InvalidMessage
+from ..jsonrpc.errors import InvalidMessage, McpError
 from ..jsonrpc.messages import JSON, Object, RequestId
 from ..revisions import Revision
 
@@ -230,6 +230,8 @@ class Context:
     async def _ask(self, method: str, params: object, result: type[T], timeout: float | None) -> T:
         # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
         await self._connection.ready.wait()
+        if not self._is_open() and not self._connection.ended.done():
+            raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
         return await self._connection.request(method, params, result, timeout=timeout, related=self.request_id)
 
     def _needs(self, capability: str) -> None:

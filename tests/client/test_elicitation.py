@@ -467,3 +467,17 @@ def test_a_visit_asked_of_a_client_that_knows_only_forms_says_so_to_the_tool() -
             assert (await client.call_tool("send")).text == "refused"
 
     run(test())
+
+
+def test_a_handler_that_gives_something_else_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async def user(question: Question) -> ElicitResult:
+            return "yes"  # type: ignore[return-value]
+
+        async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
+            await greet(client, wire)
+            answer = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
+            assert error_of(answer)["code"] == -32603
+        assert "the elicitation handler gives an ElicitResult, not str" in caplog.text
+
+    run(test())

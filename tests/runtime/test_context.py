@@ -10,7 +10,7 @@ from typing import Annotated
 
 import pytest
 
-from mcp_ref import CapabilityError, ConnectionClosed, Context, Server
+from mcp_ref import CapabilityError, ConnectionClosed, Context, McpError, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from tests.support import (
@@ -420,6 +420,25 @@ def test_a_cancelled_tool_may_tidy_up_and_says_nothing_more(kind: str) -> None:
             await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
             async with asyncio.timeout(PATIENCE):
                 await tidied.wait()
+            await wire.nothing_more()
+
+    run(test())
+
+
+def test_nobody_is_asked_for_a_request_that_is_over() -> None:
+    async def test() -> None:
+        server = Server("s")
+        kept: list[Context] = []
+
+        @server.tool()
+        async def keep(context: Context) -> str:
+            kept.append(context)
+            return "kept"
+
+        async with greeted_client(server, capabilities={"roots": {}}) as wire:
+            await wire.ask("tools/call", {"name": "keep"})
+            with pytest.raises(McpError, match="roots/list was not sent"):
+                await kept[0].list_roots()
             await wire.nothing_more()
 
     run(test())
