@@ -46,8 +46,10 @@ def application(
         if scope["type"] != "http":
             raise ValueError(f"only HTTP is served here, not {scope['type']}")
         body = await _read_body(receive, body_size)
-        exchange = AsgiExchange(_request(scope, body or b""), receive, send)
         if body is None:
+            return  # the client has left
+        exchange = AsgiExchange(_request(scope, body), receive, send)
+        if len(body) > body_size:
             text = f"the body is larger than {body_size} bytes\n".encode()
             return await exchange.respond(413, [("Content-Type", "text/plain; charset=utf-8")], text)
         try:
@@ -70,16 +72,14 @@ async def _live(receive: Receive, send: Send, close: Callable[[], Awaitable[None
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes | None:
-    """The whole body; None when it has more than `limit` bytes, or the client left."""
+    """The body: whole, or more than `limit` bytes of it. None when the client has left."""
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
             return None
         body += cast(bytes, message.get("body", b""))
-        if len(body) > limit:
-            return None
-        if not message.get("more_body", False):
+        if len(body) > limit or not message.get("more_body", False):
             return bytes(body)
 
 
@@ -153,7 +153,7 @@ class AsgiStream:
         """See Stream."""
         if self.gone.done() or self._closed:
             return
-        if self._size + len(data) > MAX_QUEUED and self._pieces:
+        if self._size and self._size + len(data) > MAX_QUEUED:
             return self._leave()  # the client reads too slowly
         self._pieces.append(data)
         self._size += len(data)
@@ -162,7 +162,7 @@ class AsgiStream:
 
     async def drain(self) -> None:
         """See Stream."""
-        if self._pieces and not self.gone.done():
+        if self._size and not self.gone.done():
             await self._taken.wait()
 
     def close(self) -> None:
@@ -182,8 +182,8 @@ class AsgiStream:
                 if self._pieces:
                     data = b"".join(self._pieces)
                     self._pieces.clear()
-                    self._size = 0
                     await self._send({"type": "http.response.body", "body": data, "more_body": True})
+                    self._size -= len(data)
                     self._taken.set()
                 elif self._closed:
                     await self._send({"type": "http.response.body", "body": b""})

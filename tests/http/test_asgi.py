@@ -1,0 +1,250 @@
+"""The ASGI side, called as an ASGI server calls it: scopes and messages in, messages out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, MutableMapping
+
+import pytest
+
+from mcp_ref.http import asgi
+from mcp_ref.http.asgi import application
+from mcp_ref.http.message import Exchange, Handler
+from mcp_ref.http.server import HttpLimits
+from tests.support import PATIENCE, run
+
+Message = MutableMapping[str, object]
+
+
+class Call:
+    """One request of an ASGI server: what the application receives, and what it has sent."""
+
+    def __init__(self, *messages: Message) -> None:
+        self.inbox: asyncio.Queue[Message] = asyncio.Queue()
+        for message in messages:
+            self.inbox.put_nowait(message)
+        self.sent: list[Message] = []
+        self.changed = asyncio.Event()
+        self.may_send = asyncio.Event()
+        self.may_send.set()
+
+    async def receive(self) -> Message:
+        """What comes next."""
+        return await self.inbox.get()
+
+    async def send(self, message: Message) -> None:
+        """Take a message, if the client reads."""
+        self.sent.append(message)
+        self.changed.set()
+        await self.may_send.wait()
+
+    async def until(self, count: int) -> None:
+        """Return when so many messages were sent."""
+        async with asyncio.timeout(PATIENCE):
+            while len(self.sent) < count:
+                self.changed.clear()
+                await self.changed.wait()
+
+    @property
+    def body(self) -> bytes:
+        """All pieces of the body."""
+        found = b""
+        for message in self.sent:
+            piece = message.get("body", b"")
+            assert isinstance(piece, bytes)
+            found += piece
+        return found
+
+
+def scope(method: str = "POST", path: str = "/mcp", **others: object) -> Message:
+    """A request's scope, as uvicorn writes it."""
+    return {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "query_string": b"a=1",
+        "headers": [(b"host", b"localhost"), (b"x", b" 1 "), (b"x", b"2")],
+        "client": ("127.0.0.1", 50000),
+        "scheme": "http",
+        **others,
+    }
+
+
+def body(data: bytes = b"", more: bool = False) -> Message:
+    """A piece of a request's body."""
+    return {"type": "http.request", "body": data, "more_body": more}
+
+
+GONE: Message = {"type": "http.disconnect"}
+
+
+def calling(handler: Handler, call: Call, limits: HttpLimits | None = None, **others: object) -> Awaitable[None]:
+    """The application's answer to one request."""
+    return application(handler, limits=limits)(scope(**others), call.receive, call.send)  # type: ignore[arg-type]
+
+
+def test_a_request_is_handed_in_whole_and_its_answer_sent() -> None:
+    seen: list[Exchange] = []
+
+    async def handler(exchange: Exchange) -> None:
+        seen.append(exchange)
+        await exchange.respond(201, [("Content-Type", "text/plain")], b"yes")
+
+    async def test() -> None:
+        call = Call(body(b"ab", more=True), body(b"c"))
+        await calling(handler, call, root_path="/app", raw_path=b"/app/mcp%20x?a=1", scheme="https")
+        request = seen[0].request
+        assert (request.method, request.path, request.query, request.body) == ("POST", "/mcp%20x", "a=1", b"abc")
+        assert request.headers.get_all("X") == ["1", "2"]
+        assert (request.client, request.tls) == (("127.0.0.1", 50000), True)
+        start, rest = call.sent
+        assert start["status"] == 201
+        assert start["headers"] == [(b"content-type", b"text/plain"), (b"content-length", b"3")]
+        assert rest == {"type": "http.response.body", "body": b"yes"}
+
+    run(test())
+
+
+@pytest.mark.parametrize("pieces", [[b"12345"], [b"123", b"45"]])
+def test_a_body_that_is_too_large_is_refused(pieces: list[bytes]) -> None:
+    async def handler(exchange: Exchange) -> None:
+        raise AssertionError
+
+    async def test() -> None:
+        call = Call(*(body(piece, more=True) for piece in pieces))
+        await calling(handler, call, HttpLimits(body_size=4))
+        assert call.sent[0]["status"] == 413
+        assert b"larger than 4 bytes" in call.body
+
+    run(test())
+
+
+def test_a_client_that_leaves_before_its_body_has_come_is_forgotten() -> None:
+    async def handler(exchange: Exchange) -> None:
+        raise AssertionError
+
+    async def test() -> None:
+        call = Call(body(b"12", more=True), GONE)
+        await calling(handler, call)
+        assert call.sent == []
+
+    run(test())
+
+
+def test_a_stream_begins_at_once_and_ends_with_its_handler() -> None:
+    go_on = asyncio.Event()
+
+    async def handler(exchange: Exchange) -> None:
+        stream = await exchange.stream(200, [("Content-Type", "text/event-stream")])
+        await go_on.wait()
+        stream.write(b"one")
+        stream.write(b"two")
+
+    async def test() -> None:
+        call = Call(body())
+        task = asyncio.ensure_future(calling(handler, call))
+        await call.until(2)
+        assert call.sent[1] == {"type": "http.response.body", "body": b"", "more_body": True}, "or no head would go out"
+        go_on.set()
+        await task
+        assert call.body == b"onetwo"
+        assert not call.sent[-1].get("more_body")
+
+    run(test())
+
+
+def test_a_stream_knows_when_its_client_has_left() -> None:
+    async def handler(exchange: Exchange) -> None:
+        stream = await exchange.stream(200, [])
+        await stream.gone
+        stream.write(b"dropped")
+        await stream.drain()
+
+    async def test() -> None:
+        call = Call(body(), GONE)
+        await calling(handler, call)
+        assert b"dropped" not in call.body
+
+    run(test())
+
+
+def test_a_client_that_does_not_read_is_waited_for_and_left_when_too_much_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asgi, "MAX_QUEUED", 10)
+
+    async def test() -> None:
+        call = Call(body())
+
+        async def handler(exchange: Exchange) -> None:
+            stream = await exchange.stream(200, [])
+            call.may_send.clear()
+            stream.write(b"12345")
+            draining = asyncio.ensure_future(stream.drain())
+            await call.until(3)
+            assert not draining.done()
+            stream.write(b"6789")
+            assert not stream.gone.done()
+            stream.write(b"01")
+            assert stream.gone.done()
+            async with asyncio.timeout(PATIENCE):
+                await draining
+            call.may_send.set()
+
+        await calling(handler, call)
+        assert call.body == b"12345"
+
+    run(test())
+
+
+def test_a_server_that_fails_to_send_ends_the_stream() -> None:
+    async def handler(exchange: Exchange) -> None:
+        stream = await exchange.stream(200, [])
+        stream.write(b"x")
+        await stream.gone
+
+    async def test() -> None:
+        call = Call(body())
+
+        async def send(message: Message) -> None:
+            if message.get("body"):
+                raise OSError("the client is gone")
+
+        await application(handler)(scope(), call.receive, send)
+
+    run(test())
+
+
+def test_an_exchange_is_answered_once() -> None:
+    async def handler(exchange: Exchange) -> None:
+        await exchange.respond(204, [], b"")
+        with pytest.raises(RuntimeError):
+            await exchange.respond(200, [], b"")
+
+    async def test() -> None:
+        call = Call(body())
+        await calling(handler, call)
+        assert [message.get("status") for message in call.sent] == [204, None]
+        assert call.sent[0]["headers"] == []
+
+    run(test())
+
+
+def test_lifespan_is_answered_and_closes() -> None:
+    async def test() -> None:
+        closed: list[bool] = []
+
+        async def close() -> None:
+            closed.append(True)
+
+        async def handler(exchange: Exchange) -> None:
+            raise AssertionError
+
+        call = Call({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
+        await application(handler, close)({"type": "lifespan"}, call.receive, call.send)
+        assert [message["type"] for message in call.sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+        assert closed == [True]
+        with pytest.raises(ValueError, match="websocket"):
+            await application(handler)({"type": "websocket"}, call.receive, call.send)
+
+    run(test())
