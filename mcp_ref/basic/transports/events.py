@@ -21,6 +21,9 @@ MAX_EVENTS = 1000
 MAX_BYTES = 64 * 1024 * 1024
 """Bytes of data that the memory store keeps in all; the oldest sessions' events go first (64 MiB)."""
 
+MAX_STREAMS = 1000
+"""Streams of one session of which the memory store knows that they have lost events; the oldest are forgotten first."""
+
 MAX_AGE = 3600.0
 """Seconds that an event is kept."""
 
@@ -66,7 +69,7 @@ class _Kept:
     """What is kept of one session."""
 
     events: deque[tuple[float, str, int, bytes]] = field(default_factory=deque)  # time, stream, number, data
-    evicted: dict[str, int] = field(default_factory=dict)  # stream -> the highest number that is gone
+    evicted: dict[str, int] = field(default_factory=dict)  # stream -> the highest number that is gone; newest last
     size: int = 0
 
 
@@ -102,7 +105,7 @@ class MemoryEventStore:
         kept.size += len(data)
         self._size += len(data)
         self._sessions.move_to_end(session)
-        while len(kept.events) > self._max_events or kept.events[0][0] < now - self._max_age:
+        while kept.events and (len(kept.events) > self._max_events or kept.events[0][0] < now - self._max_age):
             self._drop_oldest(kept)
         while self._size > self._max_bytes:
             self._drop_oldest(next(other for other in self._sessions.values() if other.events))
@@ -110,7 +113,10 @@ class MemoryEventStore:
 
     def _drop_oldest(self, kept: _Kept) -> None:
         _, stream, number, data = kept.events.popleft()
+        kept.evicted.pop(stream, None)
         kept.evicted[stream] = number
+        if len(kept.evicted) > MAX_STREAMS:
+            del kept.evicted[next(iter(kept.evicted))]
         kept.size -= len(data)
         self._size -= len(data)
 

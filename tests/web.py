@@ -1,0 +1,236 @@
+"""A bare client of HTTP: every header and every line of an event stream as it is on the wire."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Unpack
+
+from mcp_ref import Server
+from mcp_ref.http.server import serve
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.runtime.web import HttpOptions, Site
+from tests.support import PATIENCE, initialize, notification
+
+JSON_TYPE, SSE_TYPE = "application/json", "text/event-stream"
+BOTH = f"{JSON_TYPE}, {SSE_TYPE}"
+POLLED = "2025-11-25"
+STREAMABLE = ["2025-03-26", "2025-06-18", POLLED]
+"""The revisions that have Streamable HTTP."""
+
+
+@dataclass
+class Reply:
+    """An answer. Its body is read already, unless it comes piece by piece."""
+
+    status: int
+    headers: dict[str, str]
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+    body: bytes = b""
+    _rest: str = ""
+    _ended: bool = False
+
+    @property
+    def kind(self) -> str | None:
+        return self.headers.get("content-type")
+
+    @property
+    def json(self) -> JSON:
+        assert self.kind == JSON_TYPE, (self.status, self.headers, self.body)
+        value: JSON = json.loads(self.body)
+        return value
+
+    @property
+    def why(self) -> str:
+        """The reason of a refusal, which is a JSON-RPC error without an id."""
+        value = self.json
+        assert isinstance(value, dict) and value.keys() == {"jsonrpc", "error"}, value
+        error = value["error"]
+        assert isinstance(error, dict) and value["jsonrpc"] == "2.0" and error["code"] == -32600
+        return str(error["message"])
+
+    async def block(self) -> str | None:
+        """The next block of an event stream, without its empty line; None when the answer has ended."""
+        assert self.kind == SSE_TYPE, (self.status, self.headers, self.body)
+        async with asyncio.timeout(PATIENCE):
+            while "\n\n" not in self._rest:
+                if self._ended:
+                    assert not self._rest, self._rest
+                    return None
+                size = int(await self.reader.readuntil(b"\r\n"), 16)
+                self._rest += (await self.reader.readexactly(size + 2))[:-2].decode()
+                self._ended = size == 0
+        block, _, self._rest = self._rest.partition("\n\n")
+        return block
+
+    async def event(self) -> dict[str, str] | None:
+        """The fields of the next event; None when the answer has ended."""
+        while (block := await self.block()) is not None:
+            if not block.startswith(":"):
+                fields = [line.partition(": ")[::2] for line in block.split("\n")]
+                assert len(dict(fields)) == len(fields), block
+                return dict(fields)
+        return None
+
+    async def events(self) -> list[dict[str, str]]:
+        """All that still come until the answer ends."""
+        found = []
+        while (event := await self.event()) is not None:
+            found.append(event)
+        return found
+
+    async def message(self) -> JSON:
+        """The message in the next event that has one."""
+        while (event := await self.event()) is not None:
+            if event["data"]:
+                value: JSON = json.loads(event["data"])
+                return value
+        raise AssertionError("the stream has ended")
+
+    async def object(self) -> Object:
+        """The same, which is no batch."""
+        value = await self.message()
+        assert isinstance(value, dict), value
+        return value
+
+    async def messages(self) -> list[JSON]:
+        """All messages until the answer ends."""
+        return messages(await self.events())
+
+    async def cut(self) -> None:
+        """Leave without a word."""
+        own: socket.socket = self.writer.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await _close(self.writer)
+
+
+def messages(events: list[dict[str, str]]) -> list[JSON]:
+    """What events carry."""
+    return [json.loads(event["data"]) for event in events if event["data"]]
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+@dataclass
+class Web:
+    """A site, and the connections to it."""
+
+    site: Site
+    address: tuple[str, int]
+    writers: list[asyncio.StreamWriter] = field(default_factory=list)
+
+    async def send(self, method: str, path: str, body: bytes = b"", *lines: str, host: str = "127.0.0.1") -> Reply:
+        """Ask on a connection of its own; the lines are headers. The body of the answer is not read yet."""
+        reader, writer = await asyncio.open_connection(*self.address, limit=1 << 24)
+        self.writers.append(writer)
+        first = f"{method} {path} HTTP/1.1"
+        head = [first, *([f"Host: {host}"] if host else []), *lines, f"Content-Length: {len(body)}", "", ""]
+        writer.write("\r\n".join(head).encode("latin-1") + body)
+        return Reply(0, {}, reader, writer)
+
+    async def take(self, reply: Reply) -> Reply:
+        """Wait for the answer, and read it unless it is a stream."""
+        async with asyncio.timeout(PATIENCE):
+            head = await reply.reader.readuntil(b"\r\n\r\n")
+            status, *lines = head[:-4].decode("latin-1").split("\r\n")
+            pairs = [line.split(": ", 1) for line in lines]
+            reply.status, reply.headers = int(status.split()[1]), {name.lower(): value for name, value in pairs}
+            assert len(reply.headers) == len(pairs), pairs
+            if "content-length" in reply.headers:
+                reply.body = await reply.reader.readexactly(int(reply.headers["content-length"]))
+        return reply
+
+    async def ask(self, method: str, path: str, body: bytes = b"", *lines: str, host: str = "127.0.0.1") -> Reply:
+        """Ask, and wait for the answer."""
+        return await self.take(await self.send(method, path, body, *lines, host=host))
+
+    async def close(self) -> None:
+        for writer in self.writers:
+            await _close(writer)
+        self.writers.clear()
+
+
+@dataclass
+class Talk:
+    """One client's session, or its attempt."""
+
+    web: Web
+    id: str | None = None
+    accept: str | None = BOTH
+    authorization: str | None = None
+
+    def lines(self, **changes: str | None) -> Iterator[str]:
+        """The usual headers; changes: others, by their names with "_" for "-", or None for none."""
+        usual: dict[str, str | None] = {
+            "Accept": self.accept,
+            "Content-Type": JSON_TYPE,
+            "Mcp-Session-Id": self.id,
+            "Authorization": self.authorization,
+        }
+        for name, value in (usual | {name.replace("_", "-"): value for name, value in changes.items()}).items():
+            if value is not None:
+                yield f"{name}: {value}"
+
+    async def send(self, message: JSON | bytes, **headers: str | None) -> Reply:
+        """POST a message; its answer is not waited for."""
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return await self.web.send("POST", self.web.site.path, body, *self.lines(**headers))
+
+    async def post(self, message: JSON | bytes, **headers: str | None) -> Reply:
+        """POST a message."""
+        return await self.web.take(await self.send(message, **headers))
+
+    async def get(self, last: str | None = None, **headers: str | None) -> Reply:
+        """Open a stream."""
+        lines = self.lines(Content_Type=None, Last_Event_ID=last, **headers)
+        return await self.web.ask("GET", self.web.site.path, b"", *lines)
+
+    async def delete(self, **headers: str | None) -> Reply:
+        """End the session."""
+        return await self.web.ask("DELETE", self.web.site.path, b"", *self.lines(Content_Type=None, **headers))
+
+    async def greet(self, revision: str = POLLED, capabilities: Object | None = None) -> Object:
+        """Shake hands; gives the InitializeResult."""
+        reply = await self.post(initialize(revision, capabilities))
+        self.id = reply.headers["mcp-session-id"]
+        answer = reply.json if reply.kind == JSON_TYPE else await reply.object()
+        assert isinstance(answer, dict) and isinstance(answer["result"], dict), answer
+        assert answer["result"]["protocolVersion"] == revision
+        assert (await self.post(notification("notifications/initialized"))).status == 202
+        return answer["result"]
+
+
+@contextlib.asynccontextmanager
+async def on_the_web(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
+    """A server over HTTP, with its insides in reach."""
+    site = Site(server, **options)
+    listening = await serve(site.handle)
+    web = Web(site, listening.address)
+    try:
+        yield web
+    finally:
+        await web.close()
+        async with asyncio.timeout(PATIENCE):
+            await site.close()
+            await listening.close(0.2)
+
+
+@contextlib.asynccontextmanager
+async def greeted(
+    server: Server, revision: str = POLLED, capabilities: Object | None = None, **options: Unpack[HttpOptions]
+) -> AsyncIterator[Talk]:
+    """A server over HTTP, and one client after the handshake."""
+    async with on_the_web(server, **options) as web:
+        talk = Talk(web)
+        await talk.greet(revision, capabilities)
+        yield talk
