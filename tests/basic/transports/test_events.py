@@ -103,8 +103,8 @@ def test_a_forgotten_session_has_no_events_and_no_opening(store: EventStore) -> 
     assert store.after("t", kept) == []
 
 
-def memory(**limits: int) -> MemoryEventStore:
-    store = MemoryEventStore(**limits)
+def memory(max_events: int = 1000, max_bytes: int = 1 << 20) -> MemoryEventStore:
+    store = MemoryEventStore(max_events, max_bytes)
     for session in "st":
         store.open(session, b"{}", None)
     return store
