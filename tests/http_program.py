@@ -37,6 +37,14 @@ class Program:
             found += piece
         return found
 
+    def descriptors(self) -> int:
+        """How many it holds."""
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def threads(self) -> int:
+        """How many it has."""
+        return len(os.listdir(f"/proc/{self.process.pid}/task"))
+
     def stop(self, number: int, seconds: float = 3.0) -> bytes:
         """End it by a signal, within so many seconds and as a success; gives what it still said."""
         self.process.send_signal(number)

@@ -43,12 +43,15 @@ T = TypeVar("T")
 PERSON_TIMEOUT = 600.0
 """Seconds to wait for a person, in elicitation and sampling, by default."""
 
+TURN = 32
+"""Progress reports and log messages of a request, after which others have their turn."""
+
 
 class Context:
     """The request being served. Not to be kept beyond it: once it is answered, progress and log messages are
     dropped."""
 
-    __slots__ = ("_connection", "_progress", "_runs", "meta", "request_id")
+    __slots__ = ("_connection", "_progress", "_runs", "_told", "meta", "request_id")
 
     def __init__(self, connection: ServerConnection, request_id: RequestId, meta: Object | None) -> None:
         self.request_id = request_id
@@ -57,6 +60,7 @@ class Context:
         """The request's `_meta`, untouched; trace context such as `traceparent` is here."""
         self._connection = connection
         self._progress: ProgressReporter | None = None
+        self._told = 0
         self._runs: set[asyncio.Task[object]] | None = None  # what worker threads wait for
 
     # ------------------------------------------------------------------------------------- who asks
@@ -87,6 +91,7 @@ class Context:
 
         progress must increase from call to call; a value that does not is left out. total: None where unknown.
         """
+        await self._take_turns()
         if self._progress is None:
             token = progress_token(self.meta)
             if token is None:
@@ -103,10 +108,17 @@ class Context:
         details."""
         from ..server.utilities.logging import LoggingMessageNotificationParams, is_wanted
 
+        await self._take_turns()
         if is_wanted(level, self._connection.logging_level) and self._is_open():
             params = LoggingMessageNotificationParams(level, data, logger)
             self._connection.notify("notifications/message", params, self.request_id)
             await self._connection.transport.drain(self.request_id)
+
+    async def _take_turns(self) -> None:
+        """Who tells much lets others have their turn, also where nothing is sent and nothing makes it wait."""
+        self._told += 1
+        if self._told % TURN == 0:
+            await asyncio.sleep(0)
 
     def _is_open(self) -> bool:
         return self._connection.dispatcher.is_serving(self.request_id)
