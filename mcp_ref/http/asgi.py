@@ -95,6 +95,7 @@ def _request(scope: Scope, body: bytes) -> Request:
         body,
         cast("tuple[str, int] | None", scope.get("client")),
         scope.get("scheme") == "https",
+        root.decode("latin-1"),
     )
 
 

@@ -66,7 +66,7 @@ class Request:
 
     path: without the query, percent-encoded as it came. query: what followed "?", or "".
     body: the whole body, already without chunks. client: the peer's address and port, None where it has none.
-    tls: whether it came encrypted.
+    tls: whether it came encrypted. root: what precedes `path` where we are mounted below another application, or "".
     """
 
     method: str
@@ -76,6 +76,7 @@ class Request:
     body: bytes = b""
     client: tuple[str, int] | None = None
     tls: bool = False
+    root: str = ""
 
 
 class Stream(Protocol):

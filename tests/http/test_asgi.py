@@ -7,6 +7,7 @@ from collections.abc import Awaitable, MutableMapping
 
 import pytest
 
+from mcp_ref import Server
 from mcp_ref.http import asgi
 from mcp_ref.http.asgi import application
 from mcp_ref.http.message import Exchange, Handler
@@ -246,5 +247,18 @@ def test_lifespan_is_answered_and_closes() -> None:
         assert closed == [True]
         with pytest.raises(ValueError, match="websocket"):
             await application(handler)({"type": "websocket"}, call.receive, call.send)
+
+    run(test())
+
+
+def test_below_another_application_the_endpoint_of_http_sse_is_named_with_the_path_that_leads_there() -> None:
+    async def test() -> None:
+        call = Call(body())
+        asked = scope("GET", "/apps/sse", root_path="/apps", raw_path=b"/apps/sse")
+        answering = asyncio.ensure_future(Server("mounted").asgi()(asked, call.receive, call.send))
+        await call.until(3)  # the head, nothing, and the first event
+        call.inbox.put_nowait(GONE)
+        await asyncio.wait_for(answering, PATIENCE)
+        assert call.body.startswith(b"event: endpoint\ndata: /apps/messages?session=")
 
     run(test())

@@ -24,11 +24,11 @@ from ...http.message import Request as HttpRequest
 from ...http.message import Stream as Carrier
 from ...http.sse import encode_comment, encode_event
 from ...jsonrpc.errors import ConnectionClosed
-from ...jsonrpc.messages import Batch, Incoming, Malformed, Outgoing, RequestId, decode, encode
+from ...jsonrpc.messages import Incoming, Outgoing, RequestId, decode, encode
 from . import Lost, Receive, Trace, Transport, Valve
 from .http_gate import Admission, Gate, Refused
 from .http_session import EndpointLimits
-from .streamable_http import JSON_HEADERS, SSE_HEADERS, Authenticate, Serve, unreadable
+from .streamable_http import JSON_HEADERS, SSE_HEADERS, Authenticate, Serve
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +167,8 @@ class SseEndpoint:
         id = secrets.token_urlsafe(24)
         session = self.sessions[id] = SseSession(carrier, principal, self._trace)
         # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
-        carrier.write(encode_event(f"{self._post_path}?session={id}".encode(), event="endpoint"))
+        endpoint = f"{exchange.request.root}{self._post_path}?session={id}"
+        carrier.write(encode_event(endpoint.encode(), event="endpoint"))
         task = asyncio.create_task(self._serve(session))
         self._tasks.add(task)
         self._keep()
@@ -187,13 +188,8 @@ class SseEndpoint:
         session = self.sessions.get(names[0]) if len(names) == 1 else None
         if session is None or session.principal != principal:
             raise Refused(404, "there is no such session: GET the stream first, and POST to the endpoint that it names")
-        message = decode(exchange.request.body)
-        refusal = unreadable(message)
-        if refusal is not None and not (isinstance(message, Malformed) and message.answer):
-            return await exchange.respond(400, [*JSON_HEADERS, *admission.cors], refusal)
-        if isinstance(message, Batch):
-            raise Refused(400, "this transport takes one message a POST")
-        await session.receive(message, exchange.request.body)
+        # What is no message gets its error where all answers are: on the stream.
+        await session.receive(decode(exchange.request.body), exchange.request.body)
         await exchange.respond(202, admission.cors, b"")
 
     def _keep(self) -> None:
