@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Unpack
 
-from mcp_ref import Server
+from mcp_ref import Context, Server, TextContent
 from mcp_ref.http.server import serve
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.runtime.web import HttpOptions, Site
-from tests.support import PATIENCE, initialize, notification
+from tests.support import PATIENCE, initialize, notification, request
 
 JSON_TYPE, SSE_TYPE = "application/json", "text/event-stream"
 BOTH = f"{JSON_TYPE}, {SSE_TYPE}"
@@ -234,3 +234,80 @@ async def greeted(
         talk = Talk(web)
         await talk.greet(revision, capabilities)
         yield talk
+
+
+class Held:
+    """A server whose tools say what a test wants to hear, and wait until it lets them go on."""
+
+    def __init__(self) -> None:
+        self.server = Server("s")
+        self.begun: asyncio.Queue[str] = asyncio.Queue()
+        """The names of the calls of `hold` that have begun."""
+        self.go = asyncio.Event()
+        """Lets all of them end."""
+        self.ended: list[str] = []
+        """How they ended."""
+        self._announced = 0
+
+        @self.server.tool()
+        async def add(a: int, b: int) -> TextContent:
+            return TextContent(str(a + b))
+
+        @self.server.tool()
+        async def count(to: int, context: Context) -> TextContent:
+            for number in range(to):
+                await context.log("info", number)
+            return TextContent("counted")
+
+        @self.server.tool()
+        async def hold(name: str, context: Context, say: bool = False, let_go: bool = False) -> TextContent:
+            if say:
+                await context.log("info", f"{name} begins")
+            if let_go:
+                assert context.close_stream()
+            self.begun.put_nowait(name)
+            try:
+                await self.go.wait()
+            except asyncio.CancelledError:
+                self.ended.append(f"{name} was cancelled")
+                raise
+            if say:
+                await context.log("info", f"{name} goes on")
+            self.ended.append(f"{name} came to its end")
+            return TextContent(name)
+
+        @self.server.tool()
+        async def ask(context: Context) -> TextContent:
+            return TextContent(str(len(await context.list_roots())))
+
+    async def has_begun(self) -> str:
+        """Wait for one call of `hold`; its name."""
+        async with asyncio.timeout(PATIENCE):
+            return await self.begun.get()
+
+    def announce(self) -> None:
+        """Something that every client is told, on no request's behalf."""
+        self._announced += 1
+        self.server.tool(f"tool-{self._announced}")(_nothing)
+
+
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def call(tool: str, id: JSON = 1, /, **arguments: JSON) -> Object:
+    """A request that calls a tool."""
+    return request("tools/call", {"name": tool, "arguments": arguments}, id)
+
+
+def said(data: JSON) -> Object:
+    """What `Context.log` sends."""
+    return notification("notifications/message", {"level": "info", "data": data})
+
+
+def answered(text: str, id: JSON = 1) -> Object:
+    """The answer to a call."""
+    return {"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}}
+
+
+CHANGED = notification("notifications/tools/list_changed")

@@ -45,6 +45,7 @@ from .messages import (
     RequestId,
     Response,
     Undelivered,
+    encode,
 )
 
 log = logging.getLogger(__name__)
@@ -314,11 +315,8 @@ class Dispatcher:
             answer.omit_id = self.omits_unknown_ids
         try:
             self._transport.send(answer, related)
-        except (ValueError, TypeError, RecursionError) as error:
-            log.error("the answer to request %r cannot be written as JSON: %s", related, error)
-            if related is not None:
-                text = "Internal error: the result cannot be written as JSON"
-                self._transport.send(ErrorResponse(related, Error(INTERNAL_ERROR, text)), related)
+        except (ValueError, TypeError, RecursionError):
+            self._transport.send(_writable(answer), related)
 
     def _close_one(self, reply: _BatchReply, answer: Message | None = None) -> None:
         """Note that one member of a batch is done; send the array with the last. No answers, no array."""
@@ -334,9 +332,8 @@ class Dispatcher:
         elif reply.answers:
             try:
                 self._transport.send(Batch(reply.answers), reply.related)
-            except (ValueError, TypeError, RecursionError):  # one member spoils the frame: send each by itself
-                for member in reply.answers:
-                    self._answer(member, getattr(member, "id", None))  # type: ignore[arg-type]
+            except (ValueError, TypeError, RecursionError):  # one member spoils the frame
+                self._transport.send(Batch([_writable(member) for member in reply.answers]), reply.related)
 
     def _await_taking(self) -> None:
         """An answer to what is not served takes a place too, until the peer took it: or one that sends only rubbish and
@@ -522,3 +519,15 @@ class Dispatcher:
             _, stuck = await asyncio.wait(others, timeout=grace)
             if stuck:
                 log.warning("%d request handlers ignored their cancellation", len(stuck))
+
+
+def _writable(answer: Message | Malformed) -> Message:
+    """The answer, or the error that takes its place where JSON cannot hold it."""
+    assert isinstance(answer, (Response, ErrorResponse))
+    try:
+        encode(answer)
+    except (ValueError, TypeError, RecursionError) as error:
+        log.error("the answer to request %r cannot be written as JSON: %s", answer.id, error)
+        text = "Internal error: the result cannot be written as JSON"
+        return ErrorResponse(answer.id, Error(INTERNAL_ERROR, text))
+    return answer

@@ -247,7 +247,7 @@ def test_another_method_is_told_which_there_are(path: str, allowed: str) -> None
     run(test())
 
 
-# ------------------------------------------------------------------------------------------------ 6, 7: bodies and answers
+# ------------------------------------------------------------------------------------------- 6, 7: the body, the answer
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", None])
