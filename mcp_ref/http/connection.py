@@ -62,6 +62,7 @@ class Connection(asyncio.Protocol):
         self._half_closed = False  # the client will send no more, but may still read
 
         self._keep_alive = True
+        self._finishing = False  # the server stops
         self._exchange: ServerExchange | None = None  # the one to be answered
         self._wakeup: asyncio.Future[None] | None = None  # of the task that waits for an exchange
         self._task: asyncio.Task[None] | None = None
@@ -232,7 +233,7 @@ class Connection(asyncio.Protocol):
         if self._lost or self._phase == "leave":
             return
         if not self._keep_alive:
-            return self._leave()
+            return self._leave(linger=not self._finishing or bool(self._buffer))
         if self._drained is not None:
             await self.drain()  # who does not read gets no further answers
             if self._lost:
@@ -331,7 +332,7 @@ class Connection(asyncio.Protocol):
 
     def finish(self) -> None:
         """The server stops: leave when the present answer has been given."""
-        self._keep_alive = False
+        self._keep_alive, self._finishing = False, True
         if self._phase not in ("answer", "leave"):
             self._leave(linger=self._phase != "idle")
 

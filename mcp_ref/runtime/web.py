@@ -13,6 +13,7 @@ Above: server.py. Below: basic/transports/{streamable_http,http_sse}.py, mcp_ref
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Collection
@@ -105,9 +106,10 @@ class Site:
 
     async def close(self) -> None:
         """End all conversations."""
-        await self._endpoint.close()
+        endings = [self._endpoint.close()]
         if self._older is not None:
-            await self._older.close()
+            endings.append(self._older.close())
+        await asyncio.gather(*endings)
 
 
 @contextlib.asynccontextmanager
