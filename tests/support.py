@@ -103,6 +103,9 @@ def initialize(revision: str = "2025-11-25", capabilities: Object | None = None,
 SERVER_TRANSPORTS = ["memory", "stdio", "http", "http-json", "http+sse", "asgi"]
 """The kinds of `raw_client`: every one is to give the same behaviour."""
 
+CONNECTED_TRANSPORTS = ["memory", "stdio", "http+sse"]
+"""Those on which something can be said before the handshake, and its errors come back as messages."""
+
 
 @contextlib.asynccontextmanager
 async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire]:

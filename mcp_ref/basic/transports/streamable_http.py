@@ -37,7 +37,7 @@ from ...jsonrpc.messages import (
     decode,
     encode,
 )
-from ...revisions import R2025_03_26, Revision
+from ...revisions import LATEST_LEGACY, R2025_03_26, Revision
 from . import Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
 from .http_gate import SESSION_HEADER, Admission, Gate, Refused
@@ -131,15 +131,16 @@ class Endpoint:
     async def _post(self, exchange: Exchange, admission: Admission, principal: str | None) -> None:
         frame = exchange.request.body
         message = decode(frame)
-        refusal = unreadable(message)
-        if refusal is not None:
-            # [2025-11-25 basic/transports#sending-messages-to-the-server] what is not accepted: an HTTP error
-            if isinstance(message, Malformed) and message.answer and admission.session is not None:
-                await (await self._session(admission, principal)).receive(message, frame)  # it ends a wait of ours
-            return await exchange.respond(400, [*JSON_HEADERS, *admission.cors], refusal)
         if isinstance(message, Request) and message.method == "initialize" and admission.session is None:
             return await self._initialize(exchange, admission, message, principal)
-        session = await self._session(admission, principal)
+        session = await self._session(admission, principal) if admission.session is not None else None
+        refusal = _unreadable(message, session.revision if session is not None else LATEST_LEGACY)
+        if refusal is not None:
+            # [2025-11-25 basic/transports#sending-messages-to-the-server] what is not accepted: an HTTP error
+            if isinstance(message, Malformed) and message.answer and session is not None:
+                await session.receive(message, frame)  # it ends a wait of ours
+            return await exchange.respond(400, [*JSON_HEADERS, *admission.cors], refusal)
+        session = session or await self._session(admission, principal)
         ids = _asked(message, session.revision)
         if not ids:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] no request in it: MUST be 202 with no body
@@ -339,13 +340,13 @@ def _last_use(session: Session) -> float:
     return session.used
 
 
-def unreadable(message: Incoming) -> bytes | None:
+def _unreadable(message: Incoming, revision: Revision) -> bytes | None:
     """The errors for what is no message; None where there is something to hand in."""
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
         return None  # beside a request, the dispatcher answers for all
-    errors: list[ErrorResponse] = [ErrorResponse(f.id, f.error, omit_id=f.id is None) for f in faults]
+    errors: list[ErrorResponse] = [ErrorResponse(f.id, f.error, omit_id=revision.error_id_optional) for f in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])
 
 

@@ -10,6 +10,7 @@ from mcp_ref import Client, Context, RequestTimeout, Server
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY
 from tests.support import (
+    CONNECTED_TRANSPORTS,
     SERVER_TRANSPORTS,
     greet,
     greeted_client,
@@ -92,7 +93,7 @@ def test_a_ping_is_answered_promptly_while_other_requests_are_served(kind: str) 
     "2025-03-26/basic/utilities/ping#behavior-requirements-1",
     "2024-11-05/basic/utilities/ping#behavior-requirements-1",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
 def test_a_ping_is_answered_in_every_phase_of_the_handshake(kind: str) -> None:
     async def test() -> None:
         async with raw_client(Server("s"), kind) as wire:
