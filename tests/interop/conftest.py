@@ -1,26 +1,13 @@
-"""Our server against other people's clients, and our client against other people's servers, over stdio.
+"""Our server against other people's clients, and our client against other people's servers: see tests/peers.py."""
 
-The peers are not part of this package: `.ci/peers/install PYTHON` puts them, at pinned versions, into a folder outside
-the tree and prints its name, which goes into the environment variable MCP_REF_PEERS. Without it these tests skip; in
-continuous integration (CI is set) they fail.
-"""
-
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.interop.recorded import Recorded
+from tests.peers import peers
 
-
-@pytest.fixture(scope="session")
-def peers() -> Path:
-    folder = os.environ.get("MCP_REF_PEERS")
-    if not folder and os.environ.get("CI"):
-        pytest.fail("MCP_REF_PEERS is not set: the peers were not installed")
-    if not folder:
-        pytest.skip("no peers: MCP_REF_PEERS is not set (.ci/peers/install PYTHON installs them and prints it)")
-    return Path(folder)
+__all__ = ["peers"]
 
 
 @pytest.fixture

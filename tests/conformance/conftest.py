@@ -1,0 +1,65 @@
+"""The official conformance suite, which is one of the peers: see tests/peers.py."""
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.peers import peers
+from tests.support import ROOT
+
+__all__ = ["peers"]
+
+SECONDS = 120
+"""What a whole run of the suite may take."""
+
+CHECKED = {"SUCCESS", "FAILURE", "WARNING", "SKIPPED"}
+"""A check is one of these; INFO is the suite's diary."""
+
+
+@dataclass
+class Outcome:
+    """What the suite found."""
+
+    said: str
+    passed: Counter[str] = field(default_factory=Counter)
+    """How many checks each scenario passed."""
+    others: list[str] = field(default_factory=list)
+    """The checks that were not passed."""
+
+
+Suite = Callable[..., Outcome]
+
+
+@pytest.fixture
+def suite(peers: Path, tmp_path: Path) -> Suite:
+    """Runs `conformance ARGUMENTS` and reads the results that it saves. It must find that all is well."""
+    programs = peers / "node_modules/.bin"
+
+    def run(*arguments: str) -> Outcome:
+        ran = subprocess.run(
+            [programs / "node", programs / "conformance", *arguments, "--output-dir", tmp_path],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+        )
+        outcome = Outcome(ran.stdout + ran.stderr)
+        for file in tmp_path.glob("**/checks.json"):
+            scenario = file.parent.name.removeprefix("server-")[: -len("-2025-11-25T00-00-00-000Z")]
+            outcome.passed[scenario] += 0
+            for check in json.loads(file.read_text("utf-8")):
+                if check["status"] == "SUCCESS":
+                    outcome.passed[scenario] += 1
+                elif check["status"] in CHECKED:
+                    outcome.others.append(f"{scenario}: {check['id']} {check['status']} {check.get('errorMessage')}")
+        assert outcome.others == [], outcome.said
+        assert ran.returncode == 0, outcome.said
+        return outcome
+
+    return run

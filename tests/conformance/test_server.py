@@ -1,0 +1,90 @@
+"""examples/everything.py against the suite, over Streamable HTTP in each way that it can be served."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.conftest import Suite
+from tests.http_program import Program, serving
+from tests.support import ROOT
+
+EVERYTHING = "examples/everything.py"
+
+CHECKS = 83
+"""Of the 33 scenarios that 2025-11-25 requires, or lists as not scored."""
+
+POLLING = 3
+"""Of these are about a server that lets go of its connection; they need an event stream."""
+
+
+@contextlib.contextmanager
+def under_uvicorn(peers: Path, *arguments: str) -> Iterator[Program]:
+    """Serve by uvicorn for as long as the block runs."""
+    python = str(peers / "uvicorn/bin/python")
+    command = [python, "-m", "uvicorn", "--port", "0", "--no-access-log", *arguments]
+    command += ["--timeout-graceful-shutdown", "1"]  # else it waits for clients that listen
+    with subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            program = Program(process)
+            while "running on" not in (line := program.line()):
+                assert "ERROR" not in line, line
+            program.url = line.partition("running on ")[2].split()[0]
+            yield program
+        finally:
+            process.kill()
+
+
+def ended(program: Program) -> str:
+    """Stop uvicorn as from the keyboard; gives what it still said."""
+    program.process.send_signal(signal.SIGINT)
+    _, said = program.process.communicate(timeout=5)
+    return said.decode()
+
+
+def test_our_own_http_server_passes_every_check(suite: Suite) -> None:
+    with serving(EVERYTHING) as program:
+        outcome = suite("server", "--url", program.url, "--requirements", "2025-11-25")
+        assert len(outcome.passed) == 33
+        assert outcome.passed.total() == CHECKS, outcome.said
+        assert program.stop(signal.SIGTERM) == b""
+
+
+def test_with_json_responses_only_what_is_about_streams_is_left_out(suite: Suite) -> None:
+    with serving(EVERYTHING, "--json-responses") as program:
+        outcome = suite("server", "--url", program.url, "--requirements", "2025-11-25")
+        assert [scenario for scenario, passed in outcome.passed.items() if passed == 0] == ["server-sse-polling"]
+        assert outcome.passed.total() == CHECKS - POLLING, outcome.said
+        assert program.stop(signal.SIGTERM) == b""
+
+
+def test_2025_06_18_passes_every_check_that_there_is_for_it(suite: Suite) -> None:
+    with serving(EVERYTHING) as program:
+        outcome = suite("server", "--url", program.url, "--suite", "all", "--spec-version", "2025-06-18")
+        assert len(outcome.passed) == 27
+        assert outcome.passed.total() == 56, outcome.said
+        assert program.stop(signal.SIGTERM) == b""
+
+
+@pytest.mark.parametrize(
+    ("application", "path"),
+    [
+        (["--factory", "examples.everything:server.asgi"], "/mcp"),
+        (["--app-dir", "tests/interop/peers", "mounted:app"], "/apps/everything/mcp"),
+    ],
+    ids=["uvicorn", "uvicorn, below Starlette"],
+)
+def test_as_an_asgi_application_it_passes_every_check(
+    suite: Suite, peers: Path, application: list[str], path: str
+) -> None:
+    with under_uvicorn(peers, *application) as program:
+        outcome = suite("server", "--url", program.url + path, "--requirements", "2025-11-25")
+        assert outcome.passed.total() == CHECKS, outcome.said
+        said = ended(program)
+        assert "Traceback" not in said and "ERROR" not in said, said
