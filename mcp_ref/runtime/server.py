@@ -27,7 +27,7 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from ..basic import lifecycle
 from ..basic.lifecycle import Implementation, InitializeRequestParams, InitializeResult, Phase, ServerCapabilities
@@ -311,13 +311,25 @@ class Server:
             if task is not None and threading.current_thread() is threading.main_thread():
                 with contextlib.suppress(NotImplementedError):  # Windows
                     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-            await serve()
+            try:
+                await serve()
+            finally:
+                await _end_tasks()
 
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             asyncio.run(until_terminated())
         if self._workers is not None:
             self._workers.shutdown(wait=False, cancel_futures=True)
             _leave_if_stuck()
+
+
+async def _end_tasks() -> None:
+    """Cancel what is left, and leave the process although a tool ignores that: asyncio would wait for it."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks and (await asyncio.wait(tasks, timeout=0.2))[1]:
+        _leave("a tool ignores that it was cancelled")
 
 
 def _leave_if_stuck() -> None:
@@ -329,11 +341,15 @@ def _leave_if_stuck() -> None:
     for thread in workers:
         thread.join(0.2 / len(workers))  # idle ones leave at once
     if any(thread.is_alive() for thread in workers):
-        log.warning("leaving while a tool still runs in a worker thread")
-        logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        _leave("a tool still runs in a worker thread")
+
+
+def _leave(why: str) -> NoReturn:
+    log.warning("leaving while %s", why)
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _in_order(revisions: Sequence[Revision | str]) -> list[Revision]:

@@ -1,5 +1,6 @@
-"""A server over HTTP, and clients that leave, stall, flood, lie and attack: afterwards a fresh client is served within a
-second, and tasks, descriptors and memory are back where they were.
+"""A server over HTTP, and clients that leave, stall, flood, lie and attack.
+
+Afterwards a fresh client is served within a second, and tasks, descriptors and memory are back where they were.
 
 What can be said about HTTP without MCP is in tests/http/test_server.py.
 """
@@ -25,9 +26,8 @@ import pytest
 
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.transports.http_session import EndpointLimits, Session
-from mcp_ref.http.server import HttpLimits
+from mcp_ref.http.server import HttpLimits, serve
 from mcp_ref.http.server import Server as HttpServer
-from mcp_ref.http.server import serve
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.runtime.web import HttpOptions, Site
 from tests.http_program import Program, serving
@@ -253,6 +253,15 @@ async def hesitates(context: Context) -> str:
     return "late"
 
 @server.tool()
+async def ignores(context: Context) -> str:
+    await context.report_progress(1)
+    while True:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            pass
+
+@server.tool()
 def blocks(context: Context) -> str:
     context.run(context.report_progress(1))
     time.sleep(60)
@@ -358,14 +367,13 @@ def test_a_client_that_leaves_in_the_middle_of_a_large_answer_leaves_nothing() -
         async with bench() as b:
             first = await b.raw(limit=1024)
             id = await begin(first)
+            tracemalloc.start()
             await first.send("POST", "/mcp", call("large"), Mcp_Session_Id=id)
             assert await first.head() == 200 and int(first.headers["content-length"]) > 20_000_000
             await first.cut()
             await eventually(lambda: b.http.connections == 0)
-            tracemalloc.start()  # what is allocated from now on, and what is still held at the end
-            await b.is_well()
-            gc.collect()
-            assert tracemalloc.get_traced_memory()[0] < 5_000_000
+            assert tracemalloc.get_traced_memory()[1] > 20_000_000
+            await eventually(lambda: tracemalloc.get_traced_memory()[0] < 5_000_000)
             tracemalloc.stop()
 
     run(test())
@@ -719,7 +727,7 @@ def test_a_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goes_on()
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("tool", ["waits", "hesitates", "blocks", "asks"])
+@pytest.mark.parametrize("tool", ["waits", "hesitates", "ignores", "blocks", "asks"])
 def test_one_signal_ends_a_server_with_streams_open_and_a_tool_running(
     tool: str, number: signal.Signals, tmp_path: Path
 ) -> None:
@@ -747,13 +755,13 @@ def test_one_signal_ends_a_server_with_streams_open_and_a_tool_running(
             assert "result" in await older.message()
             assert (await older.message())["method"] == "notifications/progress"
             said = await asyncio.to_thread(program.stop, number)  # within 3 s, and with exit code 0
-            assert said == b"" or (tool == "blocks" and said == LEFT), said
+            if tool in ("ignores", "blocks"):  # what cannot be ended is left
+                assert b"leaving while" in said and b"Traceback" not in said
+            else:
+                assert said == b""
             for client in (idle, asking, listening, older, poster):
                 async with asyncio.timeout(PATIENCE):
                     await client.reader.read()  # every connection has come to its end
 
     with serving(server_file(tmp_path)) as program:
         run(test(program))
-
-
-LEFT = b"leaving while a tool still runs in a worker thread\n"
