@@ -7,7 +7,7 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Unpack
 
@@ -311,3 +311,10 @@ def answered(text: str, id: JSON = 1) -> Object:
 
 
 CHANGED = notification("notifications/tools/list_changed")
+
+
+async def eventually(true: Callable[[], bool]) -> None:
+    """Wait for what no event announces, with a bound."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():
+            await asyncio.sleep(0.005)

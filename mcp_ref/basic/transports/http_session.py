@@ -101,7 +101,8 @@ class Stream:
             self._emit(b"")
 
     def _emit(self, data: bytes) -> None:
-        event = Event(self.session.store.append(self.session.id, self.name, data), data)
+        session = self.session
+        event = Event(session.store.append(session.id, self.name, data) if session.is_kept else "", data)
         if self._carrier is not None:
             self._carrier.write(self._written(event))
             return
@@ -115,7 +116,9 @@ class Stream:
 
     def _written(self, event: Event) -> bytes:
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD send retry before closing a connection
-        return encode_event(event.data, id=event.id, retry=self.session.limits.retry if not event.data else None)
+        return encode_event(
+            event.data, id=event.id or None, retry=self.session.limits.retry if not event.data else None
+        )
 
     def attach(self, carrier: Carrier, missed: list[Event] | None = None) -> None:
         """From now on, this response carries the stream, beginning with `missed`; by default, with what waited."""
@@ -199,6 +202,8 @@ class Session(Transport):
         self.limits = limits
         self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Whether `initialize` succeeded, once that is known."""
+        self.is_kept = True
+        """Whether the store keeps its events: until the session ends. What is still said then has no id."""
         self.listening = Stream(self, LISTENING)
         self.used = asyncio.get_running_loop().time()
         self._trace = trace
@@ -322,6 +327,7 @@ class Session(Transport):
 
     def forget(self, stream: Stream) -> None:
         """A stream has ended; its events stay in the store."""
+        self.used = asyncio.get_running_loop().time()
         self._streams.pop(stream.name, None)
         for id in stream.ids:
             self._by_request.pop(id, None)

@@ -263,6 +263,7 @@ class Endpoint:
 
     def _forget(self, session: Session) -> None:
         if self.sessions.pop(session.id, None) is not None:
+            session.is_kept = False
             self._store.forget(session.id)
 
     def _end(self, session: Session) -> None:
@@ -294,7 +295,9 @@ class Endpoint:
         session = self._begin(id, principal)
         session.open_stream((message.id,), True, False)
         await session.receive(message, b"")
-        await session.opened
+        if not await asyncio.shield(session.opened):
+            self._end(session)
+            return None
         await session.receive(Notification("notifications/initialized"), b"")
         return session
 
