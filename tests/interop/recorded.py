@@ -1,11 +1,18 @@
 """A server process seen from outside: which processes there were, how they ended, and what they wrote to stderr."""
 
+import contextlib
 import os
+import re
+import signal
+import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 SCRIPT = Path(__file__).parent / "peers" / "recorded.sh"
+ROOT = Path(__file__).parents[2]
+PATIENCE = 20.0
+"""Seconds for a server to start: some import for long, on a machine that does other things too."""
 
 
 class Recorded:
@@ -17,6 +24,36 @@ class Recorded:
     def command(self, server: Sequence[str | Path]) -> list[str]:
         """The command to give to a client in place of the server's own."""
         return ["sh", str(SCRIPT), str(self.folder), *map(str, server)]
+
+    @contextlib.contextmanager
+    def listening(
+        self, server: Sequence[str | Path], said: str, env: Mapping[str, str] | None = None
+    ) -> Iterator[re.Match[str]]:
+        """Run a server that listens, for as long as the block runs, and then end it with SIGTERM.
+
+        said: a regular expression for what it writes to stderr when it is ready; the match is given to the block.
+        """
+        with subprocess.Popen(
+            self.command(server),
+            cwd=ROOT,
+            env={**os.environ, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        ) as process:
+            try:
+                deadline = time.monotonic() + PATIENCE
+                while (match := re.search(said, self.stderr)) is None:
+                    assert process.poll() is None and time.monotonic() < deadline, self.stderr
+                    time.sleep(0.02)
+                yield match
+            finally:
+                for number in (signal.SIGTERM, signal.SIGKILL):
+                    for pid in self.pids:
+                        if _runs(pid):
+                            os.kill(pid, number)
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(5)
+                        break
 
     @property
     def stderr(self) -> str:

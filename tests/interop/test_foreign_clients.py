@@ -1,13 +1,14 @@
-"""Other people's clients drive examples/everything.py.
+"""Other people's clients drive examples/everything.py, over every transport.
 
-Each client (a script in peers/) runs once, tries every feature, and prints what it saw; the tests then look at that
-report, one feature each. What a client cannot do is said where it matters.
+Each client (a script in peers/) runs once for each, tries every feature, and prints what it saw; the tests then look at
+that report, one feature each. What a client cannot do is said where it matters.
 """
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,12 +35,21 @@ CLIENTS = {
     "typescript-sdk-2-auto": ("node_modules/.bin/node", "typescript_sdk_2.mjs", ["auto"], "2025-11-25"),
 }
 
+#: transport → how the server is started, and where the client finds it; over stdio the client does both.
+TRANSPORTS: dict[str, tuple[list[str], str]] = {
+    "stdio": ([], ""),
+    "http": (["--http", "--port", "0"], "/mcp"),
+    "http-json": (["--http", "--port", "0", "--json-responses"], "/mcp"),
+    "http+sse": (["--http", "--port", "0"], "/sse"),
+}
+
 
 @dataclass
 class Visit:
-    """What one client saw, and what the server it started left behind."""
+    """What one client saw, and what the server left behind."""
 
     client: str
+    transport: str
     revision: str
     report: dict[str, Any]
     server: Recorded
@@ -65,23 +75,33 @@ class Visit:
         return answer
 
 
-@pytest.fixture(scope="module", params=CLIENTS)
+@pytest.fixture(scope="module", params=[f"{client} {transport}" for client in CLIENTS for transport in TRANSPORTS])
 def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Visit:
-    program, script, arguments, revision = CLIENTS[request.param]
-    server = Recorded(tmp_path_factory.mktemp(request.param))
-    ran = subprocess.run(
-        [peers / program, SCRIPTS / script, *arguments, *server.command(SERVER)],
-        cwd=ROOT,
-        env={**os.environ, "MCP_REF_PEERS": str(peers)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=120,
-    )
-    if ran.returncode != 0:
-        pytest.fail(f"{request.param}\n{ran.stdout}\n{ran.stderr}\nThe server's stderr:\n{server.stderr}")
-    return Visit(request.param, revision, json.loads(ran.stdout), server)
+    client, transport = request.param.split()
+    program, script, arguments, revision = CLIENTS[client]
+    server = Recorded(tmp_path_factory.mktemp(client))
+
+    def report(target: Sequence[str]) -> dict[str, Any]:
+        ran = subprocess.run(
+            [peers / program, SCRIPTS / script, *arguments, *target],
+            cwd=ROOT,
+            env={**os.environ, "MCP_REF_PEERS": str(peers)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=120,
+        )
+        if ran.returncode != 0:
+            pytest.fail(f"{request.param}\n{ran.stdout}\n{ran.stderr}\nThe server's stderr:\n{server.stderr}")
+        reported: dict[str, Any] = json.loads(ran.stdout)
+        return reported
+
+    if transport == "stdio":
+        return Visit(client, transport, revision, report(server.command(SERVER)), server)
+    options, path = TRANSPORTS[transport]
+    with server.listening([*SERVER, *options], r"everything: (http://[^/\n]+)/mcp\n") as ready:
+        return Visit(client, transport, revision, report([ready[1] + path]), server)
 
 
 def text(result: dict[str, Any]) -> str:
@@ -378,7 +398,7 @@ def test_completion_offers_what_begins_like_the_argument(visit: Visit) -> None:
 
 def test_nothing_is_left_behind(visit: Visit) -> None:
     # TypeScript SDK 2 first asks for the era in a process of its own, which it then kills; its status is no matter.
-    probes = 1 if visit.client == "typescript-sdk-2-auto" else 0
+    probes = 1 if visit.client == "typescript-sdk-2-auto" and visit.transport == "stdio" else 0
     assert len(visit.server.pids) == probes + 1
     assert visit.server.alive() == []
     assert visit.server.statuses[-1:] == [0]

@@ -1,4 +1,5 @@
-"""python_sdk_1.py COMMAND...: the official Python SDK 1.x as a client of the server that COMMAND starts.
+"""python_sdk_1.py COMMAND...: the official Python SDK 1.x as a client of the server that COMMAND starts, or
+that is at a URL in its place: over HTTP+SSE where it ends in /sse, else over Streamable HTTP.
 
 This SDK knows the handshake only. Prints one JSON object: see scenario.py.
 """
@@ -10,6 +11,8 @@ import sys
 from typing import Any
 
 from mcp import ClientSession, StdioServerParameters, stdio_client, types
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
 from pydantic import AnyUrl
 from scenario import SCENARIO, WATCHED, Dialect, Seen, elicited, plain, run, sampled, until
 
@@ -36,9 +39,8 @@ async def main(command: list[str]) -> dict[str, Any]:
         if isinstance(notification, types.ResourceUpdatedNotification):
             seen.updated.append(str(notification.params.uri))
 
-    parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
     async with (
-        stdio_client(parameters) as (reading, writing),
+        transport(command) as (reading, writing, *_),
         ClientSession(
             reading,
             writing,
@@ -83,6 +85,14 @@ async def main(command: list[str]) -> dict[str, Any]:
             ping=session.send_ping,
         )
         return {"initialize": initialized, **await run(session, seen, dialect)}
+
+
+def transport(command: list[str]) -> Any:
+    if command[0].endswith("/sse"):
+        return sse_client(command[0])
+    if command[0].startswith("http"):
+        return streamable_http_client(command[0])
+    return stdio_client(StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ)))
 
 
 print(json.dumps(asyncio.run(main(sys.argv[1:]))))

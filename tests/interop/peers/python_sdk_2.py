@@ -1,4 +1,5 @@
-"""python_sdk_2.py ERA COMMAND...: the official Python SDK 2.x as a client of the server that COMMAND starts.
+"""python_sdk_2.py ERA COMMAND...: the official Python SDK 2.x as a client of the server that COMMAND starts, or
+that is at a URL in its place: over HTTP+SSE where it ends in /sse, else over Streamable HTTP.
 
 ERA is `legacy` for the handshake, or `auto` for a client that asks with server/discover first and speaks the newest
 revision to a server that offers it. Prints one JSON object: see scenario.py.
@@ -13,6 +14,7 @@ from typing import Any
 
 import mcp_types as types
 from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from scenario import SCENARIO, WATCHED, Dialect, Seen, elicited, plain, run, sampled, until
 
@@ -41,7 +43,7 @@ async def main(era: str, command: list[str]) -> dict[str, Any]:
             seen.updated.append(str(notification.params.uri))
 
     async with Client(
-        StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ)),
+        target(command),
         mode="legacy" if era == "legacy" else "auto",
         sampling_callback=sampling,
         elicitation_callback=elicitation,
@@ -89,6 +91,14 @@ async def main(era: str, command: list[str]) -> dict[str, Any]:
             ping=None if modern else client.send_ping,
         )
         return {"initialize": initialized, **await run(client, seen, dialect)}
+
+
+def target(command: list[str]) -> Any:
+    if command[0].endswith("/sse"):
+        return sse_client(command[0])
+    if command[0].startswith("http"):
+        return command[0]
+    return StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
 
 
 warnings.simplefilter("ignore")  # the SDK deprecates what the newest revision does; the older ones are tested here too

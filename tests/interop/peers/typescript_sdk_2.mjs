@@ -1,10 +1,11 @@
-// typescript_sdk_2.mjs ERA COMMAND...: the official TypeScript SDK 2.x as a client of the server that COMMAND starts.
+// typescript_sdk_2.mjs ERA COMMAND...: the official TypeScript SDK 2.x as a client of the server that COMMAND starts, or that
+// is at a URL in its place: over HTTP+SSE where it ends in /sse, else over Streamable HTTP.
 // ERA is `legacy` for the handshake, or `auto` for a client that asks with server/discover first and speaks the
 // newest revision to a server that offers it. Prints one JSON object: see scenario.mjs.
 
 import { SCENARIO, WATCHED, elicited, main, requirePeer, sampled, until } from './scenario.mjs';
 
-const { Client } = requirePeer('@modelcontextprotocol/client');
+const { Client, SSEClientTransport, StreamableHTTPClientTransport } = requirePeer('@modelcontextprotocol/client');
 const { StdioClientTransport } = requirePeer('@modelcontextprotocol/client/stdio');
 
 const [era, command, ...args] = process.argv.slice(2);
@@ -29,7 +30,12 @@ async function connect(seen) {
   client.setNotificationHandler('notifications/message', ({ params }) => void seen.logs.push(params));
   client.setNotificationHandler('notifications/resources/updated', ({ params }) => void seen.updated.push(params.uri));
 
-  await client.connect(new StdioClientTransport({ command, args, env: process.env }));
+  const transport = command.endsWith('/sse')
+    ? new SSEClientTransport(new URL(command))
+    : command.startsWith('http')
+      ? new StreamableHTTPClientTransport(new URL(command))
+      : new StdioClientTransport({ command, args, env: process.env });
+  await client.connect(transport);
 
   const callTool = (name, args, options) => client.callTool({ name, arguments: args }, options);
   const modern = client.getProtocolEra() === 'modern';
