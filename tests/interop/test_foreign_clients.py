@@ -4,11 +4,12 @@ Each client (a script in peers/) runs once for each, tries every feature, and pr
 that report, one feature each. What a client cannot do is said where it matters.
 """
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,11 +98,19 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
         reported: dict[str, Any] = json.loads(ran.stdout)
         return reported
 
+    with served(server, transport) as target:
+        return Visit(client, transport, revision, report(target), server)
+
+
+@contextlib.contextmanager
+def served(server: Recorded, transport: str) -> Iterator[list[str]]:
+    """What a client is given to find the server: the command, or a URL."""
     if transport == "stdio":
-        return Visit(client, transport, revision, report(server.command(SERVER)), server)
+        yield server.command(SERVER)
+        return
     options, path = TRANSPORTS[transport]
     with server.listening([*SERVER, *options], r"everything: (http://[^/\n]+)/mcp\n") as ready:
-        return Visit(client, transport, revision, report([ready[1] + path]), server)
+        yield [ready[1] + path]
 
 
 def text(result: dict[str, Any]) -> str:
@@ -406,14 +415,15 @@ def test_nothing_is_left_behind(visit: Visit) -> None:
     assert "Traceback" not in visit.server.stderr
 
 
-def test_the_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded) -> None:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded, transport: str) -> None:
     """The official inspector's command line: another host, with its own ideas of when to close."""
 
     programs = peers / "node_modules/.bin"
 
-    def inspect(*arguments: str) -> Any:
+    def inspect(target: list[str], *arguments: str) -> Any:
         ran = subprocess.run(
-            [programs / "node", programs / "mcp-inspector", "--cli", *recorded.command(SERVER), *arguments],
+            [programs / "node", programs / "mcp-inspector", "--cli", *target, *arguments],
             cwd=ROOT,
             env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
             stdin=subprocess.DEVNULL,
@@ -424,8 +434,9 @@ def test_the_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded) ->
         assert ran.returncode == 0, ran.stderr + recorded.stderr
         return json.loads(ran.stdout[ran.stdout.index("{") :])
 
-    assert "add" in [tool["name"] for tool in inspect("--method", "tools/list")["tools"]]
-    called = inspect("--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=2", "b=3")
-    assert called["structuredContent"] == {"result": 5}
+    with served(recorded, transport) as target:
+        assert "add" in [tool["name"] for tool in inspect(target, "--method", "tools/list")["tools"]]
+        called = inspect(target, "--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=2", "b=3")
+        assert called["structuredContent"] == {"result": 5}
     assert recorded.alive() == []
     assert "Traceback" not in recorded.stderr
