@@ -184,7 +184,10 @@ class SseEndpoint:
 
     async def _post(self, exchange: Exchange, admission: Admission, principal: str | None) -> None:
         """One message of the client."""
-        names = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
+        try:
+            names = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
+        except ValueError:
+            names = []  # more fields than that
         session = self.sessions.get(names[0]) if len(names) == 1 else None
         if session is None or session.principal != principal:
             raise Refused(404, "there is no such session: GET the stream first, and POST to the endpoint that it names")
