@@ -18,8 +18,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import http.client
-import io
 import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -37,6 +35,7 @@ _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRAC
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)( [\t -~\x80-\xff]*)?")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE: Final = re.compile("[\t -~\x80-\xff]*")
+_PORTS: Final = {"http": 80, "https": 443}
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -80,6 +79,9 @@ class _Origin:
     host: str
     port: int
 
+    def __str__(self) -> str:
+        return _bracketed(self.host) + (f":{self.port}" if self.port != _PORTS[self.scheme] else "")
+
 
 class _Connection:
     """One connection to an origin, or to the proxy before it."""
@@ -95,8 +97,14 @@ class _Connection:
         """Whether the server has neither closed it nor sent what nobody asked for."""
         return not (self.reader.at_eof() or self.reader._buffer or self.writer.is_closing())  # type: ignore[attr-defined]
 
+    def has_more_to_send(self) -> bool:
+        """Whether a part of the request is still here."""
+        return self.writer.transport.get_write_buffer_size() > 0
+
     async def close(self) -> None:
         """Close it, politely for a second at most."""
+        if self.has_more_to_send():
+            self.writer.transport.abort()
         self.writer.close()
         try:
             async with asyncio.timeout(1.0):
@@ -145,6 +153,9 @@ class HttpResponse:
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """The pieces of the body, as they come. Raises HttpError when it ends before its end."""
+        coding = self.headers.get("content-encoding") or "identity"
+        if coding.lower() != "identity":
+            raise HttpError(f"the response is encoded ({coding[:40]}), which was not asked for")
         while not self.is_complete:
             piece = await self._read_some()
             if self._length == CHUNKED:
@@ -256,7 +267,8 @@ class HttpClient:
         finally:
             self._slots.release()
             if connection is not None:
-                if response is not None and response.is_complete and response.keep_alive and not self._closed:
+                done = response is not None and response.is_complete and response.keep_alive
+                if done and not self._closed and not connection.has_more_to_send():
                     connection.used_before, connection.free_since = True, asyncio.get_running_loop().time()
                     self._free.setdefault(origin, []).append(connection)
                 else:
@@ -333,10 +345,13 @@ class HttpClient:
         url = self._proxies.get(origin.scheme)
         if not url or _is_excepted(origin, self._proxies.get("no", "")):
             return None
-        proxy = urlsplit(url if "://" in url else f"http://{url}")
-        if proxy.scheme != "http" or not proxy.hostname:
-            raise HttpError(f"the proxy of the environment is not http://host:port, but has {proxy.scheme!r}")
-        return proxy
+        try:
+            proxy = urlsplit(url if "://" in url else f"http://{url}")
+            if proxy.scheme == "http" and proxy.hostname and proxy.port != 0:
+                return proxy
+        except ValueError:
+            pass  # its text may hold a part of the password
+        raise HttpError(f"the proxy for {origin.scheme} is not of the form http://host:port")
 
     async def _tunnel(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: SplitResult, origin: _Origin
@@ -348,6 +363,9 @@ class HttpClient:
         status, *_ = await self._read_head(reader)
         if not 200 <= status < 300:
             raise HttpError(f"the proxy {proxy.hostname} answered {status} when asked for {target}")
+        if reader._buffer:  # type: ignore[attr-defined]
+            # It would be read as if it had come through the tunnel.
+            raise HttpError(f"the proxy {proxy.hostname} spoke before {target} could")
 
     # ------------------------------------------------------------------------------------- one request
 
@@ -362,16 +380,11 @@ class HttpClient:
     ) -> HttpResponse:
         """Send a request, and read the head of its response."""
         proxy = self._proxy_for(connection.origin) if connection.origin.scheme == "http" else None
-        request = _request_head(method, parts, headers, body, proxy)
+        request = _request_head(method, parts, connection.origin, headers, body, proxy)
         try:
             async with asyncio.timeout(self._limits.first_byte):
-                try:
-                    connection.writer.write(request + body)
-                    await connection.writer.drain()
-                except OSError as error:
-                    # An early answer, a refusal say, may be there to be read, although the server takes no more.
-                    if connection.reader.at_eof() or not connection.reader._buffer:  # type: ignore[attr-defined]
-                        raise BrokenUse(f"the connection was lost: {error}") from error
+                # Not drained: an answer, a refusal say, may come before the server has taken everything.
+                connection.writer.write(request + body)
                 status, version, response_headers = await self._read_head(connection.reader)
                 while 100 <= status < 200 and status != 101:
                     # [RFC 9110 15.2] interim responses come before the one that counts
@@ -408,31 +421,40 @@ class HttpClient:
             check_fields(fields, self._limits.header_count)
         except BadMessage as bad:
             raise HttpError(f"the response is not HTTP: {bad}") from bad
-        parsed = http.client.parse_headers(io.BytesIO(head[len(status_line) + 2 :]))
-        return int(found[2]), int(found[1]), Headers((name, value.strip(" \t")) for name, value in parsed.items())
+        pairs = [line.decode("latin-1").split(":", 1) for line in fields]
+        return int(found[2]), int(found[1]), Headers((name, value.strip(" \t")) for name, value in pairs)
 
 
 def _parse(url: str) -> tuple[SplitResult, _Origin]:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"not an http or https URL: {url!r}")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        host = (parts.hostname or "").encode("idna").decode("ascii")
+    except ValueError:  # its text may hold a part of a password
+        raise ValueError("not a URL: its host or port is none") from None
     if parts.username is not None or parts.password is not None:
         raise ValueError("a URL with credentials: send them in a header instead, where they do not show in logs")
-    if not re.fullmatch("[!-~]*", parts.path + parts.query):
+    if parts.scheme not in _PORTS or not host:
+        raise ValueError(f"not an http or https URL: {url!r}")
+    if not re.fullmatch("[!-~]+", host + parts.path + parts.query):
         raise ValueError(f"a URL is percent-encoded ASCII: {url!r}")
-    return parts, _Origin(parts.scheme, parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+    return parts, _Origin(parts.scheme, host, port or _PORTS[parts.scheme])
 
 
 def _request_head(
-    method: str, parts: SplitResult, headers: Mapping[str, str], body: bytes, proxy: SplitResult | None
+    method: str,
+    parts: SplitResult,
+    origin: _Origin,
+    headers: Mapping[str, str],
+    body: bytes,
+    proxy: SplitResult | None,
 ) -> bytes:
     if not _NAME.fullmatch(method):
         raise ValueError(f"not a method: {method!r}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if proxy is not None:
-        target = f"{parts.scheme}://{parts.netloc}{target}"  # [RFC 9112 3.2.2] a proxy is asked in absolute-form
-    host = _bracketed((parts.hostname or "").encode("idna").decode()) + (f":{parts.port}" if parts.port else "")
-    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", "Accept-Encoding: identity"]
+        target = f"{origin.scheme}://{origin}{target}"  # [RFC 9112 3.2.2] a proxy is asked in absolute-form
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {origin}", "Accept-Encoding: identity"]
     if body or method in ("POST", "PUT", "PATCH"):
         lines.append(f"Content-Length: {len(body)}")
     if proxy is not None:
@@ -451,8 +473,8 @@ def _redirection(response: HttpResponse) -> str | None:
     location = response.headers.get("location")
     if response.status not in (307, 308) or location is None:
         return None
-    target = urljoin(response.url, location)
     try:
+        target = urljoin(response.url, location)
         old, new = _parse(response.url)[1], _parse(target)[1]
     except ValueError as error:
         raise HttpError(f"the server redirects to where we do not go: {error}") from None
