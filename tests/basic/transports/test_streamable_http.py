@@ -281,6 +281,9 @@ def test_every_open_stream_is_shown_to_be_alive() -> None:
 
 
 @pytest.mark.spec(
+    "2025-03-26/basic/transports#streamable-http-1",
+    "2025-06-18/basic/transports#streamable-http-1",
+    "2025-11-25/basic/transports#streamable-http-1",
     "2025-03-26/basic/transports#multiple-connections-1",
     "2025-03-26/basic/transports#multiple-connections-2",
     "2025-03-26/basic/transports#listening-for-messages-from-the-server-2",
