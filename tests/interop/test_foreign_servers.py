@@ -1,5 +1,6 @@
 """Our client drives other people's servers: the official everything, filesystem and memory servers (TypeScript SDK 1),
-git and time servers (Python SDK 2), and a server made with FastMCP 4."""
+git and time servers (Python SDK 2), and small ones made with each of the SDKs. Over stdio, and where they have it over
+Streamable HTTP and HTTP+SSE."""
 
 import asyncio
 import base64
@@ -9,7 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -36,6 +37,14 @@ from tests.interop.recorded import Recorded
 HELD = 60.0
 """Seconds that a whole test may take."""
 
+SCRIPTS = Path(__file__).parent / "peers"
+
+Where: TypeAlias = list[str] | str
+"""A command, or a URL."""
+
+TRANSPORTS = {"stdio": "", "streamableHttp": "/mcp", "sse": "/sse"}
+"""As the everything server calls them; and the path that it serves them at."""
+
 
 @dataclass
 class Host:
@@ -54,9 +63,9 @@ class Host:
         self.elicitation.append(params)
         return ElicitResult("accept", {"name": "Ada"} if isinstance(params, ElicitRequestFormParams) else None)
 
-    def client(self, command: list[str], **options: Any) -> Client:
+    def client(self, where: Where, **options: Any) -> Client:
         return Client(
-            command,
+            where,
             sampling=self.sample,
             elicitation=self.elicit,
             elicitation_url=True,
@@ -72,16 +81,32 @@ def node_server(peers: Path, name: str, *arguments: str | Path) -> list[str | Pa
     return [peers / "node_modules/.bin/node", script, *arguments]
 
 
-@pytest.fixture
-def everything(peers: Path, recorded: Recorded) -> Iterator[list[str]]:
-    with left_clean(recorded):
-        yield recorded.command(node_server(peers, "everything", "stdio"))
+@contextmanager
+def everything_by(transport: str, peers: Path, recorded: Recorded) -> Iterator[Where]:
+    node, *arguments = node_server(peers, "everything", transport)
+    if transport == "stdio":
+        yield recorded.command([node, *arguments])
+        return
+    command = [node, "--import", SCRIPTS / "tell_port.mjs", *arguments]
+    with recorded.listening(command, r"listening on port (\d+)\n", {"PORT": "0"}) as ready:
+        yield f"http://127.0.0.1:{ready[1]}{TRANSPORTS[transport]}"
 
 
-@pytest.fixture
-def busy_everything(peers: Path, recorded: Recorded) -> Iterator[list[str]]:
+@pytest.fixture(params=TRANSPORTS)
+def everything(request: pytest.FixtureRequest, peers: Path, recorded: Recorded) -> Iterator[Where]:
+    with everything_by(request.param, peers, recorded) as where:
+        if request.param == "stdio":
+            with left_clean(recorded):
+                yield where
+        else:
+            yield where
+
+
+@pytest.fixture(params=TRANSPORTS)
+def busy_everything(request: pytest.FixtureRequest, peers: Path, recorded: Recorded) -> Iterator[Where]:
     """The same server, which does not end by itself while one of its tools runs: it has to be told with a signal."""
-    yield recorded.command(node_server(peers, "everything", "stdio"))
+    with everything_by(request.param, peers, recorded) as where:
+        yield where
     assert len(recorded.pids) == 1
     assert recorded.alive() == []
 
@@ -103,7 +128,7 @@ def held(test: Callable[[], Coroutine[None, None, None]]) -> None:
 # ---------------------------------------------------------------------------------------------------- everything
 
 
-def test_the_handshake_tells_who_the_server_is(everything: list[str]) -> None:
+def test_the_handshake_tells_who_the_server_is(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             assert client.revision.name == "2025-11-25"
@@ -118,7 +143,7 @@ def test_the_handshake_tells_who_the_server_is(everything: list[str]) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_every_revision_that_the_server_knows_can_be_spoken(everything: list[str], revision: str) -> None:
+def test_every_revision_that_the_server_knows_can_be_spoken(everything: Where, revision: str) -> None:
     async def test() -> None:
         async with Client(everything, revision=revision) as client:
             assert client.revision.name == revision
@@ -127,7 +152,7 @@ def test_every_revision_that_the_server_knows_can_be_spoken(everything: list[str
     held(test)
 
 
-def test_tools_depend_on_what_the_client_declared(everything: list[str]) -> None:
+def test_tools_depend_on_what_the_client_declared(everything: Where) -> None:
     async def test() -> None:
         async with Host().client(everything, roots=["file:///home/ada"]) as client:
             await client.ping()  # this server adds tools when it is told that the client is initialized
@@ -142,7 +167,7 @@ def test_tools_depend_on_what_the_client_declared(everything: list[str]) -> None
     held(test)
 
 
-def test_without_client_features_no_tool_asks_for_them(everything: list[str]) -> None:
+def test_without_client_features_no_tool_asks_for_them(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             tools = {tool.name: tool for tool in await client.list_tools()}
@@ -155,7 +180,7 @@ def test_without_client_features_no_tool_asks_for_them(everything: list[str]) ->
     held(test)
 
 
-def test_tools_give_every_kind_of_content(everything: list[str]) -> None:
+def test_tools_give_every_kind_of_content(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             message = "snowman \u2603, line\u2028break, emoji \U0001f600"
@@ -186,7 +211,7 @@ def test_tools_give_every_kind_of_content(everything: list[str]) -> None:
     held(test)
 
 
-def test_structured_results_are_held_against_the_listed_schema(everything: list[str]) -> None:
+def test_structured_results_are_held_against_the_listed_schema(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             await client.list_tools()
@@ -201,7 +226,7 @@ def test_structured_results_are_held_against_the_listed_schema(everything: list[
     held(test)
 
 
-def test_this_server_reports_even_unknown_tools_in_the_result(everything: list[str]) -> None:
+def test_this_server_reports_even_unknown_tools_in_the_result(everything: Where) -> None:
     """The spec calls for a protocol error; TypeScript SDK 1 puts all that goes wrong into the result."""
 
     async def test() -> None:
@@ -218,7 +243,7 @@ def test_this_server_reports_even_unknown_tools_in_the_result(everything: list[s
     held(test)
 
 
-def test_resources_are_listed_and_read(everything: list[str]) -> None:
+def test_resources_are_listed_and_read(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             resources = await client.list_resources()
@@ -244,7 +269,7 @@ def test_resources_are_listed_and_read(everything: list[str]) -> None:
     held(test)
 
 
-def test_prompts_are_listed_and_filled_in(everything: list[str]) -> None:
+def test_prompts_are_listed_and_filled_in(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
@@ -269,7 +294,7 @@ def test_prompts_are_listed_and_filled_in(everything: list[str]) -> None:
     held(test)
 
 
-def test_completion_knows_the_other_arguments(everything: list[str]) -> None:
+def test_completion_knows_the_other_arguments(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             ref = PromptReference("completable-prompt")
@@ -282,7 +307,7 @@ def test_completion_knows_the_other_arguments(everything: list[str]) -> None:
     held(test)
 
 
-def test_sampling_is_answered(everything: list[str]) -> None:
+def test_sampling_is_answered(everything: Where) -> None:
     async def test() -> None:
         host = Host()
         async with host.client(everything) as client:
@@ -297,7 +322,7 @@ def test_sampling_is_answered(everything: list[str]) -> None:
     held(test)
 
 
-def test_elicitation_is_answered_with_defaults_filled_in(everything: list[str]) -> None:
+def test_elicitation_is_answered_with_defaults_filled_in(everything: Where) -> None:
     async def test() -> None:
         host = Host()
         async with host.client(everything) as client:
@@ -315,7 +340,7 @@ def test_elicitation_is_answered_with_defaults_filled_in(everything: list[str]) 
     held(test)
 
 
-def test_elicitation_by_url_is_answered(everything: list[str]) -> None:
+def test_elicitation_by_url_is_answered(everything: Where) -> None:
     async def test() -> None:
         host = Host()
         visit = {"url": "https://example.org/sign-in", "message": "Please sign in", "elicitationId": "visit-1"}
@@ -337,7 +362,7 @@ def test_elicitation_by_url_is_answered(everything: list[str]) -> None:
     held(test)
 
 
-def test_roots_are_given(everything: list[str]) -> None:
+def test_roots_are_given(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything, roots=[Root("file:///home/ada", "home")]) as client:
             await client.ping()
@@ -347,7 +372,7 @@ def test_roots_are_given(everything: list[str]) -> None:
     held(test)
 
 
-def test_changed_roots_are_asked_for_again(everything: list[str]) -> None:
+def test_changed_roots_are_asked_for_again(everything: Where) -> None:
     async def test() -> None:
         told = asyncio.Event()
 
@@ -365,7 +390,7 @@ def test_changed_roots_are_asked_for_again(everything: list[str]) -> None:
     held(test)
 
 
-def test_log_messages_arrive_from_the_chosen_level(everything: list[str]) -> None:
+def test_log_messages_arrive_from_the_chosen_level(everything: Where) -> None:
     async def test() -> None:
         host = Host()
         async with host.client(everything) as client:
@@ -385,7 +410,7 @@ def test_log_messages_arrive_from_the_chosen_level(everything: list[str]) -> Non
     held(test)
 
 
-def test_a_subscription_yields_updates(everything: list[str]) -> None:
+def test_a_subscription_yields_updates(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client, client.subscribe("demo://resource/dynamic/text/7") as updates:
             await client.call_tool("toggle-subscriber-updates")  # the first update comes at once
@@ -395,7 +420,7 @@ def test_a_subscription_yields_updates(everything: list[str]) -> None:
     held(test)
 
 
-def test_a_new_resource_is_announced(everything: list[str]) -> None:
+def test_a_new_resource_is_announced(everything: Where) -> None:
     async def test() -> None:
         host = Host()
         async with host.client(everything) as client:
@@ -408,7 +433,7 @@ def test_a_new_resource_is_announced(everything: list[str]) -> None:
     held(test)
 
 
-def test_progress_is_reported_in_order(everything: list[str]) -> None:
+def test_progress_is_reported_in_order(everything: Where) -> None:
     async def test() -> None:
         steps: list[tuple[float, float | None]] = []
         async with Client(everything) as client:
@@ -424,7 +449,7 @@ def test_progress_is_reported_in_order(everything: list[str]) -> None:
     held(test)
 
 
-def test_a_call_can_be_cancelled_or_time_out_without_harm(busy_everything: list[str]) -> None:
+def test_a_call_can_be_cancelled_or_time_out_without_harm(busy_everything: Where) -> None:
     async def test() -> None:
         began = asyncio.Event()
         forever = {"duration": 600, "steps": 60_000}
@@ -443,7 +468,7 @@ def test_a_call_can_be_cancelled_or_time_out_without_harm(busy_everything: list[
     held(test)
 
 
-def test_many_calls_at_once_each_get_their_own_answer(everything: list[str]) -> None:
+def test_many_calls_at_once_each_get_their_own_answer(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             calls = [client.call_tool("get-sum", {"a": n, "b": 1}) for n in range(100)]
@@ -453,7 +478,7 @@ def test_many_calls_at_once_each_get_their_own_answer(everything: list[str]) -> 
     held(test)
 
 
-def test_a_large_message_passes_both_ways(everything: list[str]) -> None:
+def test_a_large_message_passes_both_ways(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             message = "x" * 4_000_000
@@ -478,7 +503,7 @@ def test_a_server_behind_a_launcher_ends_with_it(peers: Path, recorded: Recorded
     assert recorded.alive() == []
 
 
-def test_a_client_that_fails_inside_leaves_no_server(everything: list[str]) -> None:
+def test_a_client_that_fails_inside_leaves_no_server(everything: Where) -> None:
     async def test() -> None:
         async with Client(everything) as client:
             await client.ping()
@@ -488,7 +513,7 @@ def test_a_client_that_fails_inside_leaves_no_server(everything: list[str]) -> N
         held(test)
 
 
-def test_a_cancelled_host_leaves_no_server(busy_everything: list[str]) -> None:
+def test_a_cancelled_host_leaves_no_server(busy_everything: Where) -> None:
     async def test() -> None:
         connected = asyncio.Event()
 
