@@ -59,6 +59,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         made.usage = (made.usage or "").format(" ".join(positionals)).replace("  ", " ")
 
     made = command("demo", "watch a client and a server use every feature, message by message")
+    made.add_argument("--http", action="store_true", help="over Streamable HTTP, with what that adds")
     takes(made)
 
     made = command("run", "serve a Server object over standard input and output, or over HTTP")
@@ -208,7 +209,7 @@ def run(options: argparse.Namespace) -> int:
 
         from .demo.tour import tour
 
-        asyncio.run(tour(sys.stdout))
+        asyncio.run(tour(sys.stdout, options.http))
         return OK
     if options.name == "revisions":
         from .cli.changes import show_revisions

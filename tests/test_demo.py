@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import os
 import re
@@ -20,7 +21,7 @@ from mcp_ref.revisions import LEGACY, METHODS
 from tests.support import ROOT
 
 
-def demo(folder: Path, *, package: str = "mcp_ref", path: Path | None = None, **variables: str) -> str:
+def demo(folder: Path, *options: str, package: str = "mcp_ref", path: Path | None = None, **variables: str) -> str:
     """Run the demo with the standard library alone, and give what it prints."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NO_COLOR", "COLUMNS")
@@ -28,7 +29,7 @@ def demo(folder: Path, *, package: str = "mcp_ref", path: Path | None = None, **
     if path is not None:
         environment["PYTHONPATH"] = str(path)
     done = subprocess.run(
-        [sys.executable, "-S", "-W", "error", "-m", package, "demo"], cwd=folder, env=environment | variables,
+        [sys.executable, "-S", "-W", "error", "-m", package, "demo", *options], cwd=folder, env=environment | variables,
         capture_output=True, text=True, encoding="utf-8", timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr
@@ -36,10 +37,16 @@ def demo(folder: Path, *, package: str = "mcp_ref", path: Path | None = None, **
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def shown() -> str:
+@functools.cache
+def from_a_clone(*options: str) -> str:
     """What the demo prints, from a clone."""
-    return demo(ROOT, COLUMNS="80")
+    return demo(ROOT, *options, COLUMNS="80")
+
+
+@pytest.fixture(params=[(), ("--http",)], ids=["pipes", "http"])
+def shown(request: pytest.FixtureRequest) -> str:
+    """What the demo prints, on each of its ways."""
+    return from_a_clone(*request.param)
 
 
 def test_the_demo_shows_every_method_of_the_handshake_revisions(shown: str) -> None:
@@ -78,10 +85,26 @@ def test_output_into_a_file_has_no_colour(shown: str) -> None:
     assert "\x1b" not in shown
 
 
+def test_over_http_it_has_the_same_chapters_and_two_of_its_own() -> None:
+    pipes, http = (re.findall(r"^\d+\. (.*?)(?:  |$)", from_a_clone(*way), re.MULTILINE) for way in ((), ("--http",)))
+    own = ["What HTTP adds: sessions", "What HTTP adds: streams"]
+    assert [title for title in http if title not in own] == pipes and set(own) < set(http)
+
+
+def test_over_http_it_shows_the_session_and_a_stream_that_is_taken_up_again() -> None:
+    shown = from_a_clone("--http")
+    own = shown[shown.index("What HTTP adds: sessions") : shown.index("A client that can do more")]
+    assert re.findall(r"server <- status (\d+)", own) == ["200", "202", "400", "200", "200", "204", "404"]
+    (session,) = set(re.findall(r"^      Mcp-Session-Id: (\S+)$", own, re.MULTILINE))
+    assert own.index(session) > own.index("server <- status 200")  # the server has made it
+    last, ids = re.findall(r"Last-Event-ID: (\S+)", own), re.findall(r"^      id: (\S+)", own, re.MULTILINE)
+    assert len(last) == 1 and len(ids) == len(set(ids)) and 0 < ids.index(last[0]) < len(ids) - 1
+
+
 def test_it_runs_vendored_under_another_name_and_from_any_folder(tmp_path: Path) -> None:
     vendor = tmp_path / "an app" / "app" / "_vendor"
     shutil.copytree(ROOT / "mcp_ref", vendor / "protocol", ignore=shutil.ignore_patterns("__pycache__"))
-    shown = demo(ROOT, package="app._vendor.protocol", path=tmp_path / "an app")
+    shown = demo(ROOT, "--http", package="app._vendor.protocol", path=tmp_path / "an app")
     assert "Read next: app/_vendor/protocol/demo/server.py" in " ".join(shown.split())
 
 

@@ -91,10 +91,24 @@ class Screen:
             about = (f"batch of {len(message)}", " + ".join(meant))
         else:
             about = self._meaning(sender, message)
-        arrow = self._painted("36" if sender == "client" else "35", f"{sender} {'->' if sender == 'client' else '<-'}")
-        self._write(f"    {arrow} {self._painted('1', about[0])}  {about[1]}\n")
-        for line in self._folded("".join(c if c.isprintable() else repr(c)[1:-1] for c in frame.decode())):
+        self._write(f"    {self._arrow(sender)} {self._painted('1', about[0])}  {about[1]}\n")
+        self.body(frame.decode())
+
+    def http(self, sender: Literal["client", "server"], line: str, headers: dict[str, str], body: str = "") -> None:
+        """One side of an HTTP exchange: its first line, the headers that matter, and the body if it is known yet."""
+        self.frames += 1
+        self._write(f"    {self._arrow(sender)} {self._painted('1', line)}\n")
+        for name, value in headers.items():
+            self.body(f"{name}: {value}")
+        self.body(body)
+
+    def body(self, text: str) -> None:
+        """What a message says, or a part of it."""
+        for line in self._folded("".join(c if c.isprintable() else repr(c)[1:-1] for c in text)) if text else ():
             self._write(f"      {self._painted('2', line)}\n")
+
+    def _arrow(self, sender: str) -> str:
+        return self._painted("36", "client ->") if sender == "client" else self._painted("35", "server <-")
 
     def _folded(self, text: str) -> list[str]:
         """A message in lines, broken behind commas where that is possible; a long one is cut."""

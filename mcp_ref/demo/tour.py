@@ -1,20 +1,19 @@
-"""The demo's client: starts the demo's server as a process and uses every feature, one after the other.
+"""The demo's client: meets the demo's server, another process, and uses every feature, one after the other.
 
-    python3 -m mcp_ref demo
+    python3 -m mcp_ref demo             over the server's stdin and stdout
+    python3 -m mcp_ref demo --http      over HTTP
 
 Each chapter is a function: it says what comes, does it with the client's ordinary methods, and claims what was seen. A
 claim that does not hold ends the demo with an AssertionError, so this is a test as well.
 
-Below: `server.py`, the other side; `screen.py`, which prints the messages as they pass.
+Below: `server.py`, the other side; `ways.py`, how the two meet; `screen.py`, which prints the messages as they pass.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
+import contextlib
 import time
-from pathlib import Path
 from typing import TextIO
 
 from .. import (
@@ -31,43 +30,33 @@ from .. import (
     TextContent,
     UnsupportedRevision,
 )
-from ..basic.transports.stdio import StdioClientTransport
 from ..revisions import LEGACY
 from ..runtime.connection import TIMEOUT
 from ..server.utilities.logging import LoggingMessageNotificationParams
 from .screen import Screen
+from .ways import PACKAGE, OverHttp, OverPipes, Way
 
 PATIENCE = 60.0
 """Seconds after which a demo that is stuck gives up."""
 
-PACKAGE = (__package__ or "").rpartition(".")[0]
-"""This package's name, which is another one where it is vendored."""
-
-IMPORT_PATH = str(Path(__file__).parents[len(PACKAGE.split(".")) + 1])
-"""The folder, or zip file, that the package is imported from."""
-
-ENVIRONMENT = {"PYTHONPATH": IMPORT_PATH}
-"""What the server process needs to know to find the package, wherever the demo is started."""
+FIRST_RELEASE = LEGACY[1]
+"""The last revision whose HTTP transport was another one."""
 
 
-def demo_server(*options: str) -> list[str]:
-    """The command that starts the demo's server."""
-    return [sys.executable, "-m", PACKAGE, "run", *options, f"{PACKAGE}.demo.server"]
-
-
-async def tour(out: TextIO) -> None:
-    """Show everything on `out`. Raises AssertionError for a claim that does not hold."""
+async def tour(out: TextIO, http: bool = False) -> None:
+    """Show everything on `out`, over pipes or over HTTP. Raises AssertionError for a claim that does not hold."""
     screen, start = Screen(out), time.monotonic()
-    screen.say(
-        f"""A client (this process) and a server (a child process) talk MCP over the child's stdin and stdout: one
-        JSON-RPC message a line. "client ->" was written by the client, "server <-" by the server. The server is
-        {PACKAGE.replace(".", "/")}/demo/server.py; what you read now is printed by tour.py beside it."""
-    )
-    async with asyncio.timeout(PATIENCE):
-        await handshake(screen)
-        await features(screen)
-        await failures(screen)
-        await earlier_revisions(screen)
+    async with asyncio.timeout(PATIENCE), contextlib.AsyncExitStack() as servers:
+        way: Way = OverHttp(servers) if http else OverPipes()
+        screen.say(
+            f"""{way.about} "client ->" was written by the client, "server <-" by the server. The server is
+            {PACKAGE.replace(".", "/")}/demo/server.py; what you read now is printed by tour.py beside it."""
+        )
+        await handshake(screen, way)
+        await way.own(screen)
+        await features(screen, way)
+        await failures(screen, way)
+        await earlier_revisions(screen, way)
     seconds, folder = time.monotonic() - start, PACKAGE.replace(".", "/")
     out.write("\n")
     screen.say(
@@ -80,13 +69,13 @@ async def tour(out: TextIO) -> None:
 # ---------------------------------------------------------------------------------------------------- the handshake
 
 
-async def handshake(screen: Screen) -> None:
+async def handshake(screen: Screen, way: Way) -> None:
     """How every conversation begins, and what happens when the two do not speak the same revision."""
     screen.chapter("Handshake", "basic/lifecycle")
     screen.say(
         "The client names the revision it would like. The server agrees; both say who they are and what they can do."
     )
-    async with Client(demo_server(), env=ENVIRONMENT, trace=screen.frame) as client:
+    async with way.meet(screen) as client:
         screen.claim("both speak the latest of the five revisions", client.revision is LEGACY[-1])
         screen.claim("the client knows who answers", client.server_info.name == "demo")
         screen.claim("and what it offers", client.server_can("tools") and client.server_can("resources.subscribe"))
@@ -97,32 +86,31 @@ async def handshake(screen: Screen) -> None:
     screen.say(
         "Here is a server that speaks 2024-11-05 alone. It answers with that, and the client, which can, goes along."
     )
-    first_release = LEGACY[1]
-    old = demo_server("--revision", first_release.name)
-    async with Client(old, env=ENVIRONMENT, trace=screen.frame) as client:
-        screen.claim(f"asked for {LEGACY[-1]}, got {client.revision}", client.revision is first_release)
+    old = ("--revision", FIRST_RELEASE.name)
+    async with way.meet(screen, *old) as client:
+        screen.claim(f"asked for {LEGACY[-1]}, got {client.revision}", client.revision is FIRST_RELEASE)
     screen.say("A client that insists on 2025-11-25 disconnects instead.")
-    picky = Client(old, revision=LEGACY[-1], env=ENVIRONMENT, trace=screen.frame)
     try:
-        await picky.connect()
+        async with way.meet(screen, *old, revision=LEGACY[-1]):
+            raise AssertionError("the client accepted a revision that it does not speak")
     except UnsupportedRevision as error:
         screen.claim(f"UnsupportedRevision: {error}", True)
-    else:
-        raise AssertionError("the client accepted a revision that it does not speak")
 
 
 # ---------------------------------------------------------------------------------------------------- the features
 
 
-async def features(screen: Screen) -> None:
+async def features(screen: Screen, way: Way) -> None:
     """One connection, on which the client uses all that the server offers, and serves all that it asks."""
     logged: list[LoggingMessageNotificationParams] = []
     changed: asyncio.Queue[str] = asyncio.Queue()
     completed: list[str] = []
-    client = Client(
-        demo_server(),
-        env=ENVIRONMENT,
-        trace=screen.frame,
+    screen.chapter("A client that can do more", "basic/lifecycle#capability-negotiation")
+    screen.say(
+        "This one has a model, a user and directories to offer, and declares it: the server may now ask for them."
+    )
+    async with way.meet(
+        screen,
         sampling=model,
         elicitation=user,
         elicitation_url=True,
@@ -132,23 +120,15 @@ async def features(screen: Screen) -> None:
         on_resources_changed=lambda: changed.put_nowait("resources"),
         on_prompts_changed=lambda: changed.put_nowait("prompts"),
         on_elicitation_complete=completed.append,
-    )
-    screen.chapter("A client that can do more", "basic/lifecycle#capability-negotiation")
-    screen.say(
-        "This one has a model, a user and directories to offer, and declares it: the server may now ask for them."
-    )
-    async with client:
+    ) as client:
         await tools(screen, client)
         await while_a_tool_runs(screen, client, logged)
         await resources(screen, client)
         await prompts(screen, client)
         await changing_lists(screen, client, changed)
         await server_asks(screen, client, completed)
-        transport = client.connection.transport
     screen.chapter("The end", "basic/lifecycle#shutdown")
-    screen.say("No message says goodbye: the client closes the server's stdin, and the server exits.")
-    assert isinstance(transport, StdioClientTransport)
-    screen.claim("the server's process is gone", transport.pid is not None and not is_running(transport.pid))
+    way.end(screen)
 
 
 async def tools(screen: Screen, client: Client) -> None:
@@ -307,16 +287,16 @@ async def server_asks(screen: Screen, client: Client, completed: list[str]) -> N
 # ---------------------------------------------------------------------------------------------------- failures
 
 
-async def failures(screen: Screen) -> None:
+async def failures(screen: Screen, way: Way) -> None:
     """Calls fail; they never hang."""
     screen.chapter("A server that dies", "basic/lifecycle#error-handling")
-    screen.say("The server's process ends in the middle of a call. Whoever waits is told so, with the exit code.")
-    async with Client(demo_server(), env=ENVIRONMENT, trace=screen.frame) as client:
+    screen.say("The server's process ends in the middle of a call. Whoever waits is told so.")
+    async with way.meet(screen) as client:
         start = time.monotonic()
         try:
             await client.call_tool("crash")
         except ConnectionClosed as error:
-            screen.claim(f"ConnectionClosed: {error}", "exited with code 70" in str(error))
+            screen.claim(f"ConnectionClosed: {error}", way.death in str(error))
         screen.claim("at once, not when its time limit was over", time.monotonic() - start < TIMEOUT / 2)
 
 
@@ -330,24 +310,17 @@ async def refused(screen: Screen, what: str, code: int, request: object) -> None
         raise AssertionError(f"{what} was not refused")
 
 
-def is_running(pid: int) -> bool:
-    """Whether there is a process of that number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 # ---------------------------------------------------------------------------------------------------- earlier revisions
 
 
-async def earlier_revisions(screen: Screen) -> None:
+async def earlier_revisions(screen: Screen, way: Way) -> None:
     """The same server and the same client, in the revisions before the latest."""
     for revision in reversed(LEGACY[:-1]):
         screen.chapter(f"The same in {revision}", f"python3 -m {PACKAGE} revisions {revision}")
-        command = demo_server("--revision", revision.name)
-        async with Client(command, revision=revision, elicitation=user, env=ENVIRONMENT, trace=screen.frame) as client:
+        older = revision <= FIRST_RELEASE
+        async with way.meet(
+            screen, "--revision", revision.name, older=older, revision=revision, elicitation=user
+        ) as client:
             screen.claim(f"{revision} is spoken", client.revision is revision)
             await CHAPTERS[revision.name](screen, client)
 
