@@ -111,15 +111,22 @@ class AsgiExchange:
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         """See Exchange."""
         framed = headers if status in (204, 304) else [*headers, ("content-length", str(len(body)))]
-        await self._begin(status, framed)
-        await self._send({"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body})
+        with contextlib.suppress(OSError):  # [ASGI 3.0, Send] the client has left
+            await self._begin(status, framed)
+            await self._send({"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body})
 
     async def stream(self, status: int, headers: HeaderList) -> AsgiStream:
         """See Exchange."""
-        await self._begin(status, headers)
-        # [ASGI 3.0, Response Start] the head is not sent before the first piece of the body, be it empty
-        await self._send({"type": "http.response.body", "body": b"", "more_body": True})
+        left = False
+        try:
+            await self._begin(status, headers)
+            # [ASGI 3.0, Response Start] the head is not sent before the first piece of the body, be it empty
+            await self._send({"type": "http.response.body", "body": b"", "more_body": True})
+        except OSError:
+            left = True
         self._stream = AsgiStream(self._receive, self._send)
+        if left:
+            self._stream.leave()
         return self._stream
 
     async def _begin(self, status: int, headers: HeaderList) -> None:
@@ -155,7 +162,7 @@ class AsgiStream:
         if self.gone.done() or self._closed:
             return
         if self._size and self._size + len(data) > MAX_QUEUED:
-            return self._leave()  # the client reads too slowly
+            return self.leave()  # the client reads too slowly
         self._pieces.append(data)
         self._size += len(data)
         self._taken.clear()
@@ -195,16 +202,17 @@ class AsgiStream:
         except Exception:  # OSError by the ASGI specification; servers raise others, too
             pass
         finally:
-            self._leave()
+            self.leave()
 
     async def _watch(self, receive: Receive) -> None:
         """Notice when the client leaves."""
         with contextlib.suppress(asyncio.CancelledError):
             while (await receive())["type"] != "http.disconnect":
                 pass
-            self._leave()
+            self.leave()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        """The client has left, or is taken to have."""
         self._taken.set()
         self._changed.set()
         if not self.gone.done():

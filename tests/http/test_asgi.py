@@ -216,6 +216,30 @@ def test_a_server_that_fails_to_send_ends_the_stream() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("how", ["respond", "stream"])
+def test_an_answer_to_a_client_that_has_left_is_dropped(how: str) -> None:
+    done = []
+
+    async def handler(exchange: Exchange) -> None:
+        if how == "respond":
+            await exchange.respond(200, [], b"x")
+        else:
+            stream = await exchange.stream(200, [])
+            stream.write(b"x")
+            await stream.drain()
+            assert stream.gone.done()
+        done.append(exchange)
+
+    async def test() -> None:
+        async def send(message: Message) -> None:
+            raise OSError("the client is gone")
+
+        await application(handler)(scope(), Call(body()).receive, send)
+        assert done
+
+    run(test())
+
+
 def test_an_exchange_is_answered_once() -> None:
     async def handler(exchange: Exchange) -> None:
         await exchange.respond(204, [], b"")

@@ -15,6 +15,7 @@ Above: streamable_http.py, which answers the HTTP requests. Below: events.py
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Reques
 from ...revisions import LATEST_LEGACY, find_revision
 from . import Lost, Receive, Trace, Transport, Valve
 from .events import Event, EventStore
+
+log = logging.getLogger(__name__)
 
 LISTENING = "get"
 """The name of the stream that belongs to no request."""
@@ -101,8 +104,7 @@ class Stream:
             self._emit(b"")
 
     def _emit(self, data: bytes) -> None:
-        session = self.session
-        event = Event(session.store.append(session.id, self.name, data) if session.is_kept else "", data)
+        event = Event(self.session.keep(self.name, data), data)
         if self._carrier is not None:
             self._carrier.write(self._written(event))
             return
@@ -123,7 +125,7 @@ class Stream:
     def attach(self, carrier: Carrier, missed: list[Event] | None = None) -> None:
         """From now on, this response carries the stream, beginning with `missed`; by default, with what waited."""
         previous, self._carrier, self._was_carried = self._carrier, carrier, True
-        self._expect_no_more()
+        self.expect_no_more()
         if previous is not None:
             previous.close()  # a client that comes again has lost its connection, whether we have noticed or not
         for event in self._waiting if missed is None else missed:
@@ -134,7 +136,8 @@ class Stream:
             self._interrupted = False
             self._release()
 
-    def _expect_no_more(self) -> None:
+    def expect_no_more(self) -> None:
+        """No response is about to carry it any more: it does, or never will."""
         if self._attached is not None:
             self._attached.set()
             self._attached = None
@@ -178,7 +181,7 @@ class Stream:
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(None)
         self.ended = True
-        self._expect_no_more()
+        self.expect_no_more()
         self.session.forget(self)
         self._release()
 
@@ -324,6 +327,16 @@ class Session(Transport):
     def stream(self, name: str) -> Stream | None:
         """A stream that has not ended."""
         return self._streams.get(name)
+
+    def keep(self, stream: str, data: bytes) -> str:
+        """Put an event into the store; gives its id, empty where it cannot be had again."""
+        if not self.is_kept:
+            return ""
+        try:
+            return self.store.append(self.id, stream, data)
+        except Exception:
+            log.exception("an event cannot be stored, so no client can come back to it")
+            return ""
 
     def forget(self, stream: Stream) -> None:
         """A stream has ended; its events stay in the store."""

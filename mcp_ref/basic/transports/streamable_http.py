@@ -171,8 +171,12 @@ class Endpoint:
 
     async def _carry(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
         """Answer with a stream of events, until it ends or the client leaves. last: the event to go on after."""
-        carrier = await exchange.stream(200, [*SSE_HEADERS, *headers])
         session = stream.session
+        try:
+            carrier = await exchange.stream(200, [*SSE_HEADERS, *headers])
+        except BaseException:
+            stream.expect_no_more()
+            raise
         if last is None:
             stream.attach(carrier)
             if stream is session.listening:
@@ -225,11 +229,11 @@ class Endpoint:
         self._make_room()
         # [2025-11-25 basic/transports#session-management] SHOULD be unique and cryptographically secure; visible ASCII
         session = self._begin(secrets.token_urlsafe(24), principal)
-        self._store.open(session.id, exchange.request.body, principal)
         # [2025-11-25 basic/transports#session-management] its id is on the response that has the InitializeResult
         stream = self._open(session, admission, (message.id,))
         assert stream.answer is not None
         try:
+            self._store.open(session.id, exchange.request.body, principal)
             await session.receive(message, exchange.request.body)
             answer = await stream.answer
             headers = admission.cors

@@ -8,7 +8,10 @@ import json
 import pytest
 
 from mcp_ref import Server, TextContent
+from mcp_ref.basic.transports.events import MemoryEventStore
 from mcp_ref.basic.transports.http_session import EndpointLimits
+from mcp_ref.http.message import HeaderList, Headers, Stream
+from mcp_ref.http.message import Request as HttpRequest
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.support import PATIENCE, initialize, notification, request, run
 from tests.web import (
@@ -21,6 +24,7 @@ from tests.web import (
     Talk,
     answered,
     call,
+    eventually,
     greeted,
     messages,
     on_the_web,
@@ -639,3 +643,64 @@ def test_a_server_that_stops_ends_its_streams_and_takes_nothing_new() -> None:
                 await stopping
 
     run(test())
+
+
+class Unsent:
+    """An exchange whose answer cannot even begin."""
+
+    def __init__(self, body: JSON, session: str) -> None:
+        fields = {"Host": "localhost", "Accept": SSE_TYPE, "Content-Type": JSON_TYPE, "Mcp-Session-Id": session}
+        self.request = HttpRequest("POST", "/mcp", "", Headers(fields.items()), json.dumps(body).encode())
+
+    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+        raise AssertionError((status, body))
+
+    async def stream(self, status: int, headers: HeaderList) -> Stream:
+        raise RuntimeError("the server of the sockets failed")
+
+
+def test_a_tool_does_not_wait_for_a_response_that_failed_to_begin() -> None:
+    async def test() -> None:
+        held = Held()
+        async with greeted(held.server) as talk:
+            assert talk.id is not None
+            with pytest.raises(RuntimeError, match="sockets"):
+                await talk.web.site.handle(Unsent(call("hold", name="x", say=True), talk.id))
+            assert await held.has_begun() == "x"
+            held.go.set()
+            await eventually(lambda: held.ended == ["x came to its end"])
+            assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
+
+    run(test())
+
+
+class Broken(MemoryEventStore):
+    """A store that fails, once it is told to."""
+
+    fails = False
+
+    def append(self, session: str, stream: str, data: bytes) -> str:
+        if self.fails:
+            raise OSError("the disk is full")
+        return super().append(session, stream, data)
+
+    def open(self, session: str, opening: bytes, principal: str | None) -> None:
+        if self.fails:
+            raise OSError("the disk is full")
+        super().open(session, opening, principal)
+
+
+def test_a_store_that_fails_costs_the_way_back_and_no_message(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        store = Broken()
+        async with greeted(Held().server, store=store) as talk:
+            store.fails = True
+            events = await (await talk.post(call("count", to=1))).events()
+            assert messages(events) == [said(0), answered("counted")]
+            assert not [event for event in events if "id" in event]
+            refused = await Talk(talk.web).post(initialize())
+            assert refused.status == 500 and b"disk" not in refused.body
+            assert list(talk.web.site._endpoint.sessions) == [talk.id]  # nothing has begun
+
+    run(test())
+    assert "the disk is full" in caplog.text
