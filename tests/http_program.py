@@ -45,6 +45,10 @@ class Program:
         """How many it has."""
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
 
+    def memory(self) -> int:
+        """How many bytes are resident."""
+        return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
     def stop(self, number: int, seconds: float = 3.0) -> bytes:
         """End it by a signal, within so many seconds and as a success; gives what it still said."""
         self.process.send_signal(number)

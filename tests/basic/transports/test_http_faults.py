@@ -33,6 +33,8 @@ from mcp_ref.runtime.web import HttpOptions, Site
 from tests.http_program import Program, serving
 from tests.support import PATIENCE, initialize, notification, request, run
 
+pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what a process holds by /proc")
+
 BOTH = "application/json, text/event-stream"
 SECOND = 1.0
 """Within which a fresh client must be served."""
@@ -401,6 +403,33 @@ def test_200_streams_with_tools_running_reset_at_once_leave_nothing() -> None:
     run(test())
 
 
+def test_100_streams_of_the_older_transport_reset_at_once_end_their_sessions_and_calls() -> None:
+    async def test() -> None:
+        async with bench() as b:
+            assert b.site._older is not None
+            poster = await b.raw()
+            for _ in range(100):
+                await (stream := await b.raw()).send("GET", "/sse")
+                assert await stream.head() == 200
+                messages = (await stream.event())[1]
+                for message in (initialize(), notification("notifications/initialized"), call("wait")):
+                    await poster.ask("POST", messages, message)
+                    assert poster.status == 202
+            await eventually(lambda: b.begun == 100)
+            assert len(b.site._older.sessions) == 100
+            for raw in b.clients[1:]:
+                await raw.cut()
+            await is_served(b.url)
+            await eventually(lambda: b.site._older is not None and not b.site._older.sessions)
+            await poster.ask("POST", messages, request("ping"))
+            assert poster.status == 404
+            await poster.close()
+            await eventually(lambda: b.http.connections == 0)  # a call had its grace, and was cancelled
+            assert b.ended == 0
+
+    run(test())
+
+
 def test_500_idle_connections_and_listening_streams_do_not_matter(tmp_path: Path) -> None:
     async def test(program: Program, before: int) -> None:
         async with contextlib.AsyncExitStack() as stack:
@@ -542,6 +571,22 @@ def test_5000_sessions_without_an_end_are_gone_after_their_time() -> None:
             assert client.status == 404
 
     run(test(), 60.0)
+
+
+def test_5000_sessions_without_an_end_fit_within_the_default_cap(tmp_path: Path) -> None:
+    async def test(program: Program) -> None:
+        await is_served(program.url)
+        before, client = program.memory(), await connected(program.url)
+        for _ in range(5000):
+            await client.ask("POST", "/mcp", initialize())
+            assert client.status == 200
+        assert program.memory() - before < 5000 * 20_000
+        await is_served(program.url)
+        await client.close()
+
+    with serving(server_file(tmp_path)) as program:
+        run(test(program))
+        assert program.stop(signal.SIGTERM) == b""  # within 3 s, however many there are
 
 
 # ---------------------------------------------------------------------------------------------------- who attacks
@@ -725,7 +770,6 @@ def test_a_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goes_on()
 # ---------------------------------------------------------------------------------------------------- the end
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("tool", ["waits", "hesitates", "ignores", "blocks", "asks"])
 def test_one_signal_ends_a_server_with_streams_open_and_a_tool_running(
