@@ -391,6 +391,29 @@ def test_a_client_that_lost_its_connection_comes_back_for_the_rest_each_event_on
 
 
 @every_revision
+@pytest.mark.parametrize("taken", [1, 3])
+def test_however_often_the_connection_is_lost_while_the_tool_talks_each_event_comes_once(
+    revision: str, taken: int
+) -> None:
+    async def test() -> None:
+        async with greeted(Held().server, revision) as talk:
+            reply, events, losses = await talk.post(call("count", to=60)), list[dict[str, str]](), 0
+            while messages(events[-1:]) != [answered("counted")]:
+                for _ in range(taken):
+                    event = await reply.event()
+                    if event is not None:
+                        events.append(event)
+                await reply.cut()
+                losses += 1
+                reply = await talk.get(events[-1]["id"])
+                assert reply.status == 200
+            assert losses >= 61 // taken
+            assert messages(events) == [*(said(n) for n in range(60)), answered("counted")]
+
+    run(test())
+
+
+@every_revision
 def test_who_comes_back_takes_the_place_of_its_former_connection(revision: str) -> None:
     async def test() -> None:
         held = Held()
@@ -434,16 +457,20 @@ def test_a_stream_that_listens_is_taken_up_where_it_broke(revision: str) -> None
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#listening-for-messages-from-the-server-5")
-def test_a_stream_that_listens_begins_with_an_id_to_come_back_with() -> None:
+@every_revision
+def test_a_stream_that_listens_begins_with_an_id_to_come_back_with_where_streams_are_polled(revision: str) -> None:
     async def test() -> None:
         held = Held()
-        async with greeted(held.server) as talk:
+        async with greeted(held.server, revision) as talk:
             first = await talk.get()
+            held.announce()
             event = await first.event()
             assert event is not None
+            if revision != POLLED:
+                assert (messages([event]), "retry" in event) == ([CHANGED], False)
+                return
             assert (event["data"], event["retry"]) == ("", "1000")
             await first.cut()
-            held.announce()
             again = await talk.get(event["id"])
             assert await again.message() == CHANGED
 
