@@ -647,38 +647,89 @@ def test_time(peers: Path, recorded: Recorded) -> None:
         held(test)
 
 
-def test_fastmcp(peers: Path, recorded: Recorded) -> None:
-    script = Path(__file__).parent / "peers" / "fastmcp_server.py"
-    command = recorded.command([peers / "fastmcp/bin/python", script])
+@dataclass
+class Library:
+    """What servers are made with, and what is peculiar to them."""
 
-    async def test() -> None:
+    program: str
+    transports: list[str]
+    bug: str = "a bug of the server"
+    """What a client reads of a tool's exception."""
+    unknown_tool_is_an_error: bool = False
+    """As the spec has it; others put it into a result."""
+    missing: int = -32602
+    """The code for a resource that there is not: in the spec -32002, and that of the newest revision for many."""
+
+
+PYTHON = ["stdio", "streamable-http", "sse", "stateless"]
+
+LIBRARIES = {
+    "fastmcp": Library("fastmcp/bin/python", PYTHON),
+    "python-sdk-1": Library("python-sdk-1/bin/python", PYTHON, missing=0),
+    "python-sdk-2": Library("python-sdk-2/bin/python", PYTHON, bug="Error executing tool fail"),
+    "typescript-sdk-2": Library(
+        "node_modules/.bin/node", ["stdio", "streamable-http", "stateless"], unknown_tool_is_an_error=True
+    ),
+}
+
+
+@contextmanager
+def small_server(library: str, transport: str, peers: Path, recorded: Recorded) -> Iterator[Where]:
+    """The server that peers/small_server.py, or its TypeScript sibling, makes with a library."""
+    program = LIBRARIES[library].program
+    script = SCRIPTS / ("small_server.mjs" if program.endswith("node") else "small_server.py")
+    command: list[str | Path] = [peers / program, script, transport]
+    env = {"MCP_REF_PEERS": str(peers)}
+    if transport == "stdio":
+        with left_clean(recorded):
+            yield ["env", *(f"{name}={value}" for name, value in env.items()), *recorded.command(command)]
+        return
+    with recorded.listening(command, r"running on (http://\S+)", env) as ready:
+        yield ready[1] + ("/sse" if transport == "sse" else "/mcp")
+    assert recorded.alive() == []
+    assert "Exception in ASGI application" not in recorded.stderr
+
+
+@pytest.mark.parametrize(
+    ("library", "transport"),
+    [(name, transport) for name, library in LIBRARIES.items() for transport in library.transports],
+)
+def test_a_small_server_of_each_library(peers: Path, recorded: Recorded, library: str, transport: str) -> None:
+    async def test(where: Where) -> None:
         host, steps = Host(), []
-        async with host.client(command) as client:
+        async with host.client(where) as client:
+            assert client.revision.name == "2025-11-25"
             tools = {tool.name: tool for tool in await client.list_tools()}
             assert tools["add"].output_schema is not None
             assert (await client.call_tool("add", {"a": 2, "b": 3})).structured_content == {"result": 5}
 
-            asked = await client.call_tool("ask", {"question": "Who is there?"})
-            assert asked.text == "accept: Answer(name='Ada', age=30)"  # the age is the form's default
-            [form] = host.elicitation
-            assert isinstance(form, ElicitRequestFormParams) and form.message == "Who is there?"
+            if transport != "stateless":  # else there is no way back for an answer
+                asked = await client.call_tool("ask", {"question": "Who is there?"})
+                assert asked.text == "accept: name='Ada' age=30"  # the age is the form's default
+                [form] = host.elicitation
+                assert isinstance(form, ElicitRequestFormParams) and form.message == "Who is there?"
 
             counted = await client.call_tool("count", {"to": 3}, on_progress=lambda *step: steps.append(step))
             assert counted.structured_content == {"result": 3}
             assert steps == [(1, 3, None), (2, 3, None), (3, 3, None)]
-            assert [log.data["msg"] for log in host.logs] == ["step 1", "step 2", "step 3"]
+            data = [log.data["msg"] if library == "fastmcp" else log.data for log in host.logs]
+            assert data == ["step 1", "step 2", "step 3"]
 
             failed = await client.call_tool("fail")
-            assert failed.is_error and "a bug of the server" in failed.text
-            unknown = await client.call_tool("no_such_tool")  # a result here too, as with the TypeScript servers
-            assert unknown.is_error and "no_such_tool" in unknown.text
+            assert failed.is_error and LIBRARIES[library].bug in failed.text
+            if LIBRARIES[library].unknown_tool_is_an_error:
+                with pytest.raises(RemoteError, match="no_such_tool") as caught:
+                    await client.call_tool("no_such_tool")
+                assert caught.value.code == -32602
+            else:
+                unknown = await client.call_tool("no_such_tool")
+                assert unknown.is_error and "no_such_tool" in unknown.text
 
             [contents] = (await client.read_resource("config://colours")).contents
             assert contents.text == "section colours"  # type: ignore[union-attr]
             with pytest.raises(RemoteError) as caught:
                 await client.read_resource("nowhere://colours")
-            assert caught.value.code == -32602  # the newest revision's code, in a conversation of an older one
-            assert caught.value.data == {"uri": "nowhere://colours"}
+            assert caught.value.code == LIBRARIES[library].missing
 
-    with left_clean(recorded):
-        held(test)
+    with small_server(library, transport, peers, recorded) as where:
+        held(lambda: test(where))
