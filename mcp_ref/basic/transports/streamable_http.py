@@ -280,19 +280,18 @@ class Endpoint:
         if id is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             raise Refused(400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose answer has it")
-        session = self.sessions.get(id) or await self._revive(id)
+        session = self.sessions.get(id) or await self._revive(id, principal)
         if session is None or not await asyncio.shield(session.opened) or session.principal != principal:
             # [2025-11-25 basic/transports#session-management] an ended session: MUST be 404. Another's looks the same.
             raise Refused(404, "there is no such session, or it has ended: begin a new one with an initialize request")
         return session
 
-    async def _revive(self, id: str) -> Session | None:
+    async def _revive(self, id: str, principal: str | None) -> Session | None:
         """A session of the process before this one, as the store remembers it: its handshake is repeated, unheard."""
         found = self._store.opening(id)
-        if found is None:
+        if found is None or found[1] != principal:
             return None
-        frame, principal = found
-        message = decode(frame)
+        message = decode(found[0])
         if not isinstance(message, Request):
             return None
         self._make_room()

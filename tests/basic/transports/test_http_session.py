@@ -716,6 +716,7 @@ def test_a_session_that_has_ended_or_is_anothers_is_not_revived(tmp_path: Path) 
             for talk in (me(web, ended.id), theirs, me(web, "never there")):
                 for reply in await everything(talk):
                     assert (reply.status, reply.why) == (404, GONE)
+            assert not web.site._endpoint.sessions  # a stranger cannot even make it come back
             assert (await me(web, mine.id).post(request("ping"))).json == PONG
 
     run(test())
