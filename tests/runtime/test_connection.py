@@ -12,7 +12,7 @@ import pytest
 
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.content import TextContent
-from mcp_ref.basic.transports import Lost, Receive
+from mcp_ref.basic.transports import Lost, Receive, Transport
 from mcp_ref.basic.transports.memory import MemoryTransport
 from mcp_ref.client.sampling import CreateMessageRequestParams, CreateMessageResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError
@@ -214,7 +214,7 @@ def test_a_server_stops_what_it_serves_when_its_client_leaves(kind: str) -> None
 # ------------------------------------------------------------------------------------------------ transports that fail
 
 
-class Broken:
+class Broken(Transport):
     """A transport that fails in one of its methods, and counts its closings."""
 
     def __init__(self, method: str, error: Exception) -> None:
@@ -233,7 +233,7 @@ class Broken:
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         self._fail_in("send")
 
-    async def drain(self) -> None:
+    async def drain(self, related: RequestId | None = None) -> None:
         self._fail_in("drain")
 
     def pause_reading(self) -> None: ...
@@ -268,6 +268,7 @@ def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get(error
         client = Client(transport, timeout=None)
         connecting = asyncio.create_task(client.connect())
         while not (client._connection is not None and client._connection.dispatcher.pending):
+            assert not connecting.done(), connecting.exception()
             await asyncio.sleep(0)
         assert transport.lost is not None
         transport.lost(error)
