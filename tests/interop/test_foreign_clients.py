@@ -31,6 +31,7 @@ CLIENTS = {
     "python-sdk-1": ("python-sdk-1/bin/python", "python_sdk_1.py", [], "2025-11-25"),
     "python-sdk-2": ("python-sdk-2/bin/python", "python_sdk_2.py", ["legacy"], "2025-11-25"),
     "python-sdk-2-auto": ("python-sdk-2/bin/python", "python_sdk_2.py", ["auto"], "2025-11-25"),
+    "fastmcp": ("fastmcp/bin/python", "fastmcp_client.py", [], "2025-11-25"),
     "typescript-sdk-1": ("node_modules/.bin/node", "typescript_sdk_1.mjs", [], "2025-11-25"),
     "typescript-sdk-2": ("node_modules/.bin/node", "typescript_sdk_2.mjs", ["legacy"], "2025-11-25"),
     "typescript-sdk-2-auto": ("node_modules/.bin/node", "typescript_sdk_2.mjs", ["auto"], "2025-11-25"),
