@@ -7,6 +7,7 @@ that report, one feature each. What a client cannot do is said where it matters.
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -37,13 +38,14 @@ CLIENTS = {
     "typescript-sdk-2-auto": ("node_modules/.bin/node", "typescript_sdk_2.mjs", ["auto"], "2025-11-25"),
 }
 
-#: transport → how the server is started, and where the client finds it; over stdio the client does both.
-TRANSPORTS: dict[str, tuple[list[str], str]] = {
-    "stdio": ([], ""),
-    "http": (["--http", "--port", "0"], "/mcp"),
-    "http-json": (["--http", "--port", "0", "--json-responses"], "/mcp"),
-    "http+sse": (["--http", "--port", "0"], "/sse"),
-}
+#: transport → where the client finds the server; over stdio it starts it itself.
+TRANSPORTS = {"stdio": "", "http": "/mcp", "http-json": "/mcp", "http+sse": "/sse"}
+
+#: The same within another application (mounted.py) under uvicorn.
+MOUNTED = {"asgi": "/apps/everything/mcp", "asgi+sse": "/apps/everything/sse"}
+
+VISITS = [f"{client} {transport}" for client in CLIENTS for transport in TRANSPORTS]
+VISITS += [f"{client} {transport}" for client in ("python-sdk-2", "typescript-sdk-2") for transport in MOUNTED]
 
 
 @dataclass
@@ -77,7 +79,7 @@ class Visit:
         return answer
 
 
-@pytest.fixture(scope="module", params=[f"{client} {transport}" for client in CLIENTS for transport in TRANSPORTS])
+@pytest.fixture(scope="module", params=VISITS)
 def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     client, transport = request.param.split()
     program, script, arguments, revision = CLIENTS[client]
@@ -99,19 +101,32 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
         reported: dict[str, Any] = json.loads(ran.stdout)
         return reported
 
-    with served(server, transport) as target:
+    with served(peers, server, transport) as target:
         return Visit(client, transport, revision, report(target), server)
 
 
 @contextlib.contextmanager
-def served(server: Recorded, transport: str) -> Iterator[list[str]]:
+def served(peers: Path, server: Recorded, transport: str) -> Iterator[list[str]]:
     """What a client is given to find the server: the command, or a URL."""
     if transport == "stdio":
         yield server.command(SERVER)
-        return
-    options, path = TRANSPORTS[transport]
-    with server.listening([*SERVER, *options], r"everything: (http://[^/\n]+)/mcp\n") as ready:
-        yield [ready[1] + path]
+    elif transport in TRANSPORTS:
+        command = [*SERVER, "--http", "--port", "0", *(["--json-responses"] if transport == "http-json" else [])]
+        with server.listening(command, r"everything: (http://[^/\n]+)/mcp\n") as ready:
+            yield [ready[1] + TRANSPORTS[transport]]
+    else:
+        command = [
+            str(peers / "uvicorn/bin/python"),
+            "-m",
+            "uvicorn",
+            "--port",
+            "0",
+            "--timeout-graceful-shutdown",
+            "1",
+        ]
+        command += ["--app-dir", str(SCRIPTS), "mounted:app"]
+        with server.listening(command, r"running on (http://\S+)", {"PYTHONPATH": str(ROOT)}) as ready:
+            yield [ready[1] + MOUNTED[transport]]
 
 
 def text(result: dict[str, Any]) -> str:
@@ -411,9 +426,10 @@ def test_nothing_is_left_behind(visit: Visit) -> None:
     probes = 1 if visit.client == "typescript-sdk-2-auto" and visit.transport == "stdio" else 0
     assert len(visit.server.pids) == probes + 1
     assert visit.server.alive() == []
-    assert visit.server.statuses[-1:] == [0]
+    assert visit.server.statuses[-1:] == [128 + signal.SIGTERM if visit.transport in MOUNTED else 0]  # as uvicorn ends
     assert len(visit.server.statuses) <= probes + 1
     assert "Traceback" not in visit.server.stderr
+    assert "ERROR" not in visit.server.stderr
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -435,7 +451,7 @@ def test_the_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded, tr
         assert ran.returncode == 0, ran.stderr + recorded.stderr
         return json.loads(ran.stdout[ran.stdout.index("{") :])
 
-    with served(recorded, transport) as target:
+    with served(peers, recorded, transport) as target:
         assert "add" in [tool["name"] for tool in inspect(target, "--method", "tools/list")["tools"]]
         called = inspect(target, "--method", "tools/call", "--tool-name", "add", "--tool-arg", "a=2", "b=3")
         assert called["structuredContent"] == {"result": 5}
