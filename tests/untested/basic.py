@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-_HTTP_CLIENT = (
-    "2025-11-25/basic/lifecycle#version-negotiation-7",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-1",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-2",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-3",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-8",
-    "2025-11-25/basic/transports#sending-messages-to-the-server-12",
-    "2025-11-25/basic/transports#listening-for-messages-from-the-server-1",
-    "2025-11-25/basic/transports#session-management-3",
-    "2025-11-25/basic/transports#session-management-4",
-    "2025-11-25/basic/transports#session-management-7",
-    "2025-11-25/basic/transports#protocol-version-header-1",
-)
-
 _ICONS = (
     "2025-11-25/basic/index#icons-1",
     "2025-11-25/basic/index#icons-2",
@@ -37,7 +23,7 @@ _TASKS = (
 )
 
 UNTESTED: dict[str, str] = {
-    **dict.fromkeys(_HTTP_CLIENT, "a duty of the client over HTTP, which no test names yet"),
+    "2025-11-25/basic/transports#session-management-3": "it demands nothing that could be seen: it points to advice",
     **dict.fromkeys(_ICONS, "a duty of who fetches and shows icons; this package hands them on and does neither"),
     **dict.fromkeys(_TASKS, "about tasks, which are not implemented, so that no request is ever task-augmented"),
 }
