@@ -305,6 +305,13 @@ def test_a_form_carries_every_kind_of_choice(visit: Visit) -> None:
     }
 
 
+def test_a_server_may_let_go_of_a_connection_and_the_client_comes_back_for_the_answer(visit: Visit) -> None:
+    has_stream = visit.transport in ("http", "asgi")  # Streamable HTTP, and not by JSON alone
+    assert text(visit.call("test_reconnection")) == (
+        "The answer waited for you." if has_stream else "There was no connection to let go of."
+    )
+
+
 def test_roots_come_from_the_client(visit: Visit) -> None:
     assert json.loads(text(visit.call("list_roots"))) == [root["uri"] for root in SCENARIO["roots"]]
 
