@@ -222,7 +222,7 @@ class HttpClient:
         """Close all connections; a response that is being read breaks."""
         self._closed = True
         self._free.clear()
-        await asyncio.gather(*(connection.close() for connection in tuple(self._all)))
+        await asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))
 
     @contextlib.asynccontextmanager
     async def request(

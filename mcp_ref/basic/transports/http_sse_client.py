@@ -71,7 +71,7 @@ class SseClientTransport(Transport):
                 async for piece in response:
                     for event in parser.feed(piece):
                         self._take(event)
-        except (HttpError, EventTooLarge, ConnectionClosed) as error:
+        except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
             why = str(error)
         if not self._endpoint.done():
             self._endpoint.set_exception(ConnectionClosed(f"{self.url}: {why}"))
@@ -118,7 +118,7 @@ class SseClientTransport(Transport):
                     why = f"the server answered HTTP {response.status}" if response.status >= 400 else None
         except TimeoutError:
             why = f"the message was not accepted within {POST_SECONDS:g} s"
-        except HttpError as error:
+        except (HttpError, ValueError) as error:
             why = str(error)
         if why is not None and id is not None and self._receive is not None:
             self._receive(Undelivered(id, f"{self.url}: {why}"))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -61,9 +62,19 @@ ATTEMPTS: Final = 5
 NOTICE_SECONDS: Final = 30.0
 """Seconds that a server may take to accept what has no answer."""
 
+RENEWAL_SECONDS: Final = 30.0
+"""Seconds that a server may take to begin a new session in the place of one that it has ended."""
+
+LAST_NOTICE_SECONDS: Final = 1.0
+"""Seconds that `close` waits until what was said last, a cancellation say, is accepted."""
+
+DELETE_SECONDS: Final = 2.0
+"""Seconds that `close` waits for the server to delete the session."""
+
 # How long an answer may take is for the caller to say, who has a time limit for each request.
 HTTP_LIMITS: Final = ClientLimits(first_byte=None, idle=None)
 
+_CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 _Take = Callable[[Incoming], None]
 
 
@@ -95,9 +106,9 @@ class StreamableHttpClientTransport(Transport):
         self._asking: dict[RequestId, asyncio.Task[None]] = {}
         self._last_notice: asyncio.Task[None] | None = None
         self._listener: asyncio.Task[None] | None = None
-        self._renewing: asyncio.Task[bool] | None = None
+        self._renewing: asyncio.Task[str | None] | None = None
         self._older: SseClientTransport | None = None
-        self._closed = False
+        self._closing: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------------------------- for the connection
 
@@ -110,7 +121,7 @@ class StreamableHttpClientTransport(Transport):
         if self._older is not None:
             return self._older.send(message, related)
         frame = encode(message)
-        if self._closed:
+        if self._closing is not None:
             return
         if isinstance(message, Request) and message.method == "initialize":
             self._opening = message
@@ -132,8 +143,8 @@ class StreamableHttpClientTransport(Transport):
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notice.method == "notifications/cancelled":
             id: JSON = notice.params.get("requestId")
-            asked = self._asking.get(id) if isinstance(id, (str, int)) else None
-            if asked is not None:
+            asked = self._asking.pop(id, None) if isinstance(id, (str, int)) else None
+            if asked is not None and asked not in self._asking.values():  # else others of its batch still wait
                 # [2025-11-25 basic/utilities/cancellation#behavior-requirements] its answer will not come, or not count
                 task.add_done_callback(lambda _: asked.cancel())
 
@@ -144,7 +155,9 @@ class StreamableHttpClientTransport(Transport):
 
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until what has no answer was accepted."""
-        if self._last_notice is not None and not self._last_notice.done():
+        if self._older is not None:
+            await self._older.drain(related)
+        elif self._last_notice is not None and not self._last_notice.done():
             await asyncio.wait([self._last_notice])
 
     def pause_reading(self) -> None:
@@ -155,11 +168,13 @@ class StreamableHttpClientTransport(Transport):
 
     async def close(self) -> None:
         """End the session, and everything that is under way."""
-        if self._closed:
-            return
-        self._closed = True
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)  # whoever waits for it may be cancelled; it goes on
+
+    async def _close(self) -> None:
         if self._last_notice is not None and not self._last_notice.done():
-            await asyncio.wait([self._last_notice], timeout=1.0)  # a cancellation, say, still goes out
+            await asyncio.wait([self._last_notice], timeout=LAST_NOTICE_SECONDS)
         tasks = [task for task in (*self._posts, self._listener, self._renewing) if task is not None]
         for task in tasks:
             task.cancel()
@@ -177,7 +192,7 @@ class StreamableHttpClientTransport(Transport):
     async def _delete(self) -> None:
         # [2025-11-25 basic/transports#session-management] SHOULD DELETE a session that is no longer needed
         try:
-            async with asyncio.timeout(2.0), self._http.request("DELETE", self.url, self._headers()):
+            async with asyncio.timeout(DELETE_SECONDS), self._http.request("DELETE", self.url, self._headers()):
                 pass
         except (HttpError, TimeoutError) as error:
             log.debug("the session was not deleted: %s", error)
@@ -187,8 +202,9 @@ class StreamableHttpClientTransport(Transport):
     async def _deliver(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
     ) -> None:
-        if before is not None and not before.done():
-            await asyncio.wait([before])
+        for other in (before, self._renewing):
+            if other is not None and not other.done():
+                await asyncio.wait([other])
         try:
             if ids:
                 await self._post(message, frame, ids, self._hand_in)
@@ -198,32 +214,34 @@ class StreamableHttpClientTransport(Transport):
         except TimeoutError:
             log.warning("%s did not accept a message within %g s", self.url, NOTICE_SECONDS)
         except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:
-            self._fail(ids, str(error))
+            self._fail(ids, str(error), self._hand_in)
 
     async def _post(self, message: Outgoing, frame: bytes, ids: list[RequestId], take: _Take) -> None:
         if self._trace is not None:
             self._trace("->", frame)
-        session = self._session
+        session = self._session if message is not self._opening else None
         dead = False
         async with self._http.request("POST", self.url, self._post_headers(message), frame) as response:
             if response.status == 404 and session is not None:
                 dead = True
             elif response.status in (400, 404, 405) and message is self._opening and take == self._hand_in:
                 await self._refused_at_first(response, ids)
-            elif response.status >= 400:
+            elif response.status >= 300:
                 self._refused(response.status, await response.read(MAX_ANSWER), ids, take)
             else:
                 if message is self._opening:
                     # [2025-11-25 basic/transports#session-management] MUST be on all requests from now on
                     self._session = response.headers.get(SESSION_HEADER)
                 await self._read_answer(response, ids, take)
-        if dead and await self._renew(session) and not isinstance(message, (Response, ErrorResponse)):
-            await self._post_again(message, frame, ids, take)
+        if dead:
+            await self._renew(session)
+            if not isinstance(message, (Response, ErrorResponse)):  # whoever asked in the old session is no more
+                await self._post_again(message, frame, ids, take)
 
     async def _post_again(self, message: Outgoing, frame: bytes, ids: list[RequestId], take: _Take) -> None:
         """In the new session; that it is gone, too, is an error."""
         async with self._http.request("POST", self.url, self._post_headers(message), frame) as response:
-            if response.status >= 400:
+            if response.status >= 300:
                 self._refused(response.status, await response.read(MAX_ANSWER), ids, take)
             else:
                 await self._read_answer(response, ids, take)
@@ -241,9 +259,10 @@ class StreamableHttpClientTransport(Transport):
         else:
             await response.read(MAX_ANSWER)
             if ids:
-                return self._fail(ids, f"the answer is {kind or 'of no content type'}, not {JSON_TYPE} or {SSE_TYPE}")
+                why = f"the answer is {kind or 'of no content type'}, not {JSON_TYPE} or {SSE_TYPE}"
+                return self._fail(ids, why, take)
         if unanswered:
-            self._fail(list(unanswered), "the server ended its answer without the response")
+            self._fail(list(unanswered), "the server ended its answer without the response", take)
 
     def _refused(self, status: int, body: bytes, ids: list[RequestId], take: _Take) -> None:
         """An HTTP error. Its body may be a JSON-RPC error, which says more."""
@@ -252,7 +271,7 @@ class StreamableHttpClientTransport(Transport):
         if isinstance(found, ErrorResponse):
             text += f": {found.error.message}"
         if not isinstance(found, ErrorResponse) or (self._opening is not None and ids == [self._opening.id]):
-            return self._fail(ids, text)
+            return self._fail(ids, text, take)
         if not ids:
             log.warning("a message was refused: %s", text)
         for id in ids:
@@ -289,12 +308,12 @@ class StreamableHttpClientTransport(Transport):
         await self._read_events(response, parser, unanswered, take)
         attempts = 0
         # [2025-11-25 basic/transports#resumability-and-redelivery] to resume: a GET with the last event's id
-        while unanswered and parser.last_event_id and attempts < ATTEMPTS and not self._closed:
+        while unanswered and _resuming(parser) and attempts < ATTEMPTS:
             before = parser.last_event_id
             await asyncio.sleep(_pause(parser, attempts))
             parser = parser.resumed()
             try:
-                async with self._http.request("GET", self.url, self._get_headers(before)) as again:
+                async with self._http.request("GET", self.url, self._get_headers(parser)) as again:
                     if again.status == 200 and media_type(again.headers) == SSE_TYPE:
                         await self._read_events(again, parser, unanswered, take)
                     elif again.status < 500:
@@ -318,24 +337,35 @@ class StreamableHttpClientTransport(Transport):
         except HttpError as error:
             log.debug("a stream broke: %s", error)
 
-    async def _listen(self, before: asyncio.Task[None]) -> None:
+    async def _listen(self, before: asyncio.Task[None] | None = None) -> None:
         """Hold a stream open for what belongs to no request, where the server offers one."""
-        await asyncio.wait([before])
+        if before is not None:
+            await asyncio.wait([before])
         parser = EventParser(MAX_ANSWER)
         loop = asyncio.get_running_loop()
         attempts = 0
-        while not self._closed:
-            began, last = loop.time(), parser.last_event_id
+        heard = None
+        while True:
+            began, last, session = loop.time(), parser.last_event_id, self._session
             parser = parser.resumed()
+            dead = False
             try:
-                async with self._http.request("GET", self.url, self._get_headers(last)) as response:
-                    if response.status >= 400 and response.status < 500 and last:
+                async with self._http.request("GET", self.url, self._get_headers(parser)) as response:
+                    if response.status == 200 and media_type(response.headers) == SSE_TYPE:
+                        heard = session
+                        await self._read_events(response, parser, None, self._hand_in)
+                    elif response.status == 404 and session is not None and heard == session:
+                        dead = True
+                    elif 400 <= response.status < 500 and (last or self._session != session):
                         parser = EventParser(MAX_ANSWER)  # what we missed is gone; listen from now on
-                    elif response.status != 200 or media_type(response.headers) != SSE_TYPE:
+                    elif response.status < 500:
                         # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: there is none
                         return
-                    else:
-                        await self._read_events(response, parser, None, self._hand_in)
+                if dead:
+                    parser = EventParser(MAX_ANSWER)
+                    await self._renew(session)
+            except ConnectionClosed:
+                return  # the next call tries again
             except (HttpError, EventTooLarge) as error:
                 log.debug("the listening stream broke: %s", error)
             useful = parser.last_event_id != last or loop.time() > began + MAX_RETRY / 2
@@ -344,30 +374,42 @@ class StreamableHttpClientTransport(Transport):
 
     # ------------------------------------------------------------------------------------- sessions
 
-    async def _renew(self, dead: str | None) -> bool:
+    async def _renew(self, dead: str | None) -> None:
         """Begin a new session in the place of a dead one; several who find it dead share one new one."""
-        if self._session == dead:
-            if self._renewing is None or self._renewing.done():
-                self._renewing = asyncio.create_task(self._begin_again())
-            if not await asyncio.shield(self._renewing):
-                raise ConnectionClosed("the server has ended the session, and refused a new one")
-        return True
+        if self._renewing is None or self._renewing.done():
+            if self._session != dead:
+                return
+            self._renewing = asyncio.create_task(self._begin_again())
+        why = await asyncio.shield(self._renewing)
+        if why is not None:
+            raise ConnectionClosed(f"the server has ended the session, and refused a new one: {why}")
 
-    async def _begin_again(self) -> bool:
-        """[2025-11-25 basic/transports#session-management] a 404: MUST start a new session, without the old id."""
-        assert self._opening is not None
+    async def _begin_again(self) -> str | None:
+        """[2025-11-25 basic/transports#session-management] a 404: MUST start a new session, without the old id.
+
+        Gives the reason where that fails; the dead one stays then, for others to find.
+        """
+        opening, session, revision = self._opening, self._session, self._revision
+        assert opening is not None
         log.info("%s has ended the session; a new one begins", self.url)
-        self._session = None
         answers: list[Incoming] = []
-        await self._post(self._opening, encode(self._opening), [self._opening.id], answers.append)
-        if not any(isinstance(answer, Response) for answer in answers):
-            return False
-        initialized = Notification("notifications/initialized")
-        async with self._http.request("POST", self.url, self._post_headers(initialized), encode(initialized)):
-            pass
-        if self._listener is not None and self._listener.done():
-            self._listener = asyncio.create_task(self._listen(asyncio.create_task(asyncio.sleep(0))))
-        return True
+        try:
+            async with asyncio.timeout(RENEWAL_SECONDS):
+                await self._post(opening, encode(opening), [opening.id], answers.append)
+                why = _refusal(answers) or ("it speaks another revision now" if self._revision != revision else None)
+                if why is None:
+                    notice = Notification("notifications/initialized")
+                    async with self._http.request("POST", self.url, self._post_headers(notice), encode(notice)):
+                        pass
+        except TimeoutError:
+            why = f"it took more than {RENEWAL_SECONDS:g} s"
+        except (HttpError, EventTooLarge) as error:
+            why = str(error)
+        if why is not None:
+            self._session, self._revision = session, revision
+        elif self._listener is not None and self._listener.done():
+            self._listener = asyncio.create_task(self._listen())
+        return why
 
     # ------------------------------------------------------------------------------------- small parts
 
@@ -385,9 +427,8 @@ class StreamableHttpClientTransport(Transport):
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST list both
         return {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
 
-    def _get_headers(self, last_event_id: str) -> dict[str, str]:
-        resume = {"Last-Event-ID": last_event_id} if last_event_id else {}
-        return {**self._headers(), "Accept": SSE_TYPE, **resume}
+    def _get_headers(self, parser: EventParser) -> dict[str, str]:
+        return {**self._headers(), "Accept": SSE_TYPE, **_resuming(parser)}
 
     def _take(self, frame: bytes, unanswered: set[RequestId] | None, take: _Take) -> None:
         """Hand in a message that came, and note what it answers."""
@@ -405,12 +446,31 @@ class StreamableHttpClientTransport(Transport):
         if self._receive is not None:
             self._receive(message)
 
-    def _fail(self, ids: list[RequestId], why: str) -> None:
+    def _fail(self, ids: list[RequestId], why: str, take: _Take) -> None:
         """No answer will come to these requests."""
         if not ids:
             log.warning("a message was not delivered: %s: %s", self.url, why)
         for id in ids:
-            self._hand_in(Undelivered(id, f"{self.url}: {why}"))
+            take(Undelivered(id, f"{self.url}: {why}"))
+
+
+def _resuming(parser: EventParser) -> dict[str, str]:
+    """The header that says where a stream broke; empty where there is no telling."""
+    # an id is text of any kind, and is sent in UTF-8; but a header takes no control characters
+    last = parser.last_event_id.encode()
+    return {"Last-Event-ID": last.decode("latin-1")} if last and not _CONTROL.search(last) else {}
+
+
+def _refusal(answers: list[Incoming]) -> str | None:
+    """Why `initialize` failed; None where it did not."""
+    for answer in answers:
+        if isinstance(answer, Response):
+            return None
+        if isinstance(answer, ErrorResponse):
+            return answer.error.message
+        if isinstance(answer, Undelivered):
+            return answer.reason
+    return "it did not answer"
 
 
 def _pause(parser: EventParser, attempts: int) -> float:
