@@ -198,6 +198,15 @@ METHODS: Final = (
     ),
     Method("notifications/initialized", "client", _NOTICE, until=R2026_07_28),
     Method("ping", "both", _EMPTY, _DONE, until=R2026_07_28),
+    Method("server/discover", "client", _EMPTY, "server.discover:DiscoverResult", since=R2026_07_28),
+    Method(
+        "subscriptions/listen", "client", "basic.patterns.subscriptions:SubscriptionsListenRequestParams", _DONE,
+        since=R2026_07_28,
+    ),
+    Method(
+        "notifications/subscriptions/acknowledged", "server",
+        "basic.patterns.subscriptions:SubscriptionsAcknowledgedNotificationParams", since=R2026_07_28,
+    ),
     Method(
         "notifications/cancelled", "both", "basic.patterns.cancellation:CancelledNotificationParams", since=R2024_11_05
     ),

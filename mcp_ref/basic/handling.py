@@ -14,6 +14,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ..revisions import Revision
+from .patterns.mrtr import merged
 
 if TYPE_CHECKING:
     from ..typed import Signature
@@ -47,7 +48,7 @@ async def call(
         value = await scope.in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain decorator around an async function
     except BaseExceptionGroup as group:
-        raise _first_of(group)  # noqa: B904  # a cause of its own stays, and the group is its context anyway
+        raise merged(group) or _first_of(group)  # noqa: B904  # a cause of its own stays, and the group is its context anyway
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from ..basic.lifecycle import CapabilityError, Implementation, declares
 from ..basic.patterns.progress import ProgressReporter, progress_token
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..client.sampling import CreateMessageResult, ModelPreferences, SamplingMessage, ToolChoice
     from ..server.tools import Tool
     from ..server.utilities.logging import LoggingLevel
-    from .server import ServerConnection
+    from .server import Server
 
 T = TypeVar("T")
 
@@ -47,18 +47,52 @@ TURN = 32
 """Progress reports and log messages of a request, after which others have their turn."""
 
 
+class Line(Protocol):
+    """What a request is served over: a connection that was opened by a handshake, or a request that stands alone."""
+
+    server: Server
+    loop: asyncio.AbstractEventLoop
+    revision: Revision
+    peer_capabilities: Object
+    logging_level: LoggingLevel | None
+    """The least severe level of messages that the client wants; None for none."""
+    subscriptions: set[str]
+
+    @property
+    def peer_info(self) -> Implementation | None:
+        """Who the client says it is."""
+
+    def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
+        """Send a notification that belongs to a request of the client."""
+
+    async def drain(self, related: RequestId) -> None:
+        """Return when the client has taken enough of what was sent for a request."""
+
+    def is_serving(self, id: RequestId) -> bool:
+        """Whether a request of the client still waits for its answer."""
+
+    def interrupt(self, related: RequestId) -> bool:
+        """See `Context.close_stream`."""
+
+    def missing(self, capability: str) -> McpError:
+        """The error for something that the client did not declare."""
+
+    async def ask(self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId) -> T:
+        """Ask the client, for the sake of a request of its."""
+
+
 class Context:
     """The request being served. Not to be kept beyond it: once it is answered, progress and log messages are
     dropped."""
 
-    __slots__ = ("_connection", "_progress", "_runs", "_told", "meta", "request_id")
+    __slots__ = ("_line", "_progress", "_runs", "_told", "meta", "request_id")
 
-    def __init__(self, connection: ServerConnection, request_id: RequestId, meta: Object | None) -> None:
+    def __init__(self, line: Line, request_id: RequestId, meta: Object | None) -> None:
         self.request_id = request_id
         """The request's JSON-RPC id."""
         self.meta: Object = meta or {}
         """The request's `_meta`, untouched; trace context such as `traceparent` is here."""
-        self._connection = connection
+        self._line = line
         self._progress: ProgressReporter | None = None
         self._told = 0
         self._runs: set[asyncio.Task[object]] | None = None  # what worker threads wait for
@@ -68,21 +102,21 @@ class Context:
     @property
     def revision(self) -> Revision:
         """The revision that the client speaks."""
-        return self._connection.revision
+        return self._line.revision
 
     @property
     def client_info(self) -> Implementation | None:
         """Who the client says it is. For display and logs, never for decisions of trust."""
-        return self._connection.peer_info
+        return self._line.peer_info
 
     @property
     def client_capabilities(self) -> Object:
         """What the client declared, as on the wire: `{"sampling": {}, ...}`."""
-        return self._connection.peer_capabilities
+        return self._line.peer_capabilities
 
     def client_can(self, capability: str) -> bool:
         """Whether the client declared a capability, such as "sampling" or "elicitation"."""
-        return declares(self._connection.peer_capabilities, capability)
+        return declares(self._line.peer_capabilities, capability)
 
     # ------------------------------------------------------------------------------------- telling
 
@@ -100,8 +134,8 @@ class Context:
         notification = self._progress.notification(progress, total, message)
         # [2025-11-25 basic/utilities/progress#implementation-notes] MUST stop after completion
         if notification is not None and self._is_open():
-            self._connection.notify("notifications/progress", notification, self.request_id)
-            await self._connection.transport.drain(self.request_id)
+            self._line.notify("notifications/progress", notification, self.request_id)
+            await self._line.drain(self.request_id)
 
     async def log(self, level: LoggingLevel, data: JSON, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants this level. `data` is any JSON: a text, or an object of
@@ -109,10 +143,10 @@ class Context:
         from ..server.utilities.logging import LoggingMessageNotificationParams, is_wanted
 
         await self._take_turns()
-        if is_wanted(level, self._connection.logging_level) and self._is_open():
+        if is_wanted(level, self._line.logging_level) and self._is_open():
             params = LoggingMessageNotificationParams(level, data, logger)
-            self._connection.notify("notifications/message", params, self.request_id)
-            await self._connection.transport.drain(self.request_id)
+            self._line.notify("notifications/message", params, self.request_id)
+            await self._line.drain(self.request_id)
 
     async def _take_turns(self) -> None:
         """Who tells much lets others have their turn, also where nothing is sent and nothing makes it wait."""
@@ -121,7 +155,7 @@ class Context:
             await asyncio.sleep(0)
 
     def _is_open(self) -> bool:
-        return self._connection.dispatcher.is_serving(self.request_id)
+        return self._line.is_serving(self.request_id)
 
     def close_stream(self) -> bool:
         """Over HTTP, close the connection that waits for this request's answer; the client comes back for the rest
@@ -130,7 +164,7 @@ class Context:
         False where that cannot be: before 2025-11-25, for an answer in JSON, and on other transports.
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
-        return self._is_open() and self._connection.transport.interrupt(self.request_id)
+        return self._is_open() and self._line.interrupt(self.request_id)
 
     # ------------------------------------------------------------------------------------- asking
 
@@ -147,9 +181,9 @@ class Context:
         from ..typed import schema_of
 
         self._needs("elicitation")
-        capability = self._connection.peer_capabilities.get("elicitation")
+        capability = self._line.peer_capabilities.get("elicitation")
         if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
-            raise CapabilityError("the client does not support elicitation by form")
+            raise self._line.missing("elicitation.form")
         requested = schema_of(schema) if isinstance(schema, type) else cast(Object, schema)
         fault = elicitation.schema_fault(requested, self.revision)
         if fault is not None:
@@ -188,8 +222,8 @@ class Context:
         from ..client.elicitation import ElicitationCompleteNotificationParams
 
         params = ElicitationCompleteNotificationParams(elicitation_id)
-        self._connection.notify("notifications/elicitation/complete", params, self.request_id)
-        await self._connection.transport.drain(self.request_id)
+        self._line.notify("notifications/elicitation/complete", params, self.request_id)
+        await self._line.drain(self.request_id)
 
     async def sample(
         self,
@@ -221,7 +255,7 @@ class Context:
             tools=tools,
             tool_choice=tool_choice,
         )
-        capability = self._connection.peer_capabilities.get("sampling")
+        capability = self._line.peer_capabilities.get("sampling")
         fault = sampling.request_fault(params, capability if isinstance(capability, dict) else {})
         if fault is not None:
             raise CapabilityError(fault) if "declare" in fault else ValueError(fault)
@@ -240,15 +274,11 @@ class Context:
             raise InvalidMessage(f"the client's answer to roots/list: {error}") from None
 
     async def _ask(self, method: str, params: object, result: type[T], timeout: float | None) -> T:
-        # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
-        await self._connection.ready.wait()
-        if not self._is_open() and not self._connection.ended.done():
-            raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
-        return await self._connection.request(method, params, result, timeout=timeout, related=self.request_id)
+        return await self._line.ask(method, params, result, timeout, self.request_id)
 
     def _needs(self, capability: str) -> None:
         if not self.client_can(capability):
-            raise CapabilityError(f"the client did not declare {capability}, which this needs")
+            raise self._line.missing(capability)
 
     # ------------------------------------------------------------------------------------- from a worker thread
 
@@ -257,10 +287,10 @@ class Context:
 
         Raises `concurrent.futures.CancelledError` when the request is cancelled meanwhile.
         """
-        if _on(self._connection.loop):
+        if _on(self._line.loop):
             coroutine.close()
             raise RuntimeError("context.run() is for plain def functions; in an async def function, await it instead")
-        return asyncio.run_coroutine_threadsafe(self._until_cancelled(coroutine), self._connection.loop).result()
+        return asyncio.run_coroutine_threadsafe(self._until_cancelled(coroutine), self._line.loop).result()
 
     async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
         task = cast("asyncio.Task[object]", asyncio.current_task())
@@ -275,9 +305,9 @@ class Context:
 
     async def in_worker(self, function: Callable[[], object]) -> object:
         """Run a blocking function in one of the server's worker threads."""
-        executor, within = self._connection.server.executor, contextvars.copy_context()
+        executor, within = self._line.server.executor, contextvars.copy_context()
         try:
-            value, error = await self._connection.loop.run_in_executor(executor, within.run, _outcome, function)
+            value, error = await self._line.loop.run_in_executor(executor, within.run, _outcome, function)
         except asyncio.CancelledError:
             # A thread cannot be stopped, but it need not wait for an answer that nobody wants: that would keep its
             # place among the workers for minutes.
@@ -291,16 +321,16 @@ class Context:
     @property
     def subscriptions(self) -> set[str]:
         """The resources that the client watches."""
-        return self._connection.subscriptions
+        return self._line.subscriptions
 
     @property
-    def logging_level(self) -> LoggingLevel:
+    def logging_level(self) -> LoggingLevel | None:
         """The least severe level of log messages that the client receives."""
-        return self._connection.logging_level
+        return self._line.logging_level
 
     @logging_level.setter
     def logging_level(self, level: LoggingLevel) -> None:
-        self._connection.logging_level = level
+        self._line.logging_level = level
 
 
 def _outcome(function: Callable[[], object]) -> tuple[object, BaseException | None]:

@@ -22,6 +22,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -30,15 +31,24 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from ..basic import lifecycle
-from ..basic.lifecycle import Implementation, InitializeRequestParams, InitializeResult, Phase, ServerCapabilities
+from ..basic.lifecycle import (
+    Implementation,
+    InitializeRequestParams,
+    InitializeResult,
+    Phase,
+    ServerCapabilities,
+    declares,
+)
 from ..basic.meta import RequestParams
 from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.patterns.ping import ping
 from ..basic.patterns.progress import ProgressNotificationParams, receive_progress
+from ..basic.versioning import names_revision
+from ..codec import codec_for
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError
-from ..jsonrpc.messages import Object, Request
-from ..revisions import LEGACY, Method, Revision, revision_named
+from ..jsonrpc.messages import Object, Request, RequestId
+from ..revisions import REVISIONS, Method, Revision, revision_named
 from .connection import Connection, Handler
 from .context import Context
 
@@ -52,15 +62,18 @@ if TYPE_CHECKING:
     from ..basic.transports import Trace, Transport
     from ..http.asgi import Application
     from ..http.server import HttpLimits
+    from ..server.discover import DiscoverResult
     from ..server.prompts import PromptOptions, Prompts
     from ..server.resources import ResourceOptions, Resources
     from ..server.tools import ToolOptions, Tools
     from ..server.utilities.completion import Completions, Reference
     from ..server.utilities.logging import LoggingLevel
+    from .stateless import Drain, Listener, Route, Tell
     from .web import HttpOptions
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T")
 
 GRACE = 0.75
 """Seconds that requests in flight may still take when the client has closed its side."""
@@ -94,18 +107,27 @@ class Server:
         icons: list[Icon] | None = None,
         website_url: str | None = None,
         instructions: str | None = None,
-        revisions: Sequence[Revision | str] = LEGACY,
+        revisions: Sequence[Revision | str] = REVISIONS,
         logging: bool = True,
         page_size: int = 1000,
         executor: Executor | None = None,
         limits: Limits | None = None,
         trace: Trace | None = None,
+        state_key: bytes | None = None,
+        cache_ttl: int = 0,
     ) -> None:
         self.info = Implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
         self.revisions = _in_order(revisions)
         self.limits = limits
         self.trace = trace
+        self.state_key = state_key if state_key is not None else secrets.token_bytes(32)
+        self.cache_ttl = cache_ttl
+        self.routes: dict[str, Route] = {}
+        """What serves the methods of the stateless era, of those that were asked for."""
+        self.listeners: set[Listener] = set()
+        """The subscriptions that are open."""
+        self._infos: dict[Revision, Object] = {}
         if page_size < 1:
             raise ValueError(f"page_size is the number of items in a page, at least 1, not {page_size}")
         self._logging = logging
@@ -198,10 +220,17 @@ class Server:
         """Tell the clients that watch this resource, or one above it, that it has changed. From any thread."""
         for connection in tuple(self._connections):
             connection.loop.call_soon_threadsafe(connection.resource_updated, uri)
+        self._tell_listeners("notifications/resources/updated", uri)
 
     def _announce(self, method: str) -> None:
         for connection in tuple(self._connections):
             connection.loop.call_soon_threadsafe(connection.announce, method)
+        self._tell_listeners(method, None)
+
+    def _tell_listeners(self, method: str, uri: str | None) -> None:
+        for listener in tuple(self.listeners):
+            if listener.wants(method, uri):
+                listener.loop.call_soon_threadsafe(listener.announce, method, uri)
 
     def capabilities(self) -> ServerCapabilities:
         """What this server declares: what has been used of it so far."""
@@ -213,6 +242,48 @@ class Server:
             resources={"subscribe": True, **changing} if self._offers("resources") else None,
             tools=changing if self._offers("tools") else None,
         )
+
+    def offers(self, method: Method) -> bool:
+        """Whether what a method belongs to has been used, and so is declared."""
+        if method.capability is None:
+            return True
+        return declares(codec_for(self.revisions[-1]).encode(self.capabilities()), method.capability)
+
+    def handler(self, method: Method) -> Handler:
+        """The function that serves a method, in any revision; what it belongs to is there."""
+        feature, _, action = method.name.partition("/")
+        match feature, action:
+            case "server", "discover":
+                return cast("Handler", self._discover)
+            case "subscriptions", "listen":
+                from .stateless import listen
+
+                return cast("Handler", listen)
+            case "completion", "complete":
+                return cast("Handler", self.completions.complete)
+            case "resources", "templates/list":
+                return cast("Handler", self.resources.list_templates)
+            case _:
+                # tools/call is Tools.call, and so on
+                return cast("Handler", getattr(getattr(self, feature), action))
+
+    async def _discover(self, params: RequestParams, context: Context) -> DiscoverResult:
+        from ..server.discover import DiscoverResult
+
+        names = [revision.name for revision in reversed(self.revisions)]
+        return DiscoverResult(names, self.capabilities(), self.instructions)
+
+    def info_on_wire(self, revision: Revision) -> Object:
+        """Who this is, as on the wire."""
+        info = self._infos.get(revision)
+        if info is None:
+            info = self._infos[revision] = codec_for(revision).encode(self.info)
+        return info
+
+    @property
+    def handshakes(self) -> list[Revision]:
+        """The revisions that a handshake can agree on, oldest first."""
+        return [revision for revision in self.revisions if revision.era == "legacy"]
 
     # ------------------------------------------------------------------------------------- serving
 
@@ -238,6 +309,20 @@ class Server:
         finally:
             self._connections.discard(connection)
             await connection.close()
+
+    async def serve_alone(self, request: Request, tell: Tell, drain: Drain, principal: str | None = None) -> Object:
+        """Serve a request of the stateless era; gives its result. Raises ProtocolError.
+
+        tell: sends a notification that belongs to it, by method and params. drain: waits until the client has taken
+        enough of them. principal: who has sent it, where that is known.
+        """
+        from ..basic.versioning import read_meta, unsupported
+        from .stateless import serve
+
+        if request.method == "initialize" and not names_revision(request.params):
+            # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
+            raise unsupported(str(request.params.get("protocolVersion")), self.revisions)
+        return await serve(self, request, read_meta(request.params, self.revisions), tell, drain, principal)
 
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
@@ -354,9 +439,6 @@ def _leave(why: str) -> NoReturn:
 
 def _in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
     chosen = sorted(revision_named(each) if isinstance(each, str) else each for each in revisions)
-    for revision in chosen:
-        if revision not in LEGACY:
-            raise ValueError(f"revision {revision} has no handshake, with which this server opens its connections")
     if not chosen:
         raise ValueError("a server speaks at least one revision")
     return chosen
@@ -375,10 +457,48 @@ class ServerConnection(Connection):
         self.server = server
         self.phase = Phase.NEW
         self.ready = asyncio.Event()
-        self.logging_level: LoggingLevel = "debug"
+        self.logging_level: LoggingLevel | None = "debug"
         self.subscriptions: set[str] = set()
         self._announcements: dict[tuple[str, str | None], None] = {}  # method and URI, in order, each once
         self._announcer: asyncio.Task[None] | None = None
+
+    async def _serve(self, request: Request) -> Object:
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
+        if names_revision(request.params) or not self.server.handshakes:
+            return await self.server.serve_alone(
+                request,
+                lambda method, params: self.dispatcher.notify(method, params, request.id),
+                lambda: self.transport.drain(request.id),
+            )
+        return await super()._serve(request)
+
+    # ------------------------------------------------------------------------------------- what a context speaks over
+
+    async def drain(self, related: RequestId) -> None:
+        """See `Line`."""
+        await self.transport.drain(related)
+
+    def is_serving(self, id: RequestId) -> bool:
+        """See `Line`."""
+        return self.dispatcher.is_serving(id)
+
+    def interrupt(self, related: RequestId) -> bool:
+        """See `Line`."""
+        return self.transport.interrupt(related)
+
+    def missing(self, capability: str) -> McpError:
+        """See `Line`."""
+        return lifecycle.CapabilityError(f"the client did not declare {capability}, which this needs")
+
+    async def ask(self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId) -> T:
+        """See `Line`."""
+        # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
+        await self.ready.wait()
+        if not self.is_serving(related) and not self.ended.done():
+            raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
+        return await self.request(method, params, result, timeout=timeout, related=related)
+
+    # ------------------------------------------------------------------------------------- the handshake
 
     def refusal(self, method: str) -> str | None:
         """See `lifecycle.refusal`."""
@@ -402,15 +522,13 @@ class ServerConnection(Connection):
 
                 return cast(Handler, set_level)
             case "completion", "complete":
-                return cast(Handler, server.completions.complete) if server._offers("completions") else None
-            case "resources", "templates/list":
-                return cast(Handler, server.resources.list_templates)
+                # an early client asks without its being declared
+                return server.handler(method) if server._offers("completions") else None
             case _:
-                # tools/call is Tools.call, and so on; the capability was checked, so the feature is there
-                return cast(Handler, getattr(getattr(server, feature), action))
+                return server.handler(method)
 
     async def _initialize(self, params: InitializeRequestParams, context: Context) -> InitializeResult:
-        revision = lifecycle.choose_revision(params.protocol_version, self.server.revisions)
+        revision = lifecycle.choose_revision(params.protocol_version, self.server.handshakes)
         self.speak(revision)
         declared = self.server.capabilities()
         self.capabilities = self.codec.encode(declared)

@@ -32,6 +32,7 @@ from ..basic.content import (
 )
 from ..basic.handling import Scope, call
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
+from ..basic.patterns.mrtr import InputRequired
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..jsonschema import SchemaError, Validator, compile_schema
@@ -252,7 +253,7 @@ class Tools:
         try:
             value = await call(registered.function, registered.signature, bound, scope)
             return _result_of(registered, value)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, InputRequired):
             raise
         except ToolError as error:
             return _error(str(error))

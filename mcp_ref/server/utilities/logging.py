@@ -55,8 +55,8 @@ async def set_level(params: SetLevelRequestParams, scope: LevelScope) -> EmptyRe
     return EmptyResult()
 
 
-def is_wanted(level: LoggingLevel, minimum: LoggingLevel) -> bool:
-    """Whether a message of `level` reaches a client that asked for `minimum` and above."""
+def is_wanted(level: LoggingLevel, minimum: LoggingLevel | None) -> bool:
+    """Whether a message of `level` reaches a client that asked for `minimum` and above; None asks for none."""
     if level not in LEVELS:
         raise ValueError(f"{level!r} is no log level; these are: {', '.join(LEVELS)}")
-    return LEVELS.index(level) >= LEVELS.index(minimum)
+    return minimum is not None and LEVELS.index(level) >= LEVELS.index(minimum)

@@ -1,0 +1,111 @@
+"""Multi round-trip requests: a server that needs to know something says so in its result, and is asked again.
+
+There are no requests from server to client in this era. A handler that asks the user, `await context.elicit(...)`, ends
+the call with an `input_required` result that holds the question; the client answers it by sending the request again,
+with the answer. The handler runs anew, from its first line, and this time finds the answer at hand.
+
+    tools/call                                 -> input_required: {"1": elicitation/create}, state
+    tools/call, answers: {"1": ...}, state     -> complete
+
+Nothing is kept in between. What was answered in earlier rounds travels in `requestState`, which the client gives back
+as it is. It may be anybody's, so it is sealed: with a key, an expiry, whose it is, and the request that it belongs to.
+
+Spec:  2026-07-28 basic/patterns/mrtr
+Above: runtime/context.py asks; runtime/stateless.py serves. Below: the standard library's hmac
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from typing import Final
+
+from ...jsonrpc.errors import ProtocolError
+from ...jsonrpc.messages import INVALID_PARAMS, JSON, Object
+
+STATE_SECONDS: Final = 900
+"""Seconds that a state may be given back: as long as a person may take to answer."""
+
+MAX_STATE: Final = 1024 * 1024
+"""Characters of a state (1 Mi); a longer one is refused unread."""
+
+METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+"""[2026-07-28 basic/patterns/mrtr#supported-requests] MUST NOT be used for any other request"""
+
+
+class InputRequired(BaseException):
+    """The request cannot be served before the client has answered. Not an Exception: nobody's `except` is meant.
+
+    requests: key -> {"method": ..., "params": ...}
+    """
+
+    def __init__(self, requests: dict[str, Object]) -> None:
+        super().__init__(f"{len(requests)} questions to the client")
+        self.requests = requests
+
+
+def merged(group: BaseExceptionGroup[BaseException]) -> InputRequired | None:
+    """All questions of a group that failed for nothing else, in one."""
+    found, others = group.split(InputRequired)
+    if found is None or others is not None:
+        return None
+    requests: dict[str, Object] = {}
+    waiting: list[BaseException] = [found]
+    while waiting:
+        error = waiting.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            waiting.extend(error.exceptions)
+        elif isinstance(error, InputRequired):
+            requests.update(error.requests)
+    return InputRequired(requests)
+
+
+def digest(method: str, params: Object) -> str:
+    """What tells one request from another: its method and params, without what changes from round to round."""
+    same = {name: value for name, value in params.items() if name not in ("_meta", "inputResponses", "requestState")}
+    text = json.dumps([method, same], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def seal(key: bytes, answers: Object, request: str, principal: str | None, now: float) -> str:
+    """A state that holds answers. request: its `digest`. now: seconds since the epoch."""
+    payload: Object = {
+        "answers": answers,
+        "request": request,
+        "principal": principal,
+        "until": int(now) + STATE_SECONDS,
+    }
+    text = _encoded(json.dumps(payload, separators=(",", ":")).encode())
+    return f"{text}.{_encoded(_signature(key, text))}"
+
+
+def unseal(key: bytes, state: JSON, request: str, principal: str | None, now: float) -> Object:
+    """The answers in a state. Raises ProtocolError for one that is not ours, or not for this request."""
+    # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST treat it as attacker-controlled input
+    if not isinstance(state, str) or len(state) > MAX_STATE:
+        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState is not one that this server has given")
+    text, _, signature = state.partition(".")
+    if not hmac.compare_digest(_encoded(_signature(key, text)).encode(), signature.encode("utf-8", "replace")):
+        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState is not one that this server has given")
+    try:
+        payload = json.loads(base64.urlsafe_b64decode(text))
+    except (ValueError, binascii.Error):  # not with our signature
+        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState cannot be read") from None
+    # the same page: SHOULD verify the principal, an expiry, and the request
+    if payload["principal"] != principal or payload["request"] != request:
+        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState belongs to another request")
+    if payload["until"] < now:
+        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState has expired; send the request anew")
+    answers: Object = payload["answers"]
+    return answers
+
+
+def _signature(key: bytes, text: str) -> bytes:
+    return hmac.digest(key, text.encode("utf-8", "replace"), "sha256")
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode()

@@ -1,0 +1,326 @@
+"""Serving one request of the stateless era: by what it says itself, and by nothing that came before it.
+
+    request -> its `_meta` (revision, what the client can) -> the method -> the same handler as in the earlier era
+            -> complete | input_required, if the handler has asked something that is not answered yet
+
+Whoever carries the request gives a `Call` the way to send notifications; the answer is what `serve` returns.
+
+Spec:  2026-07-28 basic/index#statelessness, basic/patterns/mrtr, basic/patterns/subscriptions
+Above: server.py, for requests on a connection; web.py, for those over HTTP. Below: the pages of server/
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from ..basic.lifecycle import Implementation
+from ..basic.meta import RequestParams
+from ..basic.patterns import mrtr
+from ..basic.patterns.subscriptions import (
+    MAX_RESOURCES,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+)
+from ..basic.versioning import SERVER_INFO, SUBSCRIPTION_ID, MissingCapability, RequestMeta
+from ..codec import ShapeError, codec_for
+from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
+from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, Request, RequestId
+from ..revisions import Method, Revision, find_method
+from ..server.utilities.logging import LEVELS
+from .connection import Handler, load
+from .context import Context
+
+if TYPE_CHECKING:
+    from .server import Server
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+Tell = Callable[[str, Object], None]
+"""Sends a notification, by method and params, on the way that its request came."""
+
+Drain = Callable[[], Awaitable[None]]
+
+CACHEABLE = {
+    "server/discover": "public",
+    "tools/list": "public",
+    "prompts/list": "public",
+    "resources/list": "public",
+    "resources/templates/list": "public",
+    "resources/read": "private",
+}
+"""Results that say how long they may be kept, and for whom by default. [2026-07-28 server/utilities/caching]"""
+
+
+MAX_CHANGES = 10_000
+"""Changes that wait to be told on one subscription; when its client reads too slowly, the oldest are forgotten."""
+
+
+@dataclass(slots=True)
+class Route:
+    """What serves a method in a revision."""
+
+    method: Method
+    params: type
+    handler: Handler
+
+
+class Call:
+    """A request that stands alone, as the line that its handler's context speaks over."""
+
+    __slots__ = (
+        "_answers",
+        "_asked",
+        "_drain",
+        "_info",
+        "_tell",
+        "asks",
+        "is_over",
+        "logging_level",
+        "loop",
+        "peer_capabilities",
+        "principal",
+        "revision",
+        "server",
+        "subscriptions",
+    )  # fmt: skip
+
+    def __init__(self, server: Server, meta: RequestMeta, tell: Tell, drain: Drain, principal: str | None) -> None:
+        self.server = server
+        self.loop = asyncio.get_running_loop()
+        self.revision = meta.revision
+        self.peer_capabilities = meta.capabilities
+        level = meta.log_level
+        # [2026-07-28 server/utilities/logging#per-request-log-level] no level: MUST NOT send any
+        self.logging_level = level if level in LEVELS else None
+        self.subscriptions: set[str] = set()
+        self.principal = principal
+        self.is_over = False
+        self.asks = False
+        """Whether what it serves may be answered by a question."""
+        self._info = meta.client_info
+        self._tell, self._drain = tell, drain
+        self._answers: Object = {}
+        self._asked = 0
+
+    @property
+    def peer_info(self) -> Implementation | None:
+        """Who the client says it is; None where it does not, or not in a way that can be read."""
+        try:
+            return codec_for(self.revision).decode(Implementation, cast(Object, self._info))
+        except ShapeError:
+            return None
+
+    def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
+        """Send a notification that belongs to the request; False where the revision has none of that name."""
+        if find_method(method, self.revision, "server") is None:
+            return False
+        self._tell(method, codec_for(self.revision).encode(params))
+        return True
+
+    async def drain(self, related: RequestId) -> None:
+        """Return when the client has taken enough."""
+        await self._drain()
+
+    def is_serving(self, id: RequestId) -> bool:
+        """Whether it still waits for its answer."""
+        return not self.is_over
+
+    def interrupt(self, related: RequestId) -> bool:
+        """Nothing can be taken up again in this era."""
+        return False
+
+    def missing(self, capability: str) -> McpError:
+        """The error for something that the client did not declare."""
+        return MissingCapability(capability)
+
+    # ------------------------------------------------------------------------------------- questions
+
+    def remember(self, answers: Object) -> None:
+        """What the client has answered, in this round and those before."""
+        self._answers = answers
+
+    async def ask(self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId) -> T:
+        """The client's answer, if it has come with the request; else the request ends here, with the question."""
+        if not self.asks:
+            raise McpError(f"{method}: nothing can be asked while this kind of request is served")
+        self._asked += 1
+        key = str(self._asked)  # the handler runs anew each time, and asks in the same order
+        codec = codec_for(self.revision)
+        if key not in self._answers:
+            raise mrtr.InputRequired({key: {"method": method, "params": codec.encode(params)}})
+        try:
+            return codec.decode(result, cast(Object, self._answers[key]))
+        except ShapeError as error:
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the answer to {method}: {error}") from None
+
+    @property
+    def answers(self) -> Object:
+        """What has been answered so far of what was asked."""
+        return {key: value for key, value in self._answers.items() if key.isdecimal() and int(key) <= self._asked}
+
+
+def route_of(server: Server, name: str, revision: Revision) -> Route:
+    """What serves a method. Raises ProtocolError where there is none, or nothing is offered that it would need."""
+    route = server.routes.get(name)
+    if route is not None:
+        return route
+    row = find_method(name, revision, "client")
+    if row is None or row.is_notification or not server.offers(row):
+        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}")
+    route = server.routes[name] = Route(row, load(row.params), server.handler(row))
+    return route
+
+
+async def serve(
+    server: Server, request: Request, meta: RequestMeta, tell: Tell, drain: Drain, principal: str | None = None
+) -> Object:
+    """Serve one request; gives its result. Raises ProtocolError. tell, drain: for its notifications."""
+    route = route_of(server, request.method, meta.revision)
+    codec = codec_for(meta.revision)
+    call = Call(server, meta, tell, drain, principal)
+    try:
+        params: object = codec.decode(route.params, request.params)
+    except ShapeError as error:
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
+    if request.method in mrtr.METHODS:
+        call.asks = True
+        if "inputResponses" in request.params or "requestState" in request.params:
+            call.remember(_answers_in(server, request, principal))
+    try:
+        result = await route.handler(params, Context(call, request.id, cast(RequestParams, params).meta))
+        wire: Object = {"resultType": "complete", **codec.encode(result)}
+        hints(server, request, wire)
+    except mrtr.InputRequired as required:
+        state = mrtr.seal(
+            server.state_key, call.answers, mrtr.digest(request.method, request.params), principal, time.time()
+        )
+        wire = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
+    except InvalidMessage as error:
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
+    finally:
+        call.is_over = True
+    given = wire.get("_meta")
+    # [2026-07-28 basic/index#meta] servers SHOULD include who they are in every result
+    wire["_meta"] = {**(given if isinstance(given, dict) else {}), SERVER_INFO: server.info_on_wire(meta.revision)}
+    return wire
+
+
+def _answers_in(server: Server, request: Request, principal: str | None) -> Object:
+    """What the client has answered, now and before."""
+    state, answers = request.params.get("requestState"), request.params.get("inputResponses", {})
+    if not isinstance(answers, dict) or not all(isinstance(answer, dict) for answer in answers.values()):
+        raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses is an object of results")
+    before: Object = {}
+    if state is not None:
+        digest = mrtr.digest(request.method, request.params)
+        before = mrtr.unseal(server.state_key, state, digest, principal, time.time())
+    return {**answers, **before}
+
+
+def hints(server: Server, request: Request, wire: Object) -> None:
+    """Say how long a complete result may be kept, and for whom."""
+    scope = CACHEABLE.get(request.method)
+    if scope is not None:
+        # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both
+        wire.setdefault("ttlMs", server.cache_ttl)
+        wire.setdefault("cacheScope", scope)
+
+
+# ---------------------------------------------------------------------------------------------------- subscriptions
+
+
+class Listener:
+    """One open subscription."""
+
+    def __init__(self, wanted: SubscriptionFilter, id: RequestId, call: Call) -> None:
+        self.loop = call.loop
+        self.ended: asyncio.Future[None] = self.loop.create_future()
+        self._wanted = wanted
+        self._id = id
+        self._call = call
+        self._changes: dict[tuple[str, str | None], None] = {}  # in order, each once
+        self._teller: asyncio.Task[None] | None = None
+
+    def wants(self, method: str, uri: str | None) -> bool:
+        """Whether the client has asked for this."""
+        wanted = self._wanted
+        match method:
+            case "notifications/tools/list_changed":
+                return wanted.tools_list_changed is True
+            case "notifications/prompts/list_changed":
+                return wanted.prompts_list_changed is True
+            case "notifications/resources/list_changed":
+                return wanted.resources_list_changed is True
+            case _:
+                from ..server.resources import covers
+
+                return uri is not None and any(covers(known, uri) for known in wanted.resource_subscriptions or ())
+
+    def tell(self, method: str, params: Object) -> None:
+        """Send a notification, with the id of the subscription that it belongs to."""
+        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST include the id, of the same type
+        self._call._tell(method, {**params, "_meta": {SUBSCRIPTION_ID: self._id}})
+
+    def announce(self, method: str, uri: str | None) -> None:
+        """Tell that something has changed: once, however often that happens before it can be told."""
+        self._changes[method, uri] = None
+        if len(self._changes) > MAX_CHANGES:
+            del self._changes[next(iter(self._changes))]
+        if self._teller is None and not self.ended.done():
+            self._teller = self.loop.create_task(self._tell_all())
+
+    async def _tell_all(self) -> None:
+        try:
+            while self._changes and not self.ended.done():
+                method, uri = next(iter(self._changes))
+                del self._changes[method, uri]
+                self.tell(method, {} if uri is None else {"uri": uri})
+                await self._call.drain(self._id)
+        finally:
+            self._teller = None
+
+    async def close(self) -> None:
+        """Nothing more is told."""
+        self.end()
+        if self._teller is not None:
+            self._teller.cancel()
+
+    def end(self) -> None:
+        """The server ends it, in good order."""
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+async def listen(params: SubscriptionsListenRequestParams, context: Context) -> object:
+    """Serve `subscriptions/listen`: until the client ends it, or the server."""
+    from ..basic.meta import EmptyResult
+
+    call = cast(Call, context._line)
+    server, wanted = call.server, params.notifications
+    if len(wanted.resource_subscriptions or ()) > MAX_RESOURCES:
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: a subscription names {MAX_RESOURCES} resources at most")
+    offered = server.capabilities()
+    honoured = SubscriptionFilter(
+        True if wanted.tools_list_changed and offered.tools is not None else None,
+        True if wanted.prompts_list_changed and offered.prompts is not None else None,
+        True if wanted.resources_list_changed and offered.resources is not None else None,
+        wanted.resource_subscriptions if offered.resources is not None else None,
+    )
+    listener = Listener(honoured, context.request_id, call)
+    acknowledged = codec_for(call.revision).encode(SubscriptionsAcknowledgedNotificationParams(honoured))
+    # [2026-07-28 basic/patterns/subscriptions#acknowledgment] MUST be the first message
+    listener.tell("notifications/subscriptions/acknowledged", acknowledged)
+    server.listeners.add(listener)
+    try:
+        await listener.ended
+    finally:
+        server.listeners.discard(listener)
+        await listener.close()
+    return EmptyResult(meta={SUBSCRIPTION_ID: context.request_id})
