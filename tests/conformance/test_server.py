@@ -22,27 +22,29 @@ POLLING = 3
 """Of these are about a server that lets go of its connection; they need an event stream."""
 
 
+UVICORN = ["uvicorn", "--port", "0", "--no-access-log", "--timeout-graceful-shutdown", "1"]
+HYPERCORN = ["hypercorn", "--bind", "127.0.0.1:0", "--graceful-timeout", "1"]
+
+
 @contextlib.contextmanager
-def under_uvicorn(peers: Path, *arguments: str) -> Iterator[Program]:
-    """Serve by uvicorn for as long as the block runs."""
-    python = str(peers / "uvicorn/bin/python")
-    command = [python, "-m", "uvicorn", "--port", "0", "--no-access-log", *arguments]
-    command += ["--timeout-graceful-shutdown", "1"]  # else it waits for clients that listen
+def under_asgi(peers: Path, *arguments: str) -> Iterator[Program]:
+    """Serve by an ASGI server for as long as the block runs."""
+    command = [str(peers / "asgi/bin/python"), "-m", *arguments]
     with subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as process:
         try:
             program = Program(process)
-            while "running on" not in (line := program.line()):
+            while "unning on " not in (line := program.line()):
                 assert "ERROR" not in line, line
-            program.url = line.partition("running on ")[2].split()[0]
+            program.url = line.partition("unning on ")[2].split()[0]
             yield program
         finally:
             process.kill()
 
 
 def ended(program: Program) -> str:
-    """Stop uvicorn as from the keyboard; gives what it still said."""
+    """Stop an ASGI server as from the keyboard; gives what it still said."""
     program.process.send_signal(signal.SIGINT)
     _, said = program.process.communicate(timeout=5)
     return said.decode()
@@ -75,15 +77,16 @@ def test_2025_06_18_passes_every_check_that_there_is_for_it(suite: Suite) -> Non
 @pytest.mark.parametrize(
     ("application", "path"),
     [
-        (["--factory", "examples.everything:server.asgi"], "/mcp"),
-        (["--app-dir", "tests/interop/peers", "mounted:app"], "/apps/everything/mcp"),
+        ([*UVICORN, "--factory", "examples.everything:server.asgi"], "/mcp"),
+        ([*UVICORN, "--app-dir", "tests/interop/peers", "mounted:app"], "/apps/everything/mcp"),
+        ([*HYPERCORN, "examples.everything:server.asgi()"], "/mcp"),
     ],
-    ids=["uvicorn", "uvicorn, below Starlette"],
+    ids=["uvicorn", "uvicorn, below Starlette", "hypercorn"],
 )
 def test_as_an_asgi_application_it_passes_every_check(
     suite: Suite, peers: Path, application: list[str], path: str
 ) -> None:
-    with under_uvicorn(peers, *application) as program:
+    with under_asgi(peers, *application) as program:
         outcome = suite("server", "--url", program.url + path, "--requirements", "2025-11-25")
         assert outcome.passed.total() == CHECKS, outcome.said
         said = ended(program)

@@ -116,7 +116,7 @@ def served(peers: Path, server: Recorded, transport: str) -> Iterator[list[str]]
             yield [ready[1] + TRANSPORTS[transport]]
     else:
         command = [
-            str(peers / "uvicorn/bin/python"),
+            str(peers / "asgi/bin/python"),
             "-m",
             "uvicorn",
             "--port",
