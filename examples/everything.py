@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 from base64 import b64decode
+from dataclasses import dataclass
 
 from mcp_ref import (
     AudioContent,
@@ -235,6 +236,153 @@ async def test_elicitation_sep1330_enums(context: Context) -> TextContent:
     }
     answer = await context.elicit("Please select options from the enum fields", form)
     return TextContent(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content or {})}")
+
+
+# ----------------------------------------------------------------------------------------- asking, round after round
+
+# Written like any other: in 2026-07-28 each question ends the request, and the answer comes with the next one.
+
+
+@dataclass
+class Name:
+    """A form with one field."""
+
+    name: str
+
+
+@dataclass
+class Confirmation:
+    """A form with one box."""
+
+    ok: bool
+
+
+@server.tool()
+async def test_input_required_result_elicitation(context: Context) -> TextContent:
+    """Ask for a name, and greet."""
+    answer = await context.elicit("What is your name?", Name)
+    return TextContent(f"Hello, {(answer.content or {}).get('name', 'whoever you are')}!")
+
+
+@server.tool()
+async def test_input_required_result_sampling(context: Context) -> TextContent:
+    """Ask the model a question."""
+    answer = await context.sample("What is the capital of France?", max_tokens=100)
+    return TextContent(str(answer.content))
+
+
+@server.tool()
+async def test_input_required_result_list_roots(context: Context) -> TextContent:
+    """Ask for the roots."""
+    return TextContent(" ".join(root.uri for root in await context.list_roots()))
+
+
+@server.tool()
+async def test_input_required_result_request_state(context: Context) -> TextContent:
+    """Ask for a yes; what has gone before travels with the client, sealed."""
+    answer = await context.elicit("Please confirm", Confirmation)
+    return TextContent(f"state-ok: {answer.action}")
+
+
+@server.tool()
+async def test_input_required_result_tampered_state(context: Context) -> TextContent:
+    """The same; a state that was tampered with is refused before this runs."""
+    answer = await context.elicit("Please confirm", Confirmation)
+    return TextContent(f"confirmed: {answer.action}")
+
+
+@server.tool()
+async def test_input_required_result_multiple_inputs(context: Context) -> TextContent:
+    """Ask three things at once."""
+    answers = await context.gather_inputs(
+        context.elicit("What is your name?", Name),
+        context.sample("Generate a greeting", max_tokens=50),
+        context.list_roots(),
+    )
+    return TextContent(f"{len(answers)} answers")
+
+
+@server.tool()
+async def test_input_required_result_multi_round(context: Context) -> TextContent:
+    """Ask one thing after another."""
+    first = await context.elicit("Step 1: What is your name?", Name)
+    second = await context.elicit("Step 2: What is your favorite color?", Name)
+    return TextContent(f"{first.content} {second.content}")
+
+
+@server.tool()
+async def test_input_required_result_capabilities(context: Context) -> TextContent:
+    """Ask only what this client can be asked."""
+    questions = []
+    if context.client_can("sampling"):
+        questions.append(context.sample("Say something", max_tokens=20))
+    if context.client_can("elicitation"):
+        questions.append(context.elicit("What is your name?", Name))
+    return TextContent(f"{len(await context.gather_inputs(*questions))} answers")
+
+
+@server.prompt()
+async def test_input_required_result_prompt(context: Context) -> str:
+    """A prompt that asks for its context."""
+    answer = await context.elicit("What context should the prompt use?", Name)
+    return f"In the context of {answer.content}, go on."
+
+
+@server.tool()
+async def test_missing_capability(context: Context) -> TextContent:
+    """Ask the model, which not every client has."""
+    return TextContent(str((await context.sample("Hello", max_tokens=10)).content))
+
+
+@server.tool()
+async def test_streaming_elicitation(context: Context) -> TextContent:
+    """Report progress, then ask."""
+    await context.report_progress(1, 2)
+    answer = await context.elicit("Go on?", Confirmation)
+    return TextContent(f"went on: {answer.action}")
+
+
+@server.tool()
+async def test_logging_tool(context: Context) -> TextContent:
+    """Send a log message, to a client that asks for it."""
+    await context.log("info", "A message of the logging tool")
+    return TextContent("logged")
+
+
+# ------------------------------------------------------------------------------------------- lists that change, headers
+
+
+@server.tool()
+def test_trigger_tool_change() -> TextContent:
+    """Change the list of tools, and change it back."""
+    server.tools.add(lambda: "", "there_for_a_moment")
+    server.tools.remove("there_for_a_moment")
+    return TextContent("changed")
+
+
+@server.tool()
+def test_trigger_prompt_change() -> TextContent:
+    """Change the list of prompts, and change it back."""
+    server.prompts.add(lambda: "", "there_for_a_moment")
+    server.prompts.remove("there_for_a_moment")
+    return TextContent("changed")
+
+
+BY_REGION = {
+    "type": "object",
+    "properties": {
+        "region": {"type": "string", "x-mcp-header": "Region"},
+        "priority": {"type": "integer", "x-mcp-header": "Priority"},
+        "query": {"type": "string"},
+    },
+    "required": ["region", "query"],
+}
+
+
+@server.tool(input_schema=BY_REGION)
+def query_by_region(region: str, query: str, priority: int = 0) -> TextContent:
+    """Ask one region. Over HTTP, proxies can see which: it stands in the header Mcp-Param-Region."""
+    return TextContent(f"{query} in {region}, priority {priority}")
 
 
 # ---------------------------------------------------------------------------------------------------- resources

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
@@ -65,17 +65,23 @@ def names_revision(params: Object) -> bool:
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
-def read_meta(params: Object, supported: Sequence[Revision]) -> RequestMeta:
-    """What a request must say, and may. Raises MalformedRequest, and ProtocolError for a revision that is not ours."""
+def check_fields(params: Object) -> None:
+    """Hold a request to what every request must carry. Raises MalformedRequest."""
     meta = params.get("_meta")
     if not isinstance(meta, dict):
         raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing, with {PROTOCOL_VERSION}")
-    version, capabilities = meta.get(PROTOCOL_VERSION), meta.get(CLIENT_CAPABILITIES)
     # [2026-07-28 basic/index#meta] a request without a required field MUST be rejected with -32602
-    if not isinstance(version, str):
+    if not isinstance(meta.get(PROTOCOL_VERSION), str):
         raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta has no {PROTOCOL_VERSION}, a string")
-    if not isinstance(capabilities, dict):
+    if not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
         raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta has no {CLIENT_CAPABILITIES}, an object")
+
+
+def read_meta(params: Object, supported: Sequence[Revision]) -> RequestMeta:
+    """What a request must say, and may. Raises MalformedRequest, and ProtocolError for a revision that is not ours."""
+    check_fields(params)
+    meta = cast(Object, params["_meta"])
+    version, capabilities = cast(str, meta[PROTOCOL_VERSION]), cast(Object, meta[CLIENT_CAPABILITIES])
     revision = find_revision(version)
     if revision is None or revision.era != "modern" or revision not in supported:
         raise unsupported(version, supported)

@@ -107,6 +107,26 @@ class AsgiExchange:
         self._receive, self._send = receive, send
         self._answered = False
         self._stream: AsgiStream | None = None
+        self._gone: asyncio.Future[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    def gone(self) -> asyncio.Future[None]:
+        """See Exchange."""
+        if self._gone is None:
+            self._gone = asyncio.get_running_loop().create_future()
+            self._watcher = asyncio.create_task(self._watch(self._gone))
+        return self._gone
+
+    async def _watch(self, gone: asyncio.Future[None]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if not gone.done():
+            gone.set_result(None)
+
+    async def _stop_watching(self) -> None:
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.wait([self._watcher])
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         """See Exchange."""
@@ -117,7 +137,8 @@ class AsgiExchange:
 
     async def stream(self, status: int, headers: HeaderList) -> AsgiStream:
         """See Exchange."""
-        left = False
+        await self._stop_watching()
+        left = self._gone is not None and self._gone.done()
         try:
             await self._begin(status, headers)
             # [ASGI 3.0, Response Start] the head is not sent before the first piece of the body, be it empty
@@ -138,6 +159,7 @@ class AsgiExchange:
 
     async def finish(self) -> None:
         """The handler has returned: end what it began."""
+        await self._stop_watching()
         if self._stream is not None:
             self._stream.close()
             await self._stream.end()

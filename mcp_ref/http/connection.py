@@ -175,6 +175,8 @@ class Connection(asyncio.Protocol):
         """The client will send no more. True where it may still wait for an answer."""
         self._half_closed = True
         exchange = self._exchange
+        if exchange is not None and exchange.watched is not None:
+            exchange.leave()  # who asks whether the client has left is told too often rather than too late
         # A client that has left looks the same. It may keep us from reading an answer, but not from ending a stream.
         return self._phase == "answer" and not self._tls and (exchange is None or exchange.carrier is None)
 
@@ -186,12 +188,19 @@ class Connection(asyncio.Protocol):
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
-        if self._exchange is not None and self._exchange.carrier is not None:
-            self._exchange.carrier.end()
+        if self._exchange is not None:
+            self._exchange.leave()
+            if self._exchange.carrier is not None:
+                self._exchange.carrier.end()
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)
         if self._task is None or self._task.done():
             self._server.release(self)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether the client has left, as far as can be seen."""
+        return self._lost or self._half_closed
 
     # ------------------------------------------------------------------------------------- answering
 
@@ -367,14 +376,28 @@ class Connection(asyncio.Protocol):
 class ServerExchange:
     """The Exchange of one request on a connection."""
 
-    __slots__ = ("_connection", "answered", "carrier", "head", "request")
+    __slots__ = ("_connection", "answered", "carrier", "head", "request", "watched")
 
     def __init__(self, request: Request, connection: Connection, head: RequestHead) -> None:
         self.request = request
         self.head = head
         self.answered = False
         self.carrier: ServerStream | None = None
+        self.watched: asyncio.Future[None] | None = None
         self._connection = connection
+
+    def gone(self) -> asyncio.Future[None]:
+        """See Exchange."""
+        if self.watched is None:
+            self.watched = asyncio.get_running_loop().create_future()
+            if self._connection.is_left:
+                self.watched.set_result(None)
+        return self.watched
+
+    def leave(self) -> None:
+        """The client has left."""
+        if self.watched is not None and not self.watched.done():
+            self.watched.set_result(None)
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         """See Exchange."""

@@ -106,6 +106,9 @@ class Exchange(Protocol):
 
     request: Request
 
+    def gone(self) -> asyncio.Future[None]:
+        """Done when the client has left before its answer has begun. (From then on, the stream's own `gone` tells.)"""
+
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         """Answer with a whole body. Does not wait for the client to read it."""
 

@@ -276,6 +276,23 @@ class Context:
     async def _ask(self, method: str, params: object, result: type[T], timeout: float | None) -> T:
         return await self._line.ask(method, params, result, timeout, self.request_id)
 
+    async def gather_inputs(self, *questions: Coroutine[object, object, object]) -> list[object]:
+        """Ask several things at once, and wait for all answers: `await context.gather_inputs(context.list_roots(), ...)`
+
+        In 2026-07-28, where each round of questions is a request of its own, that is one round instead of several.
+        """
+        from ..basic.patterns.mrtr import InputRequired, merged
+
+        answers = await asyncio.gather(*questions, return_exceptions=True)
+        failed = [answer for answer in answers if isinstance(answer, BaseException)]
+        others = [error for error in failed if not isinstance(error, InputRequired)]
+        if others:
+            raise others[0]
+        required = merged(BaseExceptionGroup("questions", failed)) if failed else None
+        if required is not None:
+            raise required
+        return answers
+
     def _needs(self, capability: str) -> None:
         if not self.client_can(capability):
             raise self._line.missing(capability)

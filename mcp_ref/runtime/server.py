@@ -280,6 +280,11 @@ class Server:
             info = self._infos[revision] = codec_for(revision).encode(self.info)
         return info
 
+    def parameter_headers(self, tool: str) -> dict[str, tuple[str, ...]]:
+        """The headers that carry arguments of a tool over HTTP, and the path to each. [2026-07-28
+        basic/transports/streamable-http#custom-headers-from-tool-parameters]"""
+        return self.tools.parameter_headers(tool) if self._offers("tools") else {}
+
     @property
     def handshakes(self) -> list[Revision]:
         """The revisions that a handshake can agree on, oldest first."""

@@ -65,22 +65,29 @@ class Site:
     """What a server offers over HTTP. `handle` answers every request, whoever owns the sockets."""
 
     def __init__(self, server: Server, **options: Unpack[HttpOptions]) -> None:
+        self._server = server
         self.path = options.get("path", "/mcp")
         trace = server.trace or trace_from_environment()
         limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         authenticate = options.get("authenticate")
+        modern = any(revision.era == "modern" for revision in server.revisions)
+        # [2026-07-28 basic/transports/streamable-http] there is no GET in the stateless era, and no DELETE
+        methods = ("GET", "POST", "DELETE") if server.handshakes else ("POST",)
         self._endpoint = Endpoint(
             server.serve,
-            gate=Gate(hosts, origins),
+            gate=Gate(hosts, origins, methods, modern),
             json_responses=options.get("json_responses", False),
             store=options.get("store"),
             limits=limits,
             authenticate=authenticate,
             trace=trace,
+            alone=server.serve_alone if modern else None,
+            parameters=server.parameter_headers,
+            handshakes=bool(server.handshakes),
         )
         self._older: SseEndpoint | None = None
-        if options.get("older", True):
+        if options.get("older", True) and server.handshakes:
             parent = self.path.rstrip("/").rpartition("/")[0]
             self._older = SseEndpoint(
                 server.serve,
@@ -106,6 +113,8 @@ class Site:
 
     async def close(self) -> None:
         """End all conversations."""
+        for listener in tuple(self._server.listeners):
+            listener.end()
         endings = [self._endpoint.close()]
         if self._older is not None:
             endings.append(self._older.close())

@@ -31,6 +31,7 @@ from ..basic.content import (
     TextContent,
 )
 from ..basic.handling import Scope, call
+from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.patterns.mrtr import InputRequired
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
@@ -222,6 +223,7 @@ class Tools:
         if tool.output_schema is not None:
             check_result = compile_schema(tool.output_schema)
             _check_type(tool.output_schema, "output_schema")
+        parameter_headers(tool.input_schema)  # wrong ones are found now, not when a client refuses the tool
         if not _NAME.fullmatch(tool.name):
             rule = "SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
             log.warning("the tool name %.140r may be refused by clients: names %s", tool.name, rule)
@@ -231,6 +233,11 @@ class Tools:
     def remove(self, name: str) -> None:
         """Remove a tool; KeyError when there is none."""
         self._registry.remove(name)
+
+    def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
+        """The headers that carry a tool's arguments over HTTP, and the path to each argument."""
+        registered = self._registry.get(name)
+        return parameter_headers(registered.tool.input_schema) if registered is not None else {}
 
     async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListToolsResult:
         """Serve `tools/list`."""

@@ -72,6 +72,8 @@ class Admission:
     cors: HeaderList
     """What the answer must say so that a page of the request's origin may read it."""
     session: str | None
+    revision: str | None
+    """The revision that it names."""
     last_event_id: str | None
     takes_json: bool
     takes_sse: bool
@@ -84,7 +86,8 @@ class Gate:
 
     allowed_hosts: names that `Host` may have, with a port for that port only; None for those of loopback.
     allowed_origins: origins, such as "https://app.example", whose web pages may use it; None for those of loopback.
-    methods: what the endpoint serves. "*" in either set allows any: for a server behind a proxy that checks.
+    methods: what the endpoint serves. modern: whether it also serves the stateless era.
+    "*" in either set allows any: for a server behind a proxy that checks.
     """
 
     def __init__(
@@ -92,10 +95,12 @@ class Gate:
         allowed_hosts: Collection[str] | None = None,
         allowed_origins: Collection[str] | None = None,
         methods: tuple[str, ...] = ("GET", "POST", "DELETE"),
+        modern: bool = False,
     ) -> None:
         self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods = methods
+        self._modern = modern
 
     def admit(self, request: Request) -> Admission:
         """Rungs 1 to 4, and the fault by 6 to 8, if there is one. Raises Refused."""
@@ -120,10 +125,11 @@ class Gate:
         return Admission(
             cors,
             headers.get(SESSION_HEADER),
+            headers.get(VERSION_HEADER),
             headers.get("last-event-id"),
             takes_json,
             takes_sse,
-            _fault(request, takes_json, takes_sse),
+            _fault(request, takes_json, takes_sse, self._modern),
         )
 
     def preflight(self, admission: Admission) -> HeaderList:
@@ -172,7 +178,7 @@ def media_type(headers: Headers) -> str:
     return (headers.get("content-type") or "").partition(";")[0].strip().lower()
 
 
-def _fault(request: Request, takes_json: bool, takes_sse: bool) -> Refused | None:
+def _fault(request: Request, takes_json: bool, takes_sse: bool, modern: bool) -> Refused | None:
     headers = request.headers
     if request.method == "POST":
         kind = media_type(headers)
@@ -186,6 +192,8 @@ def _fault(request: Request, takes_json: bool, takes_sse: bool) -> Refused | Non
         # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST list text/event-stream
         return Refused(406, f"Accept must list {SSE_TYPE}")
     name = headers.get(VERSION_HEADER)
+    if modern and request.method == "POST":
+        return None  # its body says more
     if name is not None and find_revision(name) not in LEGACY:
         # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
         known = ", ".join(map(str, LEGACY))

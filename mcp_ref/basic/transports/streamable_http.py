@@ -32,14 +32,18 @@ from ...jsonrpc.messages import (
     Incoming,
     Malformed,
     Notification,
+    Object,
     Request,
     RequestId,
     decode,
     encode,
 )
-from ...revisions import LATEST_LEGACY, R2025_03_26, Revision
+from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
+from ..headers import Path, check_headers, check_parameters
+from ..versioning import check_fields, names_revision
 from . import Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
+from .http_alone import Drain, Post, Tell
 from .http_gate import SESSION_HEADER, Admission, Gate, Refused
 from .http_session import EndpointLimits, Session, Stream
 
@@ -47,6 +51,9 @@ log = logging.getLogger(__name__)
 
 Serve = Callable[[Transport], Coroutine[object, object, None]]
 """Has one conversation over a transport, to its end: `Server.serve`."""
+
+ServeAlone = Callable[[Request, Tell, Drain, str | None], Coroutine[object, object, Object]]
+"""Serves one request of the stateless era: `Server.serve_alone`."""
 
 Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
 """Who sends a request; None for nobody we know, who gets 401. Sessions belong to who began them."""
@@ -63,7 +70,9 @@ class Endpoint:
     """The MCP endpoint of one server: `handle` answers the HTTP requests on its path.
 
     serve: has one session's conversation. json_responses: answer by JSON alone; what a request causes before its answer
-    goes to the listening stream. store: keeps events for clients that come back.
+    goes to the listening stream. store: keeps events for clients that come back. alone: serves requests of the
+    stateless era. parameters: the headers that a tool's arguments stand in, by its name. handshakes: whether the
+    earlier era is served at all.
     """
 
     def __init__(
@@ -76,6 +85,9 @@ class Endpoint:
         limits: EndpointLimits | None = None,
         authenticate: Authenticate | None = None,
         trace: Trace | None = None,
+        alone: ServeAlone | None = None,
+        parameters: Callable[[str], dict[str, Path]] = lambda name: {},
+        handshakes: bool = True,
     ) -> None:
         self.sessions: dict[str, Session] = {}
         self._serve = serve
@@ -86,6 +98,10 @@ class Endpoint:
         self._authenticate = authenticate
         self._trace = trace
         self._admitted: WeakKeyDictionary[Headers, Admission] = WeakKeyDictionary()
+        self._alone = alone
+        self._parameters = parameters
+        self._handshakes = handshakes
+        self._posts: set[Post] = set()
         self._conversations: set[asyncio.Task[None]] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._closing = False
@@ -131,6 +147,8 @@ class Endpoint:
     async def _post(self, exchange: Exchange, admission: Admission, principal: str | None) -> None:
         frame = exchange.request.body
         message = decode(frame)
+        if self._alone is not None and isinstance(message, Request) and self._is_alone(message, admission):
+            return await self._post_alone(exchange, admission, message, principal)
         if isinstance(message, Request) and message.method == "initialize" and admission.session is None:
             return await self._initialize(exchange, admission, message, principal)
         session = await self._session(admission, principal) if admission.session is not None else None
@@ -152,6 +170,39 @@ class Endpoint:
         if session.stream_count >= self._limits.streams:
             raise Refused(429, f"the session has {self._limits.streams} streams already; wait for an answer")
         await self._answer(exchange, session, self._open(session, admission, ids), message, admission.cors)
+
+    def _is_alone(self, request: Request, admission: Admission) -> bool:
+        """Whether a request is of the stateless era: it says so, or its header does; or there is no other here."""
+        named = admission.revision is not None and find_revision(admission.revision) not in LEGACY
+        return named or names_revision(request.params) or not self._handshakes
+
+    async def _post_alone(
+        self, exchange: Exchange, admission: Admission, request: Request, principal: str | None
+    ) -> None:
+        """Serve a request that stands alone."""
+        assert self._alone is not None
+        serve, trace = self._alone, self._trace
+        if trace is not None:
+            trace("<-", exchange.request.body)
+
+        async def answer(tell: Tell, drain: Drain) -> Object:
+            headers = exchange.request.headers
+            if request.method != "initialize":
+                check_fields(request.params)
+                check_headers(headers, request)
+                if request.method == "tools/call":
+                    name = request.params.get("name")
+                    wanted = self._parameters(name) if isinstance(name, str) else {}
+                    check_parameters(headers, request.params.get("arguments"), wanted)
+            return await serve(request, tell, drain, principal)
+
+        post = Post(exchange, request, admission.cors, SSE_HEADERS, trace)
+        self._posts.add(post)
+        self._keep()
+        try:
+            await post.serve(answer, admission.takes_sse)
+        finally:
+            self._posts.discard(post)
 
     def _open(self, session: Session, admission: Admission, ids: tuple[RequestId, ...]) -> Stream:
         takes_json = admission.takes_json or not admission.takes_sse
@@ -322,9 +373,11 @@ class Endpoint:
     async def _keep_on(self) -> None:
         """Keep streams alive, and end sessions that nobody uses."""
         loop = asyncio.get_running_loop()
-        while self.sessions:
+        while self.sessions or self._posts:
             await asyncio.sleep(min(self._limits.keep_alive, self._limits.session_idle))
             oldest = loop.time() - self._limits.session_idle
+            for post in self._posts:
+                post.keep_alive()
             for session in tuple(self.sessions.values()):
                 session.keep_alive()
                 if session.is_idle and session.used < oldest:
