@@ -14,7 +14,9 @@ import pytest
 
 from mcp_ref import Client, ConnectionClosed, Server
 from mcp_ref.basic.transports import http_sse_client, streamable_http_client
+from mcp_ref.basic.transports.http_sse_client import SseClientTransport
 from mcp_ref.basic.transports.streamable_http_client import StreamableHttpClientTransport
+from mcp_ref.http.client import HttpClient
 from mcp_ref.http.message import Exchange, HeaderList
 from mcp_ref.http.message import Request as HttpRequest
 from mcp_ref.http.server import serve
@@ -1158,6 +1160,22 @@ def test_an_endpoint_is_a_url_of_the_same_origin_in_any_form(endpoint: str) -> N
             older(site, endpoint.format(port=site.url.split(":")[2].split("/")[0]))
             async with Client(site.url) as client:
                 await client.ping()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint"),
+    [
+        ("http://localhost:80/sse", "http://localhost/messages"),
+        ("https://LocalHost/sse", "https://localhost:443/messages"),
+        ("http://[::1]/sse", "http://[::1]:80/messages"),
+    ],
+)
+def test_an_origin_is_the_same_with_and_without_its_usual_port(url: str, endpoint: str) -> None:
+    async def test() -> None:
+        async with HttpClient() as http:
+            assert SseClientTransport(url, http=http)._checked(endpoint) == endpoint
 
     run(test())
 
