@@ -911,7 +911,7 @@ BASIC = "Basic dXNlcjpwQHNzLXdvcmQ="  # user:p@ss-word
 def test_http_is_asked_through_the_proxy_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with scripted([OK], [OK]) as proxy:
-            monkeypatch.setenv("HTTP_PROXY", f"http://user:{SECRET}@127.0.0.1:{proxy.port}")
+            monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:{SECRET}@127.0.0.1:{proxy.port}")
             monkeypatch.delenv("http_proxy", raising=False)
             monkeypatch.delenv("REQUEST_METHOD", raising=False)
             async with asyncio.timeout(PATIENCE), HttpClient() as http:

@@ -510,7 +510,7 @@ def ten_thousand() -> Iterator[str]:
     return (f"tool_{number:04}" for number in range(10_000))
 
 
-@KINDS
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS[:2])
 def test_ten_thousand_tools_are_listed_in_pages_and_the_last_is_called_like_the_first(kind: str) -> None:
     async def test() -> None:
         server = Server("s")

@@ -91,8 +91,7 @@ class SseClientTransport(Transport):
 
     def _checked(self, endpoint: str) -> str:
         """A server may not send our messages, and our credentials, to somebody else."""
-        ours, theirs = urlsplit(self.url), urlsplit(endpoint)
-        if (ours.scheme, ours.netloc) != (theirs.scheme, theirs.netloc):
+        if _origin(endpoint) != _origin(self.url):
             raise ConnectionClosed(f"its endpoint {endpoint[:200]!r} is of another origin")
         return endpoint
 
@@ -150,3 +149,8 @@ class SseClientTransport(Transport):
         if self._lost is not None:
             lost, self._lost = self._lost, None
             lost(ConnectionClosed("the connection was closed"))
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -14,7 +14,9 @@ import pytest
 
 from mcp_ref import Client, ConnectionClosed, Server
 from mcp_ref.basic.transports import http_sse_client, streamable_http_client
+from mcp_ref.basic.transports.http_sse_client import SseClientTransport
 from mcp_ref.basic.transports.streamable_http_client import StreamableHttpClientTransport
+from mcp_ref.http.client import HttpClient
 from mcp_ref.http.message import Exchange, HeaderList
 from mcp_ref.http.message import Request as HttpRequest
 from mcp_ref.http.server import serve
@@ -653,6 +655,75 @@ def test_several_calls_that_find_their_session_dead_share_one_new_one_and_later_
     run(test())
 
 
+def test_a_call_that_finds_its_session_dead_when_there_is_a_new_one_already_uses_that() -> None:
+    async def test() -> None:
+        gate = asyncio.Event()
+        async with scripted() as site, talk(site.url) as client:
+            site.on("ping", after(gate, status(404)), status(404))
+            client.send(Request(1, "ping"))
+            await eventually(lambda: "ping" in site.keys)
+            assert await client.ask(2) == Response(2, {})
+            gate.set()
+            assert await client.next() == Response(1, {})
+            assert site.sessions == 2
+
+    run(test())
+
+
+def test_a_call_that_is_cancelled_while_its_session_is_renewed_leaves_that_to_the_others() -> None:
+    async def test() -> None:
+        gate = asyncio.Event()
+        async with scripted() as site, talk(site.url) as client:
+            site.on("ping", status(404), status(404))
+            site.on("initialize", after(gate, site.usually))
+            client.send(Request(1, "ping"))
+            client.send(Request(2, "ping"))
+            await eventually(lambda: site.keys.count("ping") == 2 and site.keys.count("initialize") == 2)
+            first = client.transport._asking[1]
+            first.cancel()
+            await asyncio.wait([first])
+            gate.set()
+            assert await client.next() == Response(2, {})
+            assert site.sessions == 2
+
+    run(test())
+
+
+@pytest.mark.spec("2025-11-25/basic/transports#session-management-7")
+def test_a_listening_stream_that_was_open_and_is_404_begins_a_new_session_once(pauses: list[float]) -> None:
+    async def test() -> None:
+        async with scripted() as site:
+            first, second = (encode_event(note(n), id=n) for n in "ab")
+            site.on("GET", events(first), status(404), events(second, hold=True))
+            async with talk(site.url) as client:
+                assert [isinstance(await client.next(), Notification) for _ in range(2)] == [True, True]
+                listened = [(h["mcp-session-id"], h.get("last-event-id")) for h in site.headers("GET")]
+                assert listened == [("s1", None), ("s1", "a"), ("s2", None)]
+                assert site.sessions == 2
+                assert await client.ask() == Response(1, {})
+
+    run(test())
+
+
+def test_a_listening_stream_that_is_404_because_its_session_was_just_renewed_is_opened_in_the_new_one(
+    pauses: list[float],
+) -> None:
+    async def test() -> None:
+        gate = asyncio.Event()
+        async with scripted() as site:
+            site.on("GET", after(gate, status(404)), events(encode_event(note("1")), hold=True))
+            async with talk(site.url) as client:
+                await eventually(lambda: "GET" in site.keys)
+                site.on("ping", status(404))
+                assert await client.ask() == Response(1, {})
+                gate.set()
+                assert isinstance(await client.next(), Notification)
+                assert [h["mcp-session-id"] for h in site.headers("GET")] == ["s1", "s2"]
+                assert site.sessions == 2
+
+    run(test())
+
+
 @pytest.mark.parametrize("step", [status(404), status(503), status(200, error("init", "no")), status(200), events()])
 def test_when_no_new_session_can_be_had_the_call_fails_and_the_next_one_tries_again(step: Step) -> None:
     async def test() -> None:
@@ -901,6 +972,7 @@ def test_the_listening_stream_is_taken_up_again_where_it_broke_for_as_long_as_th
                 assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["1", "2", "3", "4"]
                 lasts = [h.get("last-event-id") for h in site.headers("GET")]
                 assert lasts == [None, "a", "a", "b", None, None]
+                assert pauses == [1.0, 2.0, 1.0, 1.0, 1.0]  # longer after what was in vain
 
     run(test())
 
@@ -1092,6 +1164,22 @@ def test_an_endpoint_is_a_url_of_the_same_origin_in_any_form(endpoint: str) -> N
     run(test())
 
 
+@pytest.mark.parametrize(
+    ("url", "endpoint"),
+    [
+        ("http://localhost:80/sse", "http://localhost/messages"),
+        ("https://LocalHost/sse", "https://localhost:443/messages"),
+        ("http://[::1]/sse", "http://[::1]:80/messages"),
+    ],
+)
+def test_an_origin_is_the_same_with_and_without_its_usual_port(url: str, endpoint: str) -> None:
+    async def test() -> None:
+        async with HttpClient() as http:
+            assert SseClientTransport(url, http=http)._checked(endpoint) == endpoint
+
+    run(test())
+
+
 @pytest.mark.parametrize("endpoint", ["/a b", "/ä"])
 def test_an_endpoint_that_cannot_be_asked_fails_at_once(endpoint: str) -> None:
     async def test() -> None:
@@ -1209,7 +1297,7 @@ def test_closing_deletes_the_session_and_takes_no_refusal_amiss(step: Step, monk
             assert len(client.lost) == 1
             await client.transport.close()
             client.send(Request(1, "ping"))
-            assert site.keys.count("DELETE") == 1 and client.received.empty()
+            assert site.keys.count("DELETE") == 1 and not client.transport._posts
 
     run(test())
 
