@@ -251,6 +251,13 @@ class Name:
 
 
 @dataclass
+class About:
+    """Another."""
+
+    context: str
+
+
+@dataclass
 class Confirmation:
     """A form with one box."""
 
@@ -260,7 +267,7 @@ class Confirmation:
 @server.tool()
 async def test_input_required_result_elicitation(context: Context) -> TextContent:
     """Ask for a name, and greet."""
-    answer = await context.elicit("What is your name?", Name)
+    answer = await context.elicit("What is your name?", Name, key="user_name")
     return TextContent(f"Hello, {(answer.content or {}).get('name', 'whoever you are')}!")
 
 
@@ -324,7 +331,7 @@ async def test_input_required_result_capabilities(context: Context) -> TextConte
 @server.prompt()
 async def test_input_required_result_prompt(context: Context) -> str:
     """A prompt that asks for its context."""
-    answer = await context.elicit("What context should the prompt use?", Name)
+    answer = await context.elicit("What context should the prompt use?", About)
     return f"In the context of {answer.content}, go on."
 
 

@@ -77,8 +77,16 @@ class Line(Protocol):
     def missing(self, capability: str) -> McpError:
         """The error for something that the client did not declare."""
 
-    async def ask(self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId) -> T:
-        """Ask the client, for the sake of a request of its."""
+    async def ask(
+        self,
+        method: str,
+        params: object,
+        result: type[T],
+        timeout: float | None,
+        related: RequestId,
+        key: str | None,
+    ) -> T:
+        """Ask the client, for the sake of a request of its. key: what the answer is found by, where that matters."""
 
 
 class Context:
@@ -169,13 +177,19 @@ class Context:
     # ------------------------------------------------------------------------------------- asking
 
     async def elicit(
-        self, message: str, schema: Mapping[str, object] | type, *, timeout: float | None = PERSON_TIMEOUT
+        self,
+        message: str,
+        schema: Mapping[str, object] | type,
+        *,
+        timeout: float | None = PERSON_TIMEOUT,
+        key: str | None = None,
     ) -> ElicitResult:
         """Ask the user to fill in a form, and wait for what they do.
 
         schema: a flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The
-        answer's content, where its action is "accept", matches the schema. Raises ValueError for a schema that no form
-        can show.
+        answer's content, where its action is "accept", matches the schema. key: what the answer is found by when it
+        comes, in 2026-07-28; by default the number of the question in this call. Raises ValueError for a schema that no
+        form can show.
         """
         from ..client import elicitation
         from ..typed import schema_of
@@ -191,7 +205,7 @@ class Context:
         mode = "form" if self.revision.elicitation_modes else None
         form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
         result = await self._ask(
-            "elicitation/create", elicitation.ElicitRequestParams(form), elicitation.ElicitResult, timeout
+            "elicitation/create", elicitation.ElicitRequestParams(form), elicitation.ElicitResult, timeout, key
         )
         if result.action == "accept":
             errors = elicitation.content_errors(requested, result.content or {})  # type: ignore[arg-type]
@@ -237,6 +251,7 @@ class Context:
         tools: list[Tool] | None = None,
         tool_choice: ToolChoice | None = None,
         timeout: float | None = PERSON_TIMEOUT,
+        key: str | None = None,
     ) -> CreateMessageResult:
         """Ask the client's language model to go on with a conversation; a text alone is what the user says.
 
@@ -259,22 +274,24 @@ class Context:
         fault = sampling.request_fault(params, capability if isinstance(capability, dict) else {})
         if fault is not None:
             raise CapabilityError(fault) if "declare" in fault else ValueError(fault)
-        return await self._ask("sampling/createMessage", params, sampling.CreateMessageResult, timeout)
+        return await self._ask("sampling/createMessage", params, sampling.CreateMessageResult, timeout, key)
 
-    async def list_roots(self, *, timeout: float | None = 60.0) -> list[Root]:
+    async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:
         """The directories and files that the user has opened to this server."""
         from ..basic.meta import RequestParams
         from ..client.roots import ListRootsResult, checked
 
         self._needs("roots")
-        result = await self._ask("roots/list", RequestParams(), ListRootsResult, timeout)
+        result = await self._ask("roots/list", RequestParams(), ListRootsResult, timeout, key)
         try:
             return [checked(root) for root in result.roots]
         except ValueError as error:
             raise InvalidMessage(f"the client's answer to roots/list: {error}") from None
 
-    async def _ask(self, method: str, params: object, result: type[T], timeout: float | None) -> T:
-        return await self._line.ask(method, params, result, timeout, self.request_id)
+    async def _ask(
+        self, method: str, params: object, result: type[T], timeout: float | None, key: str | None = None
+    ) -> T:
+        return await self._line.ask(method, params, result, timeout, self.request_id, key)
 
     async def gather_inputs(self, *questions: Coroutine[object, object, object]) -> list[object]:
         """Ask several things at once, and wait for all answers: `await context.gather_inputs(context.list_roots(), ...)`

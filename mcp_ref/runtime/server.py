@@ -495,7 +495,15 @@ class ServerConnection(Connection):
         """See `Line`."""
         return lifecycle.CapabilityError(f"the client did not declare {capability}, which this needs")
 
-    async def ask(self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId) -> T:
+    async def ask(
+        self,
+        method: str,
+        params: object,
+        result: type[T],
+        timeout: float | None,
+        related: RequestId,
+        key: str | None,
+    ) -> T:
         """See `Line`."""
         # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
         await self.ready.wait()

@@ -107,7 +107,7 @@ class Call:
         self._info = meta.client_info
         self._tell, self._drain = tell, drain
         self._answers: Object = {}
-        self._asked = 0
+        self._asked: set[str] = set()
 
     @property
     def peer_info(self) -> Implementation | None:
@@ -146,12 +146,22 @@ class Call:
         """What the client has answered, in this round and those before."""
         self._answers = answers
 
-    async def ask(self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId) -> T:
+    async def ask(
+        self,
+        method: str,
+        params: object,
+        result: type[T],
+        timeout: float | None,
+        related: RequestId,
+        key: str | None,
+    ) -> T:
         """The client's answer, if it has come with the request; else the request ends here, with the question."""
         if not self.asks:
             raise McpError(f"{method}: nothing can be asked while this kind of request is served")
-        self._asked += 1
-        key = str(self._asked)  # the handler runs anew each time, and asks in the same order
+        key = key or str(len(self._asked) + 1)  # the handler runs anew each time, and asks in the same order
+        if key in self._asked:
+            raise ValueError(f"two questions of one request have the key {key!r}")
+        self._asked.add(key)
         codec = codec_for(self.revision)
         if key not in self._answers:
             raise mrtr.InputRequired({key: {"method": method, "params": codec.encode(params)}})
@@ -163,7 +173,7 @@ class Call:
     @property
     def answers(self) -> Object:
         """What has been answered so far of what was asked."""
-        return {key: value for key, value in self._answers.items() if key.isdecimal() and int(key) <= self._asked}
+        return {key: value for key, value in self._answers.items() if key in self._asked}
 
 
 def route_of(server: Server, name: str, revision: Revision) -> Route:
