@@ -64,6 +64,10 @@ class Refused(Exception):
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
         return encode(ErrorResponse(None, Error(self.code, str(self)), omit_id=True))
 
+    def again(self) -> Refused:
+        """The same, to be raised: an exception holds on to the frames it went through; one that is kept must not."""
+        return Refused(self.status, str(self), self.headers, self.code)
+
 
 @dataclass(frozen=True, slots=True)
 class Admission:

@@ -142,7 +142,7 @@ class SseEndpoint:
                 return await exchange.respond(204, gate.preflight(admission), b"")
             principal = await self._principal(request)
             if admission.fault is not None:
-                raise admission.fault
+                raise admission.fault.again()
             if request.method == "GET":
                 await self._stream(exchange, admission, principal)
             else:

@@ -115,7 +115,7 @@ class Endpoint:
                     401, "this server asks who you are: send an Authorization", [("WWW-Authenticate", "Bearer")]
                 )
         if admission.fault is not None:
-            raise admission.fault
+            raise admission.fault.again()
         if self._closing:
             raise Refused(503, "the server is shutting down", [("Retry-After", "5")])
         match request.method:
