@@ -68,7 +68,7 @@ class ClientLimits:
     header_count: int = 100
     """Headers of one response."""
     connections: int = 100
-    """Connections at a time; the next request waits for one, as long as it may wait to connect."""
+    """Connections at a time; the next request waits for one, as long as for the first byte of its response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,14 +226,21 @@ class HttpClient:
 
     @contextlib.asynccontextmanager
     async def request(
-        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        extra: bool = False,
     ) -> AsyncIterator[HttpResponse]:
         """Make a request; the response as soon as its head has come, of whatever status. Closed with the block.
 
+        extra: make it also when all connections are in use, with one more: for what those may be waiting for.
         Raises HttpError (HttpTimeout) when there is none, ValueError for a URL or header that cannot be sent.
         """
         for _ in range(MAX_REDIRECTS + 1):
-            async with self._once(method, url, headers or {}, body) as response:
+            async with self._once(method, url, headers or {}, body, extra) as response:
                 target = _redirection(response)
                 if target is None:
                     yield response
@@ -243,12 +250,13 @@ class HttpClient:
 
     @contextlib.asynccontextmanager
     async def _once(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes, extra: bool
     ) -> AsyncIterator[HttpResponse]:
         parts, origin = _parse(url)
         try:
-            async with asyncio.timeout(self._limits.connect):
-                await self._slots.acquire()
+            async with asyncio.timeout(self._limits.first_byte):
+                if not extra:
+                    await self._slots.acquire()
         except TimeoutError:
             raise HttpTimeout(f"all {self._limits.connections} connections are in use") from None
         connection = None
@@ -265,7 +273,8 @@ class HttpClient:
                     await self._discard(connection)
             yield response
         finally:
-            self._slots.release()
+            if not extra:
+                self._slots.release()
             if connection is not None:
                 done = response is not None and response.is_complete and response.keep_alive
                 if done and not self._closed and not connection.has_more_to_send():

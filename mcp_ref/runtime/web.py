@@ -82,10 +82,12 @@ class Site:
         self._older: SseEndpoint | None = None
         if options.get("older", True):
             parent = self.path.rstrip("/").rpartition("/")[0]
+            paths = f"{parent}/sse", f"{parent}/messages"
+            if self.path in paths:
+                raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or older=False")
             self._older = SseEndpoint(
                 server.serve,
-                f"{parent}/sse",
-                f"{parent}/messages",
+                *paths,
                 hosts=hosts,
                 origins=origins,
                 limits=limits,
