@@ -27,7 +27,7 @@ from typing import Final, Self
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from .framing import CHUNKED, UNTIL_CLOSE, BadMessage, ChunkedBody, check_fields, response_length
-from .message import Headers
+from .message import Headers, bracketed
 
 MAX_REDIRECTS: Final = 5
 PIECE: Final = 64 * 1024
@@ -80,7 +80,7 @@ class _Origin:
     port: int
 
     def __str__(self) -> str:
-        return _bracketed(self.host) + (f":{self.port}" if self.port != _PORTS[self.scheme] else "")
+        return bracketed(self.host) + (f":{self.port}" if self.port != _PORTS[self.scheme] else "")
 
 
 class _Connection:
@@ -366,7 +366,7 @@ class HttpClient:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: SplitResult, origin: _Origin
     ) -> None:
         """Ask a proxy for a way through. [RFC 9110 9.3.6]"""
-        target = f"{_bracketed(origin.host)}:{origin.port}"
+        target = f"{bracketed(origin.host)}:{origin.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *_proxy_credentials(proxy), "", ""]
         writer.write("\r\n".join(lines).encode("ascii"))
         status, *_ = await self._read_head(reader)
@@ -512,7 +512,3 @@ def _proxy_credentials(proxy: SplitResult) -> list[str]:
         return []
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
     return [f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}"]
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -7,7 +7,7 @@ what to do, written as a JSON-RPC error without an id, so that programs can read
     2 Host is one of ours                                   403   (DNS rebinding)
     3 Origin, if there is one, may use us                   403   (foreign web pages)
     4 the method is one of ours                             405
-    5 whoever sends it is known, if we ask                  401   (the `authenticate` hook of streamable_http.py)
+    5 whoever sends it is known, if we ask                  401   (the `authenticate` hook)
     6 a body is JSON                                        415
     7 the client takes an answer that we can give           406
     8 the revision it names is one of ours                  400
@@ -19,7 +19,7 @@ Above: streamable_http.py, http_sse.py. Below: http/message.py
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -50,6 +50,10 @@ CRITICAL: Final = (
 
 PREFLIGHT_SECONDS: Final = 600
 """How long a browser may remember what a page may send."""
+
+
+Authenticate = Callable[[Request], Awaitable[str | None]]
+"""Who sends a request; None for nobody we know, who gets 401. Sessions belong to who began them."""
 
 
 class Refused(Exception):
@@ -156,6 +160,16 @@ class Gate:
         except ValueError:
             return False
         return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
+
+
+async def principal_of(request: Request, authenticate: Authenticate | None) -> str | None:
+    """Rung 5: who sends the request; None where nobody is asked. Raises Refused."""
+    if authenticate is None:
+        return None
+    principal = await authenticate(request)
+    if principal is None:
+        raise Refused(401, "this server asks who you are: send an Authorization", [("WWW-Authenticate", "Bearer")])
+    return principal
 
 
 def accepted(headers: Headers) -> tuple[bool, bool]:

@@ -19,12 +19,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from ...http.message import Exchange, HeaderList, Headers
-from ...http.message import Request as HttpRequest
 from ...http.sse import encode_event
 from ...jsonrpc.messages import (
     Batch,
@@ -40,16 +39,13 @@ from ...jsonrpc.messages import (
 from ...revisions import LATEST_LEGACY, R2025_03_26, Revision
 from . import Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
-from .http_gate import SESSION_HEADER, Admission, Gate, Refused
+from .http_gate import SESSION_HEADER, Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits, Session, Stream
 
 log = logging.getLogger(__name__)
 
 Serve = Callable[[Transport], Coroutine[object, object, None]]
 """Has one conversation over a transport, to its end: `Server.serve`."""
-
-Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
-"""Who sends a request; None for nobody we know, who gets 401. Sessions belong to who began them."""
 
 JSON_HEADERS: Final = [("Content-Type", "application/json")]
 SSE_HEADERS: Final = [
@@ -107,13 +103,7 @@ class Endpoint:
         request = exchange.request
         if request.method == "OPTIONS":
             return await exchange.respond(204, self._gate.preflight(admission), b"")
-        principal = None
-        if self._authenticate is not None:
-            principal = await self._authenticate(request)
-            if principal is None:
-                raise Refused(
-                    401, "this server asks who you are: send an Authorization", [("WWW-Authenticate", "Bearer")]
-                )
+        principal = await principal_of(request, self._authenticate)
         if admission.fault is not None:
             raise admission.fault.again()
         if self._closing:
