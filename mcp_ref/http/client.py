@@ -301,8 +301,9 @@ class HttpClient:
                 self._free[key] = fresh
             else:
                 del self._free[key]
-        for connection in stale:
-            await self._discard(connection)
+        for connection in stale:  # nothing is under way on them, and nothing is waited for: `found` cannot get lost
+            self._all.discard(connection)
+            connection.writer.transport.abort()
         return found or await self._connect(origin)
 
     async def _discard(self, connection: _Connection) -> None:
