@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TypeVar
 
+import mcp_ref
 from mcp_ref import Client, Server
 from mcp_ref.basic.transports.memory import MemoryTransport, memory_pair
 from mcp_ref.basic.transports.stdio import StdioServerTransport
@@ -20,6 +21,9 @@ from tests.http_wires import http_wire
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
+HOME = Path(mcp_ref.__file__).parent.parent
+"""Where the package is imported from: this project, or a zip."""
+
 PATIENCE = 10.0
 """Seconds that any single wait of a test may take before the test fails."""
 
@@ -243,4 +247,4 @@ async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabi
 
 def python(source: str) -> list[str]:
     """The command that runs a piece of Python, with this project importable."""
-    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n{source}"]
+    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{source}"]

@@ -204,6 +204,7 @@ class AsgiStream:
         """Return when all has been sent, or the client has left."""
         await self.gone
         self._watcher.cancel()
+        self._sender.cancel()  # where it is not done, it waits for a client that does not read, perhaps for ever
         await asyncio.wait([self._watcher, self._sender])
 
     async def _send_all(self) -> None:

@@ -27,7 +27,7 @@ from typing import Final, Self
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
 from .framing import CHUNKED, UNTIL_CLOSE, BadMessage, ChunkedBody, check_fields, response_length
-from .message import Headers
+from .message import Headers, bracketed
 
 MAX_REDIRECTS: Final = 5
 PIECE: Final = 64 * 1024
@@ -68,7 +68,7 @@ class ClientLimits:
     header_count: int = 100
     """Headers of one response."""
     connections: int = 100
-    """Connections at a time; the next request waits for one, as long as it may wait to connect."""
+    """Connections at a time; the next request waits for one, as long as for the first byte of its response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class _Origin:
     port: int
 
     def __str__(self) -> str:
-        return _bracketed(self.host) + (f":{self.port}" if self.port != _PORTS[self.scheme] else "")
+        return bracketed(self.host) + (f":{self.port}" if self.port != _PORTS[self.scheme] else "")
 
 
 class _Connection:
@@ -226,14 +226,21 @@ class HttpClient:
 
     @contextlib.asynccontextmanager
     async def request(
-        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b""
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        extra: bool = False,
     ) -> AsyncIterator[HttpResponse]:
         """Make a request; the response as soon as its head has come, of whatever status. Closed with the block.
 
+        extra: make it also when all connections are in use, with one more: for what those may be waiting for.
         Raises HttpError (HttpTimeout) when there is none, ValueError for a URL or header that cannot be sent.
         """
         for _ in range(MAX_REDIRECTS + 1):
-            async with self._once(method, url, headers or {}, body) as response:
+            async with self._once(method, url, headers or {}, body, extra) as response:
                 target = _redirection(response)
                 if target is None:
                     yield response
@@ -243,12 +250,13 @@ class HttpClient:
 
     @contextlib.asynccontextmanager
     async def _once(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes, extra: bool
     ) -> AsyncIterator[HttpResponse]:
         parts, origin = _parse(url)
         try:
-            async with asyncio.timeout(self._limits.connect):
-                await self._slots.acquire()
+            async with asyncio.timeout(self._limits.first_byte):
+                if not extra:
+                    await self._slots.acquire()
         except TimeoutError:
             raise HttpTimeout(f"all {self._limits.connections} connections are in use") from None
         connection = None
@@ -265,7 +273,8 @@ class HttpClient:
                     await self._discard(connection)
             yield response
         finally:
-            self._slots.release()
+            if not extra:
+                self._slots.release()
             if connection is not None:
                 done = response is not None and response.is_complete and response.keep_alive
                 if done and not self._closed and not connection.has_more_to_send():
@@ -292,8 +301,9 @@ class HttpClient:
                 self._free[key] = fresh
             else:
                 del self._free[key]
-        for connection in stale:
-            await self._discard(connection)
+        for connection in stale:  # nothing is under way on them, and nothing is waited for: `found` cannot get lost
+            self._all.discard(connection)
+            connection.writer.transport.abort()
         return found or await self._connect(origin)
 
     async def _discard(self, connection: _Connection) -> None:
@@ -357,7 +367,7 @@ class HttpClient:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: SplitResult, origin: _Origin
     ) -> None:
         """Ask a proxy for a way through. [RFC 9110 9.3.6]"""
-        target = f"{_bracketed(origin.host)}:{origin.port}"
+        target = f"{bracketed(origin.host)}:{origin.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *_proxy_credentials(proxy), "", ""]
         writer.write("\r\n".join(lines).encode("ascii"))
         status, *_ = await self._read_head(reader)
@@ -503,7 +513,3 @@ def _proxy_credentials(proxy: SplitResult) -> list[str]:
         return []
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
     return [f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}"]
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

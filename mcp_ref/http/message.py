@@ -118,3 +118,8 @@ class Exchange(Protocol):
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
 """Answers one exchange. It goes on when the client leaves. What it raises is logged, and is a 500 to the client."""
+
+
+def bracketed(host: str) -> str:
+    """A host as it stands in a URL: an IPv6 address is put in brackets."""
+    return f"[{host}]" if ":" in host else host

@@ -20,12 +20,12 @@ from collections.abc import AsyncIterator, Collection
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
-from ..basic.transports.http_gate import JSON_TYPE, LOOPBACK, Gate, Refused
+from ..basic.transports.http_gate import JSON_TYPE, LOOPBACK, Authenticate, Gate, Refused
 from ..basic.transports.http_session import EndpointLimits
 from ..basic.transports.http_sse import SseEndpoint
-from ..basic.transports.streamable_http import Authenticate, Endpoint
+from ..basic.transports.streamable_http import Endpoint
 from ..basic.transports.trace import trace_from_environment
-from ..http.message import Exchange
+from ..http.message import Exchange, bracketed
 from ..http.server import HttpLimits, serve
 
 if TYPE_CHECKING:
@@ -89,10 +89,12 @@ class Site:
         self._older: SseEndpoint | None = None
         if options.get("older", True) and server.handshakes:
             parent = self.path.rstrip("/").rpartition("/")[0]
+            paths = f"{parent}/sse", f"{parent}/messages"
+            if self.path in paths:
+                raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or older=False")
             self._older = SseEndpoint(
                 server.serve,
-                f"{parent}/sse",
-                f"{parent}/messages",
+                *paths,
                 hosts=hosts,
                 origins=origins,
                 limits=limits,
@@ -132,17 +134,13 @@ async def serving(
 ) -> AsyncIterator[str]:
     """Listen while the block runs; gives the URL of the MCP endpoint."""
     if "allowed_hosts" not in options and host not in _EVERYWHERE:
-        options["allowed_hosts"] = LOOPBACK | {_bracketed(host)}
+        options["allowed_hosts"] = LOOPBACK | {bracketed(host)}
     site = Site(server, **options)
     listening = await serve(site.handle, host, port, ssl, http_limits)
     try:
         name, actual = listening.address
         shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
-        yield f"{'https' if ssl else 'http'}://{_bracketed(shown)}:{actual}{site.path}"
+        yield f"{'https' if ssl else 'http'}://{bracketed(shown)}:{actual}{site.path}"
     finally:
         await site.close()  # first: streams would keep the listener waiting
         await listening.close(GRACE)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -198,6 +198,25 @@ def test_a_client_that_does_not_read_is_waited_for_and_left_when_too_much_waits(
     run(test())
 
 
+def test_a_client_that_never_reads_does_not_keep_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "MAX_QUEUED", 100)
+
+    async def handler(exchange: Exchange) -> None:
+        stream = await exchange.stream(200, [])
+        client.may_send.clear()
+        while not stream.gone.done():
+            stream.write(b"x" * 60)
+            await asyncio.sleep(0)
+
+    client = Call(body())
+
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await calling(handler, client)
+
+    run(test())
+
+
 def test_a_server_that_fails_to_send_ends_the_stream() -> None:
     async def handler(exchange: Exchange) -> None:
         stream = await exchange.stream(200, [])

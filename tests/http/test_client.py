@@ -385,12 +385,14 @@ def test_when_all_connections_are_in_use_the_next_request_waits_for_one() -> Non
     run(test())
 
 
-def test_a_request_waits_for_a_connection_only_as_long_as_it_may_wait_to_connect() -> None:
+def test_a_request_waits_for_a_connection_only_as_long_as_for_a_response_unless_it_may_have_one_more() -> None:
     async def test() -> None:
-        async with scripted([hold]) as server, client(ClientLimits(connections=1, connect=0.05)) as http:
+        async with scripted([hold], [OK]) as server, client(ClientLimits(connections=1, first_byte=0.2)) as http:
             asking = asyncio.create_task(get(http, server.url()))
             await eventually(lambda: len(server.asked) == 1)
-            with pytest.raises(HttpTimeout, match="all 1 connections are in use"):
+            async with http.request("GET", server.url(), extra=True) as response:
+                assert await response.read(100) == b"hello"
+            with pytest.raises(HttpTimeout):
                 await get(http, server.url())
             asking.cancel()
             await asyncio.wait([asking])

@@ -27,6 +27,12 @@ MAX_STREAMS = 1000
 MAX_AGE = 3600.0
 """Seconds that an event is kept."""
 
+MAX_SESSION_AGE = 7 * 24 * 3600.0
+"""Seconds that a session in a file can be taken up by a later process (a week)."""
+
+MAX_FILED_EVENTS = 10_000
+"""Events that a file keeps of one session."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -84,7 +90,8 @@ class MemoryEventStore:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._max_events, self._max_bytes, self._max_age, self._clock = max_events, max_bytes, max_age, clock
-        self._sessions: OrderedDict[str, _Kept] = OrderedDict()  # the one with the newest event last
+        self._sessions: dict[str, _Kept] = {}
+        self._by_age: OrderedDict[str, _Kept] = OrderedDict()  # those with events, the one with the newest last
         self._number = 0
         self._size = 0
 
@@ -104,14 +111,21 @@ class MemoryEventStore:
         kept.events.append((now, stream, self._number, data))
         kept.size += len(data)
         self._size += len(data)
-        self._sessions.move_to_end(session)
-        while kept.events and (len(kept.events) > self._max_events or kept.events[0][0] < now - self._max_age):
-            self._drop_oldest(kept)
+        self._by_age[session] = kept
+        self._by_age.move_to_end(session)
+        while len(kept.events) > self._max_events:
+            self._drop_oldest(session, kept)
+        self._drop_aged(session, kept)
         while self._size > self._max_bytes:
-            self._drop_oldest(next(other for other in self._sessions.values() if other.events))
+            self._drop_oldest(*next(iter(self._by_age.items())))
         return f"{stream}.{self._number}"
 
-    def _drop_oldest(self, kept: _Kept) -> None:
+    def _drop_aged(self, session: str, kept: _Kept) -> None:
+        oldest = self._clock() - self._max_age
+        while kept.events and kept.events[0][0] < oldest:
+            self._drop_oldest(session, kept)
+
+    def _drop_oldest(self, session: str, kept: _Kept) -> None:
         _, stream, number, data = kept.events.popleft()
         kept.evicted.pop(stream, None)
         kept.evicted[stream] = number
@@ -119,6 +133,8 @@ class MemoryEventStore:
             del kept.evicted[next(iter(kept.evicted))]
         kept.size -= len(data)
         self._size -= len(data)
+        if not kept.events:
+            self._by_age.pop(session, None)
 
     def after(self, session: str, event_id: str) -> list[Event] | None:
         """See EventStore."""
@@ -126,6 +142,7 @@ class MemoryEventStore:
         number = _number_of(event_id)
         if kept is None or number is None:
             return None
+        self._drop_aged(session, kept)
         stream = stream_of(event_id)
         if kept.evicted.get(stream, 0) > number:
             return None  # something that the client has not seen is gone
@@ -140,6 +157,7 @@ class MemoryEventStore:
     def forget(self, session: str) -> None:
         """See EventStore."""
         kept = self._sessions.pop(session, None)
+        self._by_age.pop(session, None)
         if kept is not None:
             self._size -= kept.size
 
@@ -153,19 +171,31 @@ def _number_of(event_id: str) -> int | None:
 
 
 class SqliteEventStore:
-    """Keeps events and sessions in an SQLite file, so that they outlive the process. `max_age` in seconds."""
+    """Keeps events and sessions in an SQLite file, so that they outlive the process.
 
-    def __init__(self, path: str, max_age: float = MAX_AGE) -> None:
+    max_age, max_session_age: seconds that an event is kept, and that a session can be taken up by a later process,
+    counted from when it began or was last taken up. max_events: of one session; the oldest go first, now and then.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        max_age: float = MAX_AGE,
+        max_session_age: float = MAX_SESSION_AGE,
+        max_events: int = MAX_FILED_EVENTS,
+    ) -> None:
         import sqlite3
 
         self._database = sqlite3.connect(path, isolation_level=None)
-        self._max_age = max_age
+        self._max_age, self._max_session_age, self._max_events = max_age, max_session_age, max_events
         # Write-ahead logging: an event is with the operating system before it is sent, and SIGKILL loses none.
         self._database.executescript(
             """
             PRAGMA journal_mode = WAL;
             PRAGMA synchronous = NORMAL;
-            CREATE TABLE IF NOT EXISTS sessions (session TEXT PRIMARY KEY, opening BLOB NOT NULL, principal TEXT);
+            CREATE TABLE IF NOT EXISTS sessions (
+                session TEXT PRIMARY KEY, opening BLOB NOT NULL, principal TEXT, time REAL NOT NULL
+            );
             CREATE TABLE IF NOT EXISTS events (
                 number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, stream TEXT NOT NULL,
                 data BLOB NOT NULL, time REAL NOT NULL
@@ -178,14 +208,20 @@ class SqliteEventStore:
 
     def open(self, session: str, opening: bytes, principal: str | None) -> None:
         """See EventStore."""
-        row = (session, opening, principal)
-        self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", row)
+        now = time.time()
+        self._database.execute("DELETE FROM sessions WHERE time < ?", (now - self._max_session_age,))
+        row = (session, opening, principal, now)
+        self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", row)
 
     def opening(self, session: str) -> tuple[bytes, str | None] | None:
         """See EventStore."""
-        found = "SELECT opening, principal FROM sessions WHERE session = ?"
-        row = self._database.execute(found, (session,)).fetchone()
-        return (bytes(row[0]), row[1]) if row else None
+        now = time.time()
+        found = "SELECT opening, principal FROM sessions WHERE session = ? AND time >= ?"
+        row = self._database.execute(found, (session, now - self._max_session_age)).fetchone()
+        if row is None:
+            return None
+        self._database.execute("UPDATE sessions SET time = ? WHERE session = ?", (now, session))
+        return bytes(row[0]), row[1]
 
     def append(self, session: str, stream: str, data: bytes) -> str:
         """See EventStore."""
@@ -193,6 +229,10 @@ class SqliteEventStore:
         self._written += 1
         if self._written % 1000 == 1:
             self._database.execute("DELETE FROM events WHERE time < ?", (now - self._max_age,))
+        if self._written % 100 == 0:
+            last = "SELECT number FROM events WHERE session = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
+            drop = f"DELETE FROM events WHERE session = ? AND number <= ({last})"
+            self._database.execute(drop, (session, session, self._max_events))
         row = "INSERT INTO events (session, stream, data, time) VALUES (?, ?, ?, ?)"
         return f"{stream}.{self._database.execute(row, (session, stream, data, now)).lastrowid}"
 

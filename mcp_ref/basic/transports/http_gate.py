@@ -7,7 +7,7 @@ what to do, written as a JSON-RPC error without an id, so that programs can read
     2 Host is one of ours                                   403   (DNS rebinding)
     3 Origin, if there is one, may use us                   403   (foreign web pages)
     4 the method is one of ours                             405
-    5 whoever sends it is known, if we ask                  401   (the `authenticate` hook of streamable_http.py)
+    5 whoever sends it is known, if we ask                  401   (the `authenticate` hook)
     6 a body is JSON                                        415
     7 the client takes an answer that we can give           406
     8 the revision it names is one of ours                  400
@@ -19,7 +19,7 @@ Above: streamable_http.py, http_sse.py. Below: http/message.py
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -52,6 +52,10 @@ PREFLIGHT_SECONDS: Final = 600
 """How long a browser may remember what a page may send."""
 
 
+Authenticate = Callable[[Request], Awaitable[str | None]]
+"""Who sends a request; None for nobody we know, who gets 401. Sessions belong to who began them."""
+
+
 class Refused(Exception):
     """A request may not come in: an HTTP status, and why."""
 
@@ -63,6 +67,10 @@ class Refused(Exception):
         """The reason as a JSON-RPC error."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
         return encode(ErrorResponse(None, Error(self.code, str(self)), omit_id=True))
+
+    def again(self) -> Refused:
+        """The same, to be raised: an exception holds on to the frames it went through; one that is kept must not."""
+        return Refused(self.status, str(self), self.headers, self.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +166,16 @@ class Gate:
         except ValueError:
             return False
         return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
+
+
+async def principal_of(request: Request, authenticate: Authenticate | None) -> str | None:
+    """Rung 5: who sends the request; None where nobody is asked. Raises Refused."""
+    if authenticate is None:
+        return None
+    principal = await authenticate(request)
+    if principal is None:
+        raise Refused(401, "this server asks who you are: send an Authorization", [("WWW-Authenticate", "Bearer")])
+    return principal
 
 
 def accepted(headers: Headers) -> tuple[bool, bool]:

@@ -20,15 +20,14 @@ from collections.abc import Collection
 from urllib.parse import parse_qs
 
 from ...http.message import Exchange
-from ...http.message import Request as HttpRequest
 from ...http.message import Stream as Carrier
 from ...http.sse import encode_comment, encode_event
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Incoming, Outgoing, RequestId, decode, encode
 from . import Lost, Receive, Trace, Transport, Valve
-from .http_gate import Admission, Gate, Refused
+from .http_gate import Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits
-from .streamable_http import JSON_HEADERS, SSE_HEADERS, Authenticate, Serve
+from .streamable_http import JSON_HEADERS, SSE_HEADERS, Serve
 
 log = logging.getLogger(__name__)
 
@@ -140,9 +139,9 @@ class SseEndpoint:
             admission = gate.admit(request)
             if request.method == "OPTIONS":
                 return await exchange.respond(204, gate.preflight(admission), b"")
-            principal = await self._principal(request)
+            principal = await principal_of(request, self._authenticate)
             if admission.fault is not None:
-                raise admission.fault
+                raise admission.fault.again()
             if request.method == "GET":
                 await self._stream(exchange, admission, principal)
             else:
@@ -150,14 +149,6 @@ class SseEndpoint:
         except Refused as refused:
             cors = admission.cors if admission is not None else []
             await exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
-
-    async def _principal(self, request: HttpRequest) -> str | None:
-        if self._authenticate is None:
-            return None
-        principal = await self._authenticate(request)
-        if principal is None:
-            raise Refused(401, "this server asks who you are: send an Authorization", [("WWW-Authenticate", "Bearer")])
-        return principal
 
     async def _stream(self, exchange: Exchange, admission: Admission, principal: str | None) -> None:
         """A conversation, from the first event to the last."""

@@ -64,7 +64,7 @@ class SseClientTransport(Transport):
         why = "the server ended the stream"
         try:
             headers = {**self._headers, "Accept": SSE_TYPE}
-            async with self._http.request("GET", self.url, headers) as response:
+            async with self._http.request("GET", self.url, headers, extra=True) as response:
                 if response.status != 200 or media_type(response.headers) != SSE_TYPE:
                     raise HttpError(f"a GET is answered by HTTP {response.status}, not by a stream")
                 parser = EventParser(MAX_EVENT)

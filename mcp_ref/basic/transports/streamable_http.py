@@ -19,12 +19,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from ...http.message import Exchange, HeaderList, Headers
-from ...http.message import Request as HttpRequest
 from ...http.sse import encode_event
 from ...jsonrpc.messages import (
     Batch,
@@ -44,7 +43,7 @@ from ..versioning import check_fields, names_revision
 from . import Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
 from .http_alone import Drain, Post, Tell
-from .http_gate import SESSION_HEADER, Admission, Gate, Refused
+from .http_gate import SESSION_HEADER, Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits, Session, Stream
 
 log = logging.getLogger(__name__)
@@ -54,9 +53,6 @@ Serve = Callable[[Transport], Coroutine[object, object, None]]
 
 ServeAlone = Callable[[Request, Tell, Drain, str | None], Coroutine[object, object, Object]]
 """Serves one request of the stateless era: `Server.serve_alone`."""
-
-Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
-"""Who sends a request; None for nobody we know, who gets 401. Sessions belong to who began them."""
 
 JSON_HEADERS: Final = [("Content-Type", "application/json")]
 SSE_HEADERS: Final = [
@@ -123,15 +119,9 @@ class Endpoint:
         request = exchange.request
         if request.method == "OPTIONS":
             return await exchange.respond(204, self._gate.preflight(admission), b"")
-        principal = None
-        if self._authenticate is not None:
-            principal = await self._authenticate(request)
-            if principal is None:
-                raise Refused(
-                    401, "this server asks who you are: send an Authorization", [("WWW-Authenticate", "Bearer")]
-                )
+        principal = await principal_of(request, self._authenticate)
         if admission.fault is not None:
-            raise admission.fault
+            raise admission.fault.again()
         if self._closing:
             raise Refused(503, "the server is shutting down", [("Retry-After", "5")])
         match request.method:

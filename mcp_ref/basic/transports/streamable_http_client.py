@@ -71,6 +71,8 @@ LAST_NOTICE_SECONDS: Final = 1.0
 DELETE_SECONDS: Final = 2.0
 """Seconds that `close` waits for the server to delete the session."""
 
+# Requests wait for a connection when all are in use. What they may be waiting for goes out on one more: our answers to
+# the server's questions, one after the other, and the streams that listen, one each.
 # How long an answer may take is for the caller to say, who has a time limit for each request.
 HTTP_LIMITS: Final = ClientLimits(first_byte=None, idle=None)
 
@@ -192,7 +194,10 @@ class StreamableHttpClientTransport(Transport):
     async def _delete(self) -> None:
         # [2025-11-25 basic/transports#session-management] SHOULD DELETE a session that is no longer needed
         try:
-            async with asyncio.timeout(DELETE_SECONDS), self._http.request("DELETE", self.url, self._headers()):
+            async with (
+                asyncio.timeout(DELETE_SECONDS),
+                self._http.request("DELETE", self.url, self._headers(), extra=True),
+            ):
                 pass
         except (HttpError, TimeoutError) as error:
             log.debug("the session was not deleted: %s", error)
@@ -221,7 +226,7 @@ class StreamableHttpClientTransport(Transport):
             self._trace("->", frame)
         session = self._session if message is not self._opening else None
         dead = False
-        async with self._http.request("POST", self.url, self._post_headers(message), frame) as response:
+        async with self._http.request("POST", self.url, self._post_headers(message), frame, extra=not ids) as response:
             if response.status == 404 and session is not None:
                 dead = True
             elif response.status in (400, 404, 405) and message is self._opening and take == self._hand_in:
@@ -240,7 +245,7 @@ class StreamableHttpClientTransport(Transport):
 
     async def _post_again(self, message: Outgoing, frame: bytes, ids: list[RequestId], take: _Take) -> None:
         """In the new session; that it is gone, too, is an error."""
-        async with self._http.request("POST", self.url, self._post_headers(message), frame) as response:
+        async with self._http.request("POST", self.url, self._post_headers(message), frame, extra=not ids) as response:
             if response.status >= 300:
                 self._refused(response.status, await response.read(MAX_ANSWER), ids, take)
             else:
@@ -313,7 +318,7 @@ class StreamableHttpClientTransport(Transport):
             await asyncio.sleep(_pause(parser, attempts))
             parser = parser.resumed()
             try:
-                async with self._http.request("GET", self.url, self._get_headers(parser)) as again:
+                async with self._http.request("GET", self.url, self._get_headers(parser), extra=True) as again:
                     if again.status == 200 and media_type(again.headers) == SSE_TYPE:
                         await self._read_events(again, parser, unanswered, take)
                     elif again.status < 500:
@@ -350,7 +355,7 @@ class StreamableHttpClientTransport(Transport):
             parser = parser.resumed()
             dead = False
             try:
-                async with self._http.request("GET", self.url, self._get_headers(parser)) as response:
+                async with self._http.request("GET", self.url, self._get_headers(parser), extra=True) as response:
                     if response.status == 200 and media_type(response.headers) == SSE_TYPE:
                         heard = session
                         await self._read_events(response, parser, None, self._hand_in)
@@ -399,7 +404,9 @@ class StreamableHttpClientTransport(Transport):
                 why = _refusal(answers) or ("it speaks another revision now" if self._revision != revision else None)
                 if why is None:
                     notice = Notification("notifications/initialized")
-                    async with self._http.request("POST", self.url, self._post_headers(notice), encode(notice)):
+                    async with self._http.request(
+                        "POST", self.url, self._post_headers(notice), encode(notice), extra=True
+                    ):
                         pass
         except TimeoutError:
             why = f"it took more than {RENEWAL_SECONDS:g} s"

@@ -243,3 +243,45 @@ def test_a_file_lets_go_of_old_events(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_memory_store_remembers_no_session_for_another_process() -> None:
     store = memory()
     assert store.opening("s") is None
+
+
+def test_old_events_are_gone_also_from_a_session_that_has_been_quiet_since() -> None:
+    now = 0.0
+    store = MemoryEventStore(max_age=60.0, clock=lambda: now)
+    store.open("s", b"", None)
+    first = store.append("s", "a", b"1")
+    store.append("s", "a", b"2")
+    assert store.after("s", first) is not None
+    now = 61.0
+    assert store.after("s", first) is None
+
+
+def test_a_file_lets_a_session_be_taken_up_for_so_long_from_the_last_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.time", lambda: now)
+    store = SqliteEventStore(str(tmp_path / "events.db"), max_session_age=100.0)
+    store.open("s", b"hello", "alice")
+    now = 1099.0
+    assert store.opening("s") == (b"hello", "alice")
+    now = 1198.0
+    assert store.opening("s") == (b"hello", "alice")
+    now = 1299.0
+    assert store.opening("s") is None
+    store.open("another", b"", None)  # upon which the old one is gone from the file, too
+    now = 1200.0
+    assert store.opening("s") is None
+    store.close()
+
+
+def test_a_file_keeps_so_many_events_of_a_session_the_newest(tmp_path: Path) -> None:
+    store = SqliteEventStore(str(tmp_path / "events.db"), max_events=10)
+    store.open("s", b"", None)
+    store.open("quiet", b"", None)
+    kept = [store.append("quiet", "a", b"x"), store.append("quiet", "a", b"y")]
+    ids = [store.append("s", "a", b"%d" % number) for number in range(198)]
+    assert store.after("s", ids[100]) is None
+    assert [event.data for event in store.after("s", ids[-3]) or ()] == [b"196", b"197"]
+    assert [event.data for event in store.after("quiet", kept[0]) or ()] == [b"y"]
+    store.close()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client
+from mcp_ref import Client, ClientLimits, Context, HttpClient, Server
 from mcp_ref.http.message import Request
-from tests.support import run
+from tests.support import PATIENCE, run
 from tests.web import JSON_TYPE, SSE_TYPE, STREAMABLE, Held, Web, eventually, on_the_web
 
 
@@ -127,3 +129,26 @@ def test_a_client_whose_session_the_server_has_ended_begins_a_new_one(revision: 
             assert asked in ([former.id, latter], [latter])  # its listening stream may have learnt of it before
 
     run(test())
+
+
+def test_more_calls_that_ask_back_than_there_are_connections_are_all_answered(tmp_path: Path) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def roots(context: Context) -> int:
+            return len(await context.list_roots())
+
+        async with server.serve_http() as url:
+            http = HttpClient(limits=ClientLimits(first_byte=None, idle=None, connections=5))
+            async with Client(url, roots=[tmp_path], http=http, timeout=PATIENCE) as client:
+                results = await asyncio.gather(*(client.call_tool("roots") for _ in range(20)))
+                assert [result.structured_content for result in results] == [{"result": 1}] * 20
+
+    run(test())
+
+
+def test_the_endpoint_is_not_where_the_older_transport_is() -> None:
+    with pytest.raises(ValueError, match="/sse is where"):
+        Server("s").asgi(path="/sse")
+    Server("s").asgi(path="/sse", older=False)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+
 import pytest
 
 from mcp_ref import Server
 from mcp_ref.basic.transports.http_gate import CRITICAL, Admission, Gate, Refused, accepted, media_type
 from mcp_ref.http.message import Headers, Request
 from mcp_ref.jsonrpc.messages import Object
-from tests.support import initialize, request, run
+from tests.support import PATIENCE, initialize, request, run
 from tests.web import BOTH, JSON_TYPE, SSE_TYPE, STREAMABLE, Talk, Web, greeted, on_the_web
 
 EVERYWHERE = [
@@ -371,6 +374,19 @@ def test_the_first_rung_that_fails_answers() -> None:
             assert await _ask(web, accept, version) == 415
             assert await _ask(web, own, accept, version) == 406
             assert await _ask(web, own, version) == 400
+
+    run(test())
+
+
+def test_what_was_refused_is_forgotten_with_its_connection() -> None:
+    async def test() -> None:
+        async with on_the_web(Server("s")) as web:
+            for lines in ([], [f"Content-Type: {JSON_TYPE}", "Accept: x/y"]):
+                assert await _ask(web, *lines) in (415, 406)
+            await web.close()
+            async with asyncio.timeout(PATIENCE):
+                while gc.collect() or len(web.site._endpoint._admitted):
+                    await asyncio.sleep(0.01)
 
     run(test())
 

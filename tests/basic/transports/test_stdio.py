@@ -17,7 +17,7 @@ import pytest
 from mcp_ref import Client, ConnectionClosed, InvalidMessage, RemoteError
 from mcp_ref.basic.transports.stdio import INHERITED, StdioClientTransport, server_environment
 from mcp_ref.jsonrpc.messages import Object
-from tests.support import ROOT, initialize, notification, python, request, run
+from tests.support import HOME, initialize, notification, python, request, run
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="these tests speak of signals and process groups")
 
@@ -303,7 +303,7 @@ import signal, subprocess, sys
 {stubborn}
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.DEVNULL)
 open({str(tmp_path / "pid")!r}, "w").write(str(child.pid))
-real = subprocess.Popen([sys.executable, "-c", {SERVER!r}], env={{"PYTHONPATH": {str(ROOT)!r}}})
+real = subprocess.Popen([sys.executable, "-c", {SERVER!r}], env={{"PYTHONPATH": {str(HOME)!r}}})
 import time
 time.sleep(600)
 """
