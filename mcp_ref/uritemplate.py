@@ -130,15 +130,20 @@ class UriTemplate:
     def _pattern(self) -> re.Pattern[str]:
         """The template as a regular expression, with a group for each of its parts that is an expression.
 
-        Every repetition is possessive (`*+`, `?+`): it never gives back what it took, so nothing backtracks.
+        What a part takes it never gives back, so nothing backtracks: it is found by looking ahead, `(?=(...))`, which
+        finds one thing only, and then taken as a whole. (Possessive repetitions, `*+`, say the same in less, but before
+        Python 3.11.5 they fail where there are alternatives in what they repeat.)
         """
-        return re.compile("".join(_pattern_of(part, self.parts[index + 1 :]) for index, part in enumerate(self.parts)))
+        patterns = (_pattern_of(part, self.parts[index + 1 :], index) for index, part in enumerate(self.parts))
+        return re.compile("".join(patterns))
 
     def _values(self, found: re.Match[str]) -> dict[str, Matched] | None:
         values: dict[str, Matched] = {}
         beginnings: list[tuple[Variable, str]] = []
-        expressions = [part for part in self.parts if isinstance(part, Expression)]
-        for expression, text in zip(expressions, found.groups(), strict=True):
+        for index, expression in enumerate(self.parts):
+            if isinstance(expression, str):
+                continue
+            text = found[f"text{index}"]
             if text is None or (text == "" and not expression.operator.first):
                 continue
             pairs = _read_named(expression, text) if expression.operator.named else _read_unnamed(expression, text)
@@ -244,8 +249,8 @@ _ENCODED: Final = "%[0-9A-Fa-f]{2}"
 _SEGMENT: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@"  # RFC 3986, section 3.3, pchar
 
 
-def _pattern_of(part: str | Expression, following: list[str | Expression]) -> str:
-    """The regular expression of one part. It looks at what follows, to know where it ends."""
+def _pattern_of(part: str | Expression, following: list[str | Expression], index: int) -> str:
+    """The regular expression of one part. It looks at what follows, to know where it ends; index: where it stands."""
     if isinstance(part, str):
         return re.escape(_encode(part, True))
     operator = part.operator
@@ -257,8 +262,10 @@ def _pattern_of(part: str | Expression, following: list[str | Expression]) -> st
         characters = _SEGMENT + "/?"  # RFC 3986, section 3.4
     else:
         characters = _SEGMENT
-    text = f"((?:{_not(following)}(?:[{characters}]|{_ENCODED}))*+)"
-    return f"(?:{re.escape(operator.first)}{text})?+" if operator.first else text
+    text = f"(?P<text{index}>(?:{_not(following)}(?:[{characters}]|{_ENCODED}))*)"
+    if operator.first:
+        text = f"(?:{re.escape(operator.first)}{text})?"
+    return f"(?=(?P<whole{index}>{text}))(?P=whole{index})"
 
 
 def _not(following: list[str | Expression]) -> str:

@@ -246,7 +246,8 @@ def _bad_answer(fault: str, id: RequestId | None) -> Malformed:
 
 # ------------------------------------------------------------------------------- saving the id of a bad frame
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{},:]|[^\s"\[\]{},:]++')
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOKEN = re.compile(_STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++')
 
 
 def _unreadable(frame: bytes | bytearray | memoryview, fault: str) -> Malformed:
@@ -295,7 +296,7 @@ def _is_text(id: RequestId) -> bool:
 def _depth(text: str) -> int:
     """How deep a text that parsed as JSON nests."""
     depth = deepest = 0
-    for match in re.finditer(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', text):
+    for match in re.finditer(_STRING + r"|[\[\]{}]", text):
         if match[0] in "[{":
             depth += 1
             deepest = max(deepest, depth)
