@@ -167,7 +167,7 @@ class Life:
 
     def requires(self, revision: Revision) -> bool:
         """True when the revision demands it, for a field that is optional elsewhere."""
-        return self.required_since is not None and self.required_since <= revision
+        return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
 
 # ---------------------------------------------------------------------------------------------------- vocabulary

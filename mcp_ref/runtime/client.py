@@ -193,17 +193,19 @@ class Client:
         """In the stateless era, a server tells of changes only who asks for it."""
         from ..basic.patterns.subscriptions import SubscriptionFilter
 
-        called = {method.split("/")[1]: function is not None for method, function in self._on_changed.items()}
-        wanted = {f"{kind}_list_changed": True for kind, is_called in called.items() if is_called}
-        wanted = {name: True for name in wanted if self.server_can(f"{name.partition('_')[0]}.listChanged")}
-        if self.revision.era == "legacy" or not wanted:
+        def is_wanted(kind: str) -> bool | None:
+            function = self._on_changed[f"notifications/{kind}/list_changed"]
+            return True if function is not None and self.server_can(f"{kind}.listChanged") else None
+
+        wanted = SubscriptionFilter(is_wanted("tools"), is_wanted("prompts"), is_wanted("resources"))
+        if self.revision.era == "legacy" or wanted == SubscriptionFilter():
             return
 
         def changed(method: str, uri: str | None) -> None:
             if (function := self._on_changed.get(method)) is not None:
                 function()
 
-        stream = Stream(self, SubscriptionFilter(**wanted), changed, _tell_of_the_end)
+        stream = Stream(self, wanted, changed, _tell_of_the_end)
         try:
             await stream.open(LISTEN_SECONDS)
             self._changes = stream
@@ -555,7 +557,7 @@ class Client:
 
         assert self._elicitation is not None
         check_request(params.request, {"form", "url"} if self._elicitation_url else {"form"}, self.revision)
-        if isinstance(params.request, ElicitRequestURLParams):
+        if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
             self.expect_elicitation(params.request.elicitation_id)
         result = await self._elicitation(params.request)
         if not isinstance(result, ElicitResult):

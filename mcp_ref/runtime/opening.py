@@ -117,12 +117,14 @@ async def _discover(connection: ClientConnection, ours: Introduction, timeout: f
             chosen = _choose(result.supported_versions, ours, refused)
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
-                return _legacy(ours, error)
+                _check_legacy(ours, error)
+                return None
             # [2026-07-28 basic/transports/stdio#backward-compatibility] modern, but another version: not initialize
             refused.add(revision)
             chosen = _choose(_supported_in(error), ours, refused)
         except (ForeignAnswer, InvalidMessage, ShapeError, RequestTimeout) as error:
-            return _legacy(ours, error)
+            _check_legacy(ours, error)
+            return None
         else:
             if chosen is not None and chosen.era == "modern":
                 return _Discovered(chosen, result)
@@ -153,8 +155,8 @@ def _choose(names: Sequence[JSON], ours: Introduction, refused: set[Revision]) -
     return common[-1]
 
 
-def _legacy(ours: Introduction, why: Exception) -> None:
-    """Note that a server is of the earlier era. Raises UnsupportedRevision for a client that is not."""
+def _check_legacy(ours: Introduction, why: Exception) -> None:
+    """A server seems to be of the earlier era. Raises UnsupportedRevision for a client that is not."""
     if isinstance(why, RemoteError) and why.code in MODERN_ERRORS:
         raise why
     log.debug("no server of the stateless era: %s", why)

@@ -21,7 +21,6 @@ from mcp_ref.client.elicitation import ElicitRequestFormParams, ElicitRequestURL
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
-from mcp_ref.runtime import client as module
 from mcp_ref.runtime import subscribing
 from mcp_ref.runtime.subscribing import Subscription
 from mcp_ref.server.tools import CallToolResult

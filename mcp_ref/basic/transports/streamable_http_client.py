@@ -127,8 +127,7 @@ class StreamableHttpClientTransport(Transport):
         if isinstance(message, Request) and names_revision(message.params):
             self._alone.send(message, self._hand_in)
             return
-        cancels = isinstance(message, Notification) and message.method == "notifications/cancelled"
-        if cancels and self._alone.cancel(message.params.get("requestId")):
+        if _cancels(message, self._alone):
             return
         if self._older is not None:
             self._older.send(message, related)
@@ -469,6 +468,13 @@ class StreamableHttpClientTransport(Transport):
             log.warning("a message was not delivered: %s: %s", self.url, why)
         for id in ids:
             take(Undelivered(id, f"{self.url}: {why}"))
+
+
+def _cancels(message: Outgoing, alone: Posts) -> bool:
+    """Whether a message cancels a request that stands alone; that is done then, and nothing is to be sent."""
+    if not isinstance(message, Notification) or message.method != "notifications/cancelled":
+        return False
+    return alone.cancel(message.params.get("requestId"))
 
 
 def _resuming(parser: EventParser) -> dict[str, str]:
