@@ -12,8 +12,9 @@ Spec:  basic/lifecycle; the pages of server/ (what is asked) and of client/ (wha
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from .. import __version__
@@ -24,8 +25,9 @@ from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams
 from ..basic.patterns.progress import ProgressHandler
 from ..basic.versioning import HEADER_MISMATCH
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError
-from ..jsonrpc.messages import Object
+from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..revisions import REVISIONS, Era, Revision, in_order
+from ..server.utilities.caching import ResponseCache
 from .client_connection import ClientConnection
 from .connection import TIMEOUT
 from .opening import Greeting, Introduction, greet
@@ -75,7 +77,9 @@ class Client:
     on_log, on_tools_changed, on_resources_changed, on_prompts_changed, on_elicitation_complete: called, on the event
     loop, for the server's notifications; keep them short.
 
-    timeout: seconds for each request, by default. limits: bounds of the connection. trace: sees every frame.
+    timeout: seconds for each request, by default. limits: bounds of the connection. cache: keeps results for as long as
+    the server allows; False: nothing is kept; or one of your own, which several clients may share. trace: sees every
+    frame.
 
     Entering raises ConnectionClosed, within a second, where the server cannot be started or leaves at once, and
     UnsupportedRevision where there is no common revision.
@@ -106,6 +110,7 @@ class Client:
         headers: Mapping[str, str] | None = None,
         http: HttpClient | None = None,
         limits: Limits | None = None,
+        cache: ResponseCache | bool = True,
         trace: Trace | None = None,
     ) -> None:
         self.revisions: Sequence[Revision] = in_order(revisions if revision is None else [revision])
@@ -134,6 +139,10 @@ class Client:
         """What is watched in the earlier era, by URI."""
         self._changes: Stream | None = None
         self._checker: ResultChecker | None = None
+        self.cache = ResponseCache() if cache is True else cache or None
+        """What is kept of earlier results, in the stateless era."""
+        self.credential = _digest(headers, env, cwd)
+        """Who we are to the server, as far as what it keeps private goes."""
         self._parameters: dict[str, dict[str, tuple[str, ...]]] = {}
         self._restarting: asyncio.Task[None] | None = None
         self._restarts = 0
@@ -153,9 +162,9 @@ class Client:
         if self._connection is not None:
             raise RuntimeError("a Client connects once; make a new one for a new connection")
         try:
-            await self._open(self._eras.get(self._name))
-            assert self._connection is not None
-            self._eras[self._name] = self._connection.revision.era
+            await self._open(self._eras.get(self.name))
+            if self._is_process or isinstance(self._server, str):
+                self._eras[self.name] = self.revision.era
             await self._listen_for_changes()
         except BaseException:
             await asyncio.shield(self.close())
@@ -183,11 +192,11 @@ class Client:
         return isinstance(self._server, (list, tuple))
 
     @property
-    def _name(self) -> str:
+    def name(self) -> str:
         """What the server is known by, from one client to the next."""
         if isinstance(self._server, str):
             return self._server
-        return "\0".join(self._server) if isinstance(self._server, (list, tuple)) else ""
+        return "\0".join(self._server) if isinstance(self._server, (list, tuple)) else f"at {id(self._server)}"
 
     async def _listen_for_changes(self) -> None:
         """In the stateless era, a server tells of changes only who asks for it."""
@@ -341,16 +350,28 @@ class Client:
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
         """All tools, page by page. From then on, results are checked against the tools' output schemas."""
         from ..server.tools import ListToolsResult, ResultChecker
-        from ..server.utilities.pagination import all_pages
 
         async def page(cursor: str | None) -> tuple[list[Tool], str | None]:
             result = await self.ask("tools/list", PaginatedRequestParams(cursor), ListToolsResult, timeout)
             return result.tools, result.next_cursor
 
-        tools = self._with_good_headers(await all_pages(page))
+        tools = self._with_good_headers(await self._all("tools/list", page))
         self._checker = self._checker or ResultChecker()
         self._checker.learn(tools)
         return tools
+
+    async def _all(self, method: str, page: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]) -> list[T]:
+        """All pages of a list."""
+        from ..server.utilities.pagination import all_pages
+
+        try:
+            return await all_pages(page)
+        except RemoteError as error:
+            # [2026-07-28 server/utilities/caching#interaction-with-pagination] a cursor from the cache may be invalid
+            # by now: SHOULD discard all cached pages
+            if error.code != INVALID_PARAMS or self.cache is None or not self.cache.forget(self.name, method):
+                raise
+        return await all_pages(page)
 
     def _with_good_headers(self, tools: list[Tool]) -> list[Tool]:
         """Over HTTP, in the stateless era: learn which arguments go in headers; leave out tools that ask wrongly."""
@@ -407,25 +428,23 @@ class Client:
     async def list_resources(self, *, timeout: float | None = None) -> list[Resource]:
         """All resources, page by page."""
         from ..server.resources import ListResourcesResult
-        from ..server.utilities.pagination import all_pages
 
         async def page(cursor: str | None) -> tuple[list[Resource], str | None]:
             result = await self.ask("resources/list", PaginatedRequestParams(cursor), ListResourcesResult, timeout)
             return result.resources, result.next_cursor
 
-        return await all_pages(page)
+        return await self._all("resources/list", page)
 
     async def list_resource_templates(self, *, timeout: float | None = None) -> list[ResourceTemplate]:
         """All resource templates, page by page."""
         from ..server.resources import ListResourceTemplatesResult
-        from ..server.utilities.pagination import all_pages
 
         async def page(cursor: str | None) -> tuple[list[ResourceTemplate], str | None]:
             params = PaginatedRequestParams(cursor)
             result = await self.ask("resources/templates/list", params, ListResourceTemplatesResult, timeout)
             return result.resource_templates, result.next_cursor
 
-        return await all_pages(page)
+        return await self._all("resources/templates/list", page)
 
     async def read_resource(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
         """Read a resource. RemoteError where there is none; its code depends on the revision."""
@@ -440,13 +459,12 @@ class Client:
     async def list_prompts(self, *, timeout: float | None = None) -> list[Prompt]:
         """All prompts, page by page."""
         from ..server.prompts import ListPromptsResult
-        from ..server.utilities.pagination import all_pages
 
         async def page(cursor: str | None) -> tuple[list[Prompt], str | None]:
             result = await self.ask("prompts/list", PaginatedRequestParams(cursor), ListPromptsResult, timeout)
             return result.prompts, result.next_cursor
 
-        return await all_pages(page)
+        return await self._all("prompts/list", page)
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str] | None = None, *, timeout: float | None = None
@@ -520,17 +538,10 @@ class Client:
         self._restarts = 0
         return answer
 
-    # ------------------------------------------------------------------------------------- what may be kept
-
-    def cached(self, method: str, params: Object) -> Object | None:
-        """The result that an earlier request brought, if it still counts."""
-        return None
-
-    def keep(self, method: str, params: Object, result: Object) -> None:
-        """Keep a complete result, for as long as the server allows."""
-
     def stale(self, method: str, params: object) -> None:
-        """A notification says that something has changed."""
+        """A notification says that something has changed: what was kept of it does not count any more."""
+        if self.cache is not None:
+            self.cache.invalidate(self.name, method, getattr(params, "uri", None))
 
     # ------------------------------------------------------------------------------------- answering the server
 
@@ -575,6 +586,7 @@ class Client:
         from ..client.elicitation import ElicitationCompleteNotificationParams
         from ..server.resources import ResourceUpdatedNotificationParams
 
+        self.stale(method, params)
         if isinstance(params, ResourceUpdatedNotificationParams):
             self._updated(params.uri)
         elif method == "notifications/message" and self._on_log is not None:
@@ -599,6 +611,10 @@ class Client:
 
 def _tell_of_the_end(why: McpError | None) -> None:
     log.warning("the server no longer tells of changes: %s", why or "it has ended the subscription")
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _object(members: Mapping[str, object] | None) -> Object | None:

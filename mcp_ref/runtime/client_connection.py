@@ -25,6 +25,7 @@ from ..codec import ShapeError
 from ..jsonrpc.errors import InvalidMessage, McpError, RemoteError
 from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId
 from ..revisions import METHODS, Method
+from ..server.utilities.caching import CACHEABLE
 from .connection import Connection, Handler, Send, load
 
 if TYPE_CHECKING:
@@ -83,12 +84,15 @@ class ClientConnection(Connection):
         if self.revision.era == "legacy":
             return await send(params)
         params = stamped(params, self.revision, self.capabilities, self._info, self.log_level)
-        kept = self._client.cached(method, params)
+        client, cache = self._client, self._client.cache if method in CACHEABLE else None
+        kept = cache.get(client.name, client.credential, method, params) if cache is not None else None
         if kept is not None:
             return kept
+        changes = cache.changes if cache is not None else 0
         result = await send(params)
+        if cache is not None:
+            cache.put(client.name, client.credential, method, params, result, changes)
         if _kind(result) == "complete":
-            self._client.keep(method, params, result)
             return result
         for _ in range(mrtr.MAX_ROUNDS):
             if _kind(result) != "input_required" or method not in mrtr.METHODS:

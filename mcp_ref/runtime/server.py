@@ -26,7 +26,7 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
@@ -49,6 +49,7 @@ from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, Request, RequestId
 from ..revisions import REVISIONS, Method, Revision, in_order
+from ..server.utilities.caching import hints_by_method
 from .connection import Connection, Handler
 from .context import Context
 
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from ..server.prompts import PromptOptions, Prompts
     from ..server.resources import ResourceOptions, Resources
     from ..server.tools import ToolOptions, Tools
+    from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
     from ..server.utilities.logging import LoggingLevel
     from .stateless import Drain, Listener, Route, Tell
@@ -95,6 +97,10 @@ class Server:
     items in one page of a list. executor: where plain `def` functions run, anything with the `submit` of
     `concurrent.futures.Executor`; give one that queues to your main thread where a host such as Blender demands it.
     limits: bounds of each connection. trace: sees every frame.
+
+    cache_ttl, cache_scope: how many seconds, in 2026-07-28, a client may keep what the server says of itself and its
+    lists, and whether it is "public" or "private" then: one for all, or by method, such as {"tools/list": 300.0}. What
+    a resource holds has hints of its own, see `resource`.
     """
 
     def __init__(
@@ -114,7 +120,8 @@ class Server:
         limits: Limits | None = None,
         trace: Trace | None = None,
         state_key: bytes | None = None,
-        cache_ttl: int = 0,
+        cache_ttl: float | Mapping[str, float] = 0.0,
+        cache_scope: CacheScope | Mapping[str, CacheScope] = "public",
     ) -> None:
         self.info = Implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
@@ -122,7 +129,7 @@ class Server:
         self.limits = limits
         self.trace = trace
         self.state_key = state_key if state_key is not None else secrets.token_bytes(32)
-        self.cache_ttl = cache_ttl
+        self.cache_hints = hints_by_method(cache_ttl, cache_scope)
         self.routes: dict[str, Route] = {}
         """What serves the methods of the stateless era, of those that were asked for."""
         self.listeners: set[Listener] = set()
@@ -187,12 +194,22 @@ class Server:
 
         return register
 
-    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Make a function the reader of a resource, or of all that match a template such as `users://{id}/profile`."""
+    def resource(
+        self,
+        uri: str,
+        *,
+        cache_ttl: float = 0.0,
+        cache_scope: CacheScope = "private",
+        **options: Unpack[ResourceOptions],
+    ) -> Callable[[F], F]:
+        """Make a function the reader of a resource, or of all that match a template such as `users://{id}/profile`.
+
+        See `Resources.add`.
+        """
         _not_bare(uri, "resource")
 
         def register(function: F) -> F:
-            self.resources.add(uri, function, **options)
+            self.resources.add(uri, function, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
             return function
 
         return register
