@@ -427,6 +427,8 @@ class Client:
                 raise
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
             before = self._headers_of(name)
+            if self.cache is not None:
+                self.cache.forget(self.name, "tools/list")
             await self.list_tools(timeout=timeout)
             if self._headers_of(name) == before:
                 raise
@@ -564,12 +566,22 @@ class Client:
 
         return ListRootsResult(self._roots or [])
 
+    def check_question(self, params: object) -> None:
+        """Refuse what a server may not ask of us. Raises ProtocolError."""
+        from ..client import elicitation, sampling
+
+        if isinstance(params, sampling.CreateMessageRequestParams):
+            sampling.check_request(params, {"tools": {}} if self._sampling_tools else {})
+        elif isinstance(params, elicitation.ElicitRequestParams):
+            modes = {"form", "url"} if self._elicitation_url else {"form"}
+            elicitation.check_request(params.request, modes, self.revision)
+
     async def create_message(self, params: CreateMessageRequestParams, context: object) -> CreateMessageResult:
         """Serve `sampling/createMessage`."""
-        from ..client.sampling import CreateMessageResult, check_request
+        from ..client.sampling import CreateMessageResult
 
         assert self._sampling is not None
-        check_request(params, {"tools": {}} if self._sampling_tools else {})
+        self.check_question(params)
         result = await self._sampling(params)
         if not isinstance(result, CreateMessageResult):
             raise TypeError(f"the sampling handler gives a CreateMessageResult, not {type(result).__name__}")
@@ -577,10 +589,10 @@ class Client:
 
     async def elicit(self, params: ElicitRequestParams, context: object) -> ElicitResult:
         """Serve `elicitation/create`."""
-        from ..client.elicitation import ElicitRequestURLParams, ElicitResult, check_request, complete_answer
+        from ..client.elicitation import ElicitRequestURLParams, ElicitResult, complete_answer
 
         assert self._elicitation is not None
-        check_request(params.request, {"form", "url"} if self._elicitation_url else {"form"}, self.revision)
+        self.check_question(params)
         if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
             self.expect_elicitation(params.request.elicitation_id)
         result = await self._elicitation(params.request)

@@ -22,7 +22,7 @@ from ..basic.patterns.ping import ping
 from ..basic.patterns.progress import ProgressNotificationParams, receive_progress
 from ..basic.versioning import SUBSCRIPTION_ID, stamped
 from ..codec import ShapeError
-from ..jsonrpc.errors import InvalidMessage, McpError, RemoteError
+from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId
 from ..revisions import METHODS, Method
 from ..server.utilities.caching import CACHEABLE
@@ -108,8 +108,9 @@ class ClientConnection(Connection):
         raise InvalidMessage(f"{method}: the server still asks after {mrtr.MAX_ROUNDS} rounds of answers")
 
     async def _answer_all(self, questions: dict[str, mrtr.Question]) -> Object:
-        """The answers, by key. All are asked at once. Raises what the first that fails raises."""
-        tasks = {key: asyncio.create_task(self._answer(question)) for key, question in questions.items()}
+        """The answers, by key. All are asked at once, if all may be. Raises what the first that fails raises."""
+        asked = {key: self._handling(question) for key, question in questions.items()}
+        tasks = {key: asyncio.create_task(self._answer(*each)) for key, each in asked.items()}
         try:
             for task in asyncio.as_completed(tasks.values()):
                 await task
@@ -119,15 +120,20 @@ class ClientConnection(Connection):
             await asyncio.gather(*tasks.values(), return_exceptions=True)
         return {key: task.result() for key, task in tasks.items()}
 
-    async def _answer(self, question: mrtr.Question) -> Object:
+    def _handling(self, question: mrtr.Question) -> tuple[Handler, object]:
+        """Who answers a question, and its params. Raises InvalidMessage for one that may not be asked."""
         row, handler = _QUESTIONS.get(question.method), self._handlers().get(question.method)
         if row is None or handler is None or not self._declared(self.capabilities, row):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST NOT ask what was not declared
             raise InvalidMessage(f"the server asks for {question.method[:80]}, which this client did not declare")
         try:
             params: object = self.codec.decode(load(row.params), question.params)
-        except ShapeError as error:
+            self._client.check_question(params)
+        except (ShapeError, ProtocolError) as error:
             raise InvalidMessage(f"the server's {question.method}: {error}") from None
+        return handler, params
+
+    async def _answer(self, handler: Handler, params: object) -> Object:
         return self.codec.encode(await handler(params, self))
 
     def _abandoned(self, id: RequestId, reason: str) -> None:
