@@ -281,27 +281,39 @@ class Client:
         for subscriptions in self.subscriptions.values():
             for subscription in subscriptions:
                 subscription.end(ConnectionClosed("the server is gone"))
-        if connection is self._connection and self.reaches_again():
+        if connection is not self._connection or not self._is_process or not self._may_reach_again():
+            return
+        if not self._is_restarting() and self._restarts < MAX_RESTARTS:
             # [2026-07-28 basic/transports/stdio#unexpected-termination] the client SHOULD restart it
             self._restarting = asyncio.get_running_loop().create_task(self._restart(connection))
 
     def reaches_again(self) -> bool:
         """Whether a server that was lost can be reached again, without anything that it would have to remember."""
-        if self._closing or self._greeting is None or self.revision.era == "legacy":
+        if not self._may_reach_again():
             return False
-        return isinstance(self._server, str) or (self._is_process and self._restarts < MAX_RESTARTS)
+        is_there = self._is_restarting() or not self.connection.ended.done()
+        return isinstance(self._server, str) or (self._is_process and is_there)
+
+    def _may_reach_again(self) -> bool:
+        return not self._closing and self._greeting is not None and self.revision.era == "modern"
+
+    def _is_restarting(self) -> bool:
+        return self._restarting is not None and not self._restarting.done()
 
     async def _restart(self, old: ClientConnection) -> None:
-        self._restarts += 1
-        log.warning("the server process has ended, and is started anew")
-        await old.close()
-        new = ClientConnection(self, self._make_transport(), self._limits)
-        new.take_over(old)
-        self._connection = new
-        try:
-            await new.open()
-        except ConnectionClosed as error:
-            new.lost(error)
+        """Start the server process anew, until it stays for a moment, or enough is enough."""
+        while old.ended.done() and self._restarts < MAX_RESTARTS:
+            self._restarts += 1
+            log.warning("the server process has ended, and is started anew")
+            await old.close()
+            new = ClientConnection(self, self._make_transport(), self._limits)
+            new.take_over(old)
+            self._connection = new
+            try:
+                await new.open()
+            except ConnectionClosed as error:
+                new.lost(error)
+            old = new
 
     async def live(self) -> ClientConnection:
         """The connection, once a server that is being started anew is there."""

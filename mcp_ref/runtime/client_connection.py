@@ -23,7 +23,7 @@ from ..basic.patterns.progress import ProgressNotificationParams, receive_progre
 from ..basic.versioning import SUBSCRIPTION_ID, stamped
 from ..codec import ShapeError
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
-from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId
+from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId, Response
 from ..revisions import METHODS, Method
 from ..server.utilities.caching import CACHEABLE
 from .connection import Connection, Handler, Send, load
@@ -171,6 +171,9 @@ class ClientConnection(Connection):
         listener = self._listener(params)
         if isinstance(params, ProgressNotificationParams):
             receive_progress(params, self.dispatcher)
+        elif listener is not None and isinstance(params, CancelledNotificationParams):
+            # [2026-07-28 basic/patterns/cancellation#intro] the server tears it down: the same as its answer
+            self.dispatcher.receive(Response(params.request_id, {}))
         elif listener is not None:
             listener.heard(method, params)
         elif isinstance(params, CancelledNotificationParams):

@@ -322,7 +322,10 @@ BAD: dict[str, tuple[Object, str]] = {
     "an unknown method": (asks(q={"method": "tools/call", "params": {"name": "x"}}), "tools/call"),
     "ping": (asks(q={"method": "ping"}), "ping"),
     "a notification": (asks(q={"method": "notifications/message", "params": {}}), "notifications/message"),
-    "no schema": (asks(q={"method": "elicitation/create", "params": {"mode": "form", "message": "x"}}), "expected an object"),
+    "no schema": (
+        asks(q={"method": "elicitation/create", "params": {"mode": "form", "message": "x"}}),
+        "expected an object",
+    ),
     "a nested schema": (
         asks(
             q={
