@@ -139,7 +139,7 @@ class Client:
         """What is watched in the earlier era, by URI."""
         self._changes: Stream | None = None
         self._checker: ResultChecker | None = None
-        self.cache = ResponseCache() if cache is True else cache or None
+        self.cache = (ResponseCache() if cache else None) if isinstance(cache, bool) else cache
         """What is kept of earlier results, in the stateless era."""
         self.credential = _digest(headers, env, cwd)
         """Who we are to the server, as far as what it keeps private goes."""
