@@ -24,7 +24,7 @@ import contextvars
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from ..basic.lifecycle import CapabilityError, Implementation, declares
+from ..basic.lifecycle import Implementation, declares
 from ..basic.patterns.progress import ProgressReporter, progress_token
 from ..jsonrpc.errors import InvalidMessage, McpError
 from ..jsonrpc.messages import JSON, Object, RequestId
@@ -273,7 +273,7 @@ class Context:
         capability = self._line.peer_capabilities.get("sampling")
         fault = sampling.request_fault(params, capability if isinstance(capability, dict) else {})
         if fault is not None:
-            raise CapabilityError(fault) if "declare" in fault else ValueError(fault)
+            raise self._line.missing("sampling.tools") if "declare" in fault else ValueError(fault)
         return await self._ask("sampling/createMessage", params, sampling.CreateMessageResult, timeout, key)
 
     async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from ..server.tools import ToolOptions, Tools
     from ..server.utilities.completion import Completions, Reference
     from ..server.utilities.logging import LoggingLevel
-    from .stateless import Drain, Listener, Route, Tell
+    from .stateless import Drain, Listener, Route, Subscriptions, Tell
     from .web import HttpOptions
 
 log = logging.getLogger(__name__)
@@ -309,17 +309,28 @@ class Server:
         self._connections.add(connection)
         try:
             await connection.open()
-            await asyncio.shield(connection.ended)
+            try:
+                await asyncio.shield(connection.ended)
+            finally:
+                await connection.farewell()
             await connection.dispatcher.finish(GRACE)
         finally:
             self._connections.discard(connection)
             await connection.close()
 
-    async def serve_alone(self, request: Request, tell: Tell, drain: Drain, principal: str | None = None) -> Object:
+    async def serve_alone(
+        self,
+        request: Request,
+        tell: Tell,
+        drain: Drain,
+        principal: str | None = None,
+        subscriptions: Subscriptions | None = None,
+    ) -> Object:
         """Serve a request of the stateless era; gives its result. Raises ProtocolError.
 
         tell: sends a notification that belongs to it, by method and params. drain: waits until the client has taken
-        enough of them. principal: who has sent it, where that is known.
+        enough of them. principal: who has sent it, where that is known. subscriptions: those that are open on whatever
+        carries it.
         """
         from ..basic.versioning import read_meta, unsupported
         from .stateless import serve
@@ -327,7 +338,8 @@ class Server:
         if request.method == "initialize" and not names_revision(request.params):
             # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
             raise unsupported(str(request.params.get("protocolVersion")), self.revisions)
-        return await serve(self, request, read_meta(request.params, self.revisions), tell, drain, principal)
+        meta = read_meta(request.params, self.revisions)
+        return await serve(self, request, meta, tell, drain, principal, subscriptions)
 
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
@@ -466,16 +478,27 @@ class ServerConnection(Connection):
         self.subscriptions: set[str] = set()
         self._announcements: dict[tuple[str, str | None], None] = {}  # method and URI, in order, each once
         self._announcer: asyncio.Task[None] | None = None
+        self._listening: Subscriptions | None = None
 
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
         if names_revision(request.params) or not self.server.handshakes:
+            if self._listening is None:
+                from .stateless import Subscriptions
+
+                self._listening = Subscriptions(shared=True)
             return await self.server.serve_alone(
                 request,
                 lambda method, params: self.dispatcher.notify(method, params, request.id),
                 lambda: self.transport.drain(request.id),
+                subscriptions=self._listening,
             )
         return await super()._serve(request)
+
+    async def farewell(self) -> None:
+        """End the subscriptions of the stateless era, while their client may still hear it."""
+        if self._listening is not None:
+            await self._listening.end()
 
     # ------------------------------------------------------------------------------------- what a context speaks over
 

@@ -44,6 +44,9 @@ from . import Trace
 
 log = logging.getLogger(__name__)
 
+STREAMED: Final = frozenset({"subscriptions/listen"})
+"""The methods whose answer is a stream of events, whatever the server would rather give."""
+
 _BAD_REQUEST: Final = (HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION)
 
 
