@@ -294,7 +294,9 @@ class Context:
         return await self._line.ask(method, params, result, timeout, self.request_id, key)
 
     async def gather_inputs(self, *questions: Coroutine[object, object, object]) -> list[object]:
-        """Ask several things at once, and wait for all answers: `await context.gather_inputs(context.list_roots(), ...)`
+        """Ask several things at once, and wait for all answers:
+
+            roots, answer = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
         In 2026-07-28, where each round of questions is a request of its own, that is one round instead of several.
         """

@@ -57,8 +57,31 @@ def test_what_is_not_plain_is_written_in_base64(text: str, header: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a", "a b", "a\tb", "~!", "=?BASE64?x?=", "=?base64?x", "x?=", "=?base64?=", "\t", " ", "a ", " a", "\x7f"]
-    + ["\x00", "\r", "a\r\nX: y", "\u00e9", "\U0001f600", "=?base64??=", "x" * 5000, "\u00a0", "\u0085"],
+    [
+        "",
+        "a",
+        "a b",
+        "a\tb",
+        "~!",
+        "\t",
+        " ",
+        "a ",
+        " a",
+        "\x7f",
+        "\x00",
+        "\r",
+        "a\r\nX: y",
+        "\u00e9",
+        "\u00a0",
+        "\u0085",
+        "\U0001f600",
+        "x" * 5000,
+        "=?BASE64?x?=",
+        "=?base64?x",
+        "x?=",
+        "=?base64?=",
+        "=?base64??=",
+    ],
 )
 def test_every_text_comes_back_from_its_header_and_no_header_holds_more_than_plain_characters(text: str) -> None:
     header = header_value(text)

@@ -214,11 +214,12 @@ class Endpoint:
                     check_parameters(headers, request.params.get("arguments"), wanted)
             return await serve(request, tell, drain, principal)
 
-        post = Post(exchange, request, admission.cors, SSE_HEADERS, trace)
+        takes_json = admission.takes_json or not admission.takes_sse
+        post = Post(exchange, request, admission.cors, SSE_HEADERS, trace, takes_json, takes_sse)
         self._posts.add(post)
         self._keep()
         try:
-            await post.serve(answer, takes_sse)
+            await post.serve(answer)
         finally:
             self._posts.discard(post)
 
