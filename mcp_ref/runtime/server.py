@@ -81,6 +81,9 @@ GRACE = 0.75
 WORKERS = 32
 """Worker threads for plain `def` functions, at most."""
 
+KEY_BYTES = 16
+"""The least length of the key that seals what clients carry for a server."""
+
 _WORKER_NAME = "mcp-worker"
 
 MAX_ANNOUNCEMENTS = 10_000
@@ -94,7 +97,9 @@ class Server:
     it. revisions: those it speaks, also by name, in any order. logging: whether it offers log messages. page_size:
     items in one page of a list. executor: where plain `def` functions run, anything with the `submit` of
     `concurrent.futures.Executor`; give one that queues to your main thread where a host such as Blender demands it.
-    limits: bounds of each connection. trace: sees every frame.
+    limits: bounds of each connection. trace: sees every frame. state_key: at least 16 random bytes, by which a server
+    knows what it gave a client to carry (`requestState`); servers that answer for each other share one, by default each
+    has its own.
     """
 
     def __init__(
@@ -128,6 +133,8 @@ class Server:
         self.listeners: set[Listener] = set()
         """The subscriptions that are open."""
         self._infos: dict[Revision, Object] = {}
+        if len(self.state_key) < KEY_BYTES:
+            raise ValueError(f"state_key has at least {KEY_BYTES} random bytes, not {len(self.state_key)}")
         if page_size < 1:
             raise ValueError(f"page_size is the number of items in a page, at least 1, not {page_size}")
         self._logging = logging
