@@ -352,7 +352,7 @@ def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> N
             await eventually(lambda: not web.site._endpoint._posts)
             go.set()
             await asyncio.wait_for(heard.wait(), PATIENCE)
-        server.executor.shutdown()  # type: ignore[attr-defined]
+        server.executor.shutdown()
 
     run(test())
 
