@@ -125,22 +125,23 @@ class AloneWire(Wire):
             stamped = alone(frame["method"], params, frame["id"], self._capabilities)["params"]
             assert isinstance(stamped, dict) and isinstance(stamped["_meta"], dict)
             frame = {**frame, "params": {**stamped, "_meta": {**stamped["_meta"], **meta}}}
-            if frame["method"] in CACHEABLE:
-                self._cacheable.add(json.dumps(frame["id"]))
+            change = self._cacheable.add if frame["method"] in CACHEABLE else self._cacheable.discard
+            change(json.dumps(frame["id"]))
         await super().send(frame)
 
     async def receive(self) -> JSON:
         """The next frame, without what every result has."""
         frame = await super().receive()
-        if isinstance(frame, dict) and isinstance(frame.get("result"), dict):
-            result, meta = frame["result"], frame["result"].pop("_meta")
-            assert isinstance(meta, dict) and isinstance(meta.pop(f"{META}serverInfo"), dict), frame
-            assert result.pop("resultType") == "complete", frame
-            if json.dumps(frame["id"]) in self._cacheable:
-                assert result.pop("ttlMs") >= 0 and result.pop("cacheScope") in ("public", "private"), frame
-            if meta:
-                result["_meta"] = meta
-        return frame
+        if not isinstance(frame, dict) or "result" not in frame:
+            return frame
+        result = dict(result_of(frame))
+        meta = result.pop("_meta")
+        assert isinstance(meta, dict) and isinstance(meta.get(f"{META}serverInfo"), dict), frame
+        assert result.pop("resultType") == "complete", frame
+        if json.dumps(frame["id"]) in self._cacheable:
+            assert type(result.pop("ttlMs")) is int and result.pop("cacheScope") in ("public", "private"), frame
+        own: Object = {name: value for name, value in meta.items() if name != f"{META}serverInfo"}
+        return {**frame, "result": {**result, "_meta": own} if own else result}
 
     async def nothing_more(self) -> None:
         """Nothing has come that was not received."""

@@ -15,7 +15,7 @@ import pytest
 
 from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
-from mcp_ref.revisions import R2024_11_05, R2025_03_26, R2026_07_28, Revision
+from mcp_ref.revisions import R2024_11_05, R2025_03_26, Revision
 from mcp_ref.runtime.server import WORKERS
 from tests.support import (
     PATIENCE,

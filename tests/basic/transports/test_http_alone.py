@@ -357,6 +357,24 @@ def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> N
     run(test())
 
 
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_what_a_function_raises_ends_its_request_and_nothing_else(error: type[BaseException]) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.prompt()
+        async def p() -> str:
+            raise error
+
+        async with on_the_web(server) as web:
+            for _ in range(2):
+                reply = await Talk(web).post(alone("prompts/get", {"name": "p"}))
+                assert reply.status == 200
+                assert error_of(reply.json, -32603)["message"] == "Internal error"
+
+    run(test())
+
+
 # ------------------------------------------------------------------------------------------------ streams
 
 
