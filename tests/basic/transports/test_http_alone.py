@@ -313,7 +313,7 @@ def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -> None
     "2026-07-28/basic/transports/streamable-http#cancellation-3",
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1",
 )
-def test_a_client_that_leaves_has_cancelled(speaks: list[str], say: bool) -> None:
+def test_a_client_that_leaves_has_cancelled(speaks: list[str], say: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         held = Site(speaks)
         async with on_the_web(held.server) as web:
@@ -329,6 +329,7 @@ def test_a_client_that_leaves_has_cancelled(speaks: list[str], say: bool) -> Non
             assert held.ended == ["a was cancelled", "b came to its end"]
 
     run(test())
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]  # nothing is wrong
 
 
 def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> None:
