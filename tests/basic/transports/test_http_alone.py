@@ -308,12 +308,15 @@ def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -> None
 
 @SPEAKS
 @pytest.mark.parametrize("say", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
+@pytest.mark.parametrize("how", ["reset", "close", "half"])
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#cancellation-1",
     "2026-07-28/basic/transports/streamable-http#cancellation-3",
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1",
 )
-def test_a_client_that_leaves_has_cancelled(speaks: list[str], say: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_that_leaves_has_cancelled(
+    speaks: list[str], say: bool, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def test() -> None:
         held = Site(speaks)
         async with on_the_web(held.server) as web:
@@ -322,8 +325,15 @@ def test_a_client_that_leaves_has_cancelled(speaks: list[str], say: bool, caplog
             assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
             if say:
                 assert await (await web.take(one)).message() == said("a begins")
-            await one.cut()
+            if how == "reset":
+                await one.cut()
+            elif how == "close":
+                one.writer.close()
+            else:  # which looks the same
+                one.writer.write_eof()
             await eventually(lambda: held.ended == ["a was cancelled"])
+            if how == "half" and not say:
+                assert await asyncio.wait_for(one.reader.read(), PATIENCE) == b""
             held.go.set()
             assert (await web.take(other)).json == answered("b")
             assert held.ended == ["a was cancelled", "b came to its end"]
