@@ -94,6 +94,7 @@ def test_a_client_without_any_feature_shakes_hands_and_answers_pings(revision: s
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/index#messages-1",
     "2025-11-25/basic/index#messages-1",
     "2025-06-18/basic/index#messages-1",
     "2025-03-26/basic/index#messages-1",
@@ -432,6 +433,7 @@ STRANGE_NOTIFICATIONS: list[Object] = [
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/index#notifications-1",
     "2025-11-25/basic/index#notifications-1",
     "2025-06-18/basic/index#notifications-1",
     "2025-03-26/basic/index#notifications-1",

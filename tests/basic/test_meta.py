@@ -144,7 +144,7 @@ def test_no_key_however_long_takes_long() -> None:
 STRANGE: list[JSON] = [None, True, 0, "", "text", [], [1, {"a": None}], {}, {"deep": {"er": [1.5]}}]
 
 
-@pytest.mark.spec("2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
+@pytest.mark.spec("2026-07-28/basic/index#meta-1", "2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 def test_a_server_assumes_nothing_about_the_values_of_reserved_names(kind: str, revision: str) -> None:

@@ -107,6 +107,7 @@ def text(value: str) -> Object:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#capabilities-1",
     "2025-11-25/server/tools#capabilities-1",
     "2025-06-18/server/tools#capabilities-1",
     "2025-03-26/server/tools#capabilities-1",
@@ -217,7 +218,7 @@ class Leaf:
     size: int
 
 
-@pytest.mark.spec("2025-11-25/server/tools#tool-1")
+@pytest.mark.spec("2026-07-28/server/tools#tool-1", "2025-11-25/server/tools#tool-1")
 @KINDS
 @EVERY
 def test_every_listed_input_schema_is_a_valid_schema_of_type_object(kind: str, revision: str) -> None:
@@ -371,6 +372,7 @@ def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, 
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#security-considerations-1",
     "2025-11-25/server/tools#security-considerations-1",
     "2025-06-18/server/tools#security-considerations-1",
     "2025-03-26/server/tools#security-considerations-1",
@@ -429,6 +431,7 @@ def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_re
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#security-considerations-1",
     "2025-11-25/server/tools#security-considerations-1",
     "2025-06-18/server/tools#security-considerations-1",
     "2025-03-26/server/tools#security-considerations-1",
@@ -533,6 +536,8 @@ class Weather:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#structured-content-1",
+    "2026-07-28/server/tools#output-schema-1",
     "2025-11-25/server/tools#structured-content-1",
     "2025-06-18/server/tools#structured-content-1",
     "2025-11-25/server/tools#output-schema-1",
@@ -610,6 +615,7 @@ def wrong_results() -> dict[str, Callable[[], object]]:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#output-schema-1",
     "2025-11-25/server/tools#output-schema-1",
     "2025-06-18/server/tools#output-schema-1",
 )
@@ -723,6 +729,7 @@ def test_whatever_a_tool_raises_the_model_learns_that_it_failed_and_the_operator
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#security-considerations-4",
     "2025-11-25/server/tools#security-considerations-4",
     "2025-06-18/server/tools#security-considerations-4",
     "2025-03-26/server/tools#security-considerations-4",

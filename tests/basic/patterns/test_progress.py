@@ -40,6 +40,10 @@ def progress(token: JSON, value: JSON, **more: JSON) -> Object:
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/progress#progress-flow-1",
+    "2026-07-28/basic/patterns/progress#progress-flow-3",
+    "2026-07-28/basic/patterns/progress#progress-flow-4",
+    "2026-07-28/basic/patterns/progress#behavior-requirements-1",
     "2025-11-25/basic/utilities/progress#progress-flow-1",
     "2025-06-18/basic/utilities/progress#progress-flow-1",
     "2025-03-26/basic/utilities/progress#progress-flow-1",
@@ -114,6 +118,7 @@ def test_values_increase_also_where_the_total_is_unknown(kind: str) -> None:
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/progress#behavior-requirements-1",
     "2025-11-25/basic/utilities/progress#behavior-requirements-1",
     "2025-06-18/basic/utilities/progress#behavior-requirements-1",
     "2025-03-26/basic/utilities/progress#behavior-requirements-1",
@@ -207,6 +212,8 @@ def test_requests_at_the_same_time_report_with_their_own_tokens(kind: str) -> No
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/progress#implementation-notes-3",
+    "2026-07-28/basic/patterns/progress#behavior-requirements-2",
     "2025-11-25/basic/utilities/progress#implementation-notes-3",
     "2025-06-18/basic/utilities/progress#implementation-notes-3",
     "2025-03-26/basic/utilities/progress#implementation-notes-3",

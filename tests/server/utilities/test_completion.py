@@ -83,6 +83,7 @@ async def error_of(wire: Wire, params: JSON) -> Object:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/completion#capabilities-1",
     "2025-11-25/server/utilities/completion#capabilities-1",
     "2025-06-18/server/utilities/completion#capabilities-1",
     "2025-03-26/server/utilities/completion#capabilities-1",
@@ -110,6 +111,7 @@ def test_a_server_that_completes_declares_it_in_the_revisions_that_have_the_capa
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/completion#error-handling-1",
     "2025-11-25/server/utilities/completion#error-handling-1",
     "2025-06-18/server/utilities/completion#error-handling-1",
     "2025-03-26/server/utilities/completion#error-handling-1",
@@ -151,6 +153,7 @@ def test_an_argument_without_a_completer_has_no_suggestions(kind: str, revision:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/completion#implementation-considerations-1",
     "2025-11-25/server/utilities/completion#implementation-considerations-1",
     "2025-06-18/server/utilities/completion#implementation-considerations-1",
     "2025-03-26/server/utilities/completion#implementation-considerations-1",
@@ -185,6 +188,7 @@ def test_at_most_a_hundred_suggestions_go_out_in_the_order_of_the_completer_and_
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/completion#error-handling-2",
     "2025-11-25/server/utilities/completion#error-handling-2",
     "2025-06-18/server/utilities/completion#error-handling-2",
     "2025-03-26/server/utilities/completion#error-handling-2",
@@ -208,6 +212,9 @@ def test_an_unknown_prompt_or_template_is_invalid_params(kind: str, revision: st
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/completion#security-1",
+    "2026-07-28/server/utilities/completion#error-handling-3",
+    "2026-07-28/server/utilities/completion#implementation-considerations-4",
     "2025-11-25/server/utilities/completion#security-1",
     "2025-06-18/server/utilities/completion#security-1",
     "2025-03-26/server/utilities/completion#security-1",
@@ -302,6 +309,8 @@ def test_a_flood_of_completion_requests_runs_few_completers_at_a_time_and_the_re
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/completion#security-4",
+    "2026-07-28/server/utilities/completion#error-handling-4",
     "2025-11-25/server/utilities/completion#security-4",
     "2025-06-18/server/utilities/completion#security-4",
     "2025-03-26/server/utilities/completion#security-4",
