@@ -103,7 +103,11 @@ async def logged(wire: Wire, frame: Object) -> tuple[list[JSON], Object]:
 @KINDS
 @SPEAKS
 @pytest.mark.parametrize("method", ["tools/list", "tools/call", "server/discover"])
-@pytest.mark.spec("2026-07-28/basic/index#intro-1", "2026-07-28/basic/index#messages-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/index#intro-1",
+    "2026-07-28/basic/index#messages-1",
+    "2026-07-28/basic/transports/index#custom-transports-1",  # "memory" is one
+)
 def test_any_request_may_be_the_first(kind: str, speaks: list[str], method: str) -> None:
     async def test() -> None:
         async with raw_client(make_server(speaks), kind) as wire:
@@ -232,7 +236,7 @@ def test_a_request_without_a_required_field_is_malformed(kind: str, speaks: list
 
 @KINDS
 @pytest.mark.parametrize("meta", [None, {}, [], "x", {"progressToken": 1}, {META + "clientCapabilities": {}}], ids=str)
-@pytest.mark.spec("2026-07-28/basic/index#meta-7", "2026-07-28/basic/patterns/mrtr#intro-2")
+@pytest.mark.spec("2026-07-28/basic/index#meta-7")
 def test_without_handshakes_a_request_that_names_no_revision_is_malformed(kind: str, meta: JSON) -> None:
     async def test() -> None:
         async with raw_client(make_server([MODERN]), kind) as wire:
@@ -281,6 +285,19 @@ def test_trace_context_passes_through_untouched(kind: str) -> None:
             said = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b"}
             answer = await wire.ask_alone("tools/call", {"name": "trace"}, 1, None, baggage="k=v", **said)
             assert text_of(answer) == str([*said.values(), "k=v"])
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-2")
+def test_a_client_with_an_extension_that_the_server_does_not_know_gets_the_core_protocol(kind: str) -> None:
+    async def test() -> None:
+        async with raw_client(make_server(), kind) as wire:
+            plain = await wire.ask_alone("tools/list")
+            able: Object = {"extensions": {"com.example/x": {"a": 1}}}
+            assert await wire.ask_alone("tools/list", {}, 1, able) == plain
+            assert text_of(await wire.ask_alone("tools/call", LOOK, 1, able)) == f"{MODERN} raw extensions"
 
     run(test())
 

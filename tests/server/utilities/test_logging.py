@@ -12,6 +12,7 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Obj
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server.utilities.logging import LEVELS, LoggingLevel, LoggingMessageNotificationParams
 from tests.support import (
+    MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
@@ -209,6 +210,9 @@ def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/logging#security-1",
+    "2026-07-28/server/utilities/logging#security-2",
+    "2026-07-28/server/utilities/logging#security-3",
     "2025-11-25/server/utilities/logging#security-1",
     "2025-06-18/server/utilities/logging#security-1",
     "2025-03-26/server/utilities/logging#security-1",
@@ -223,7 +227,7 @@ def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str
     "2024-11-05/server/utilities/logging#security-3",
 )
 @KINDS
-@REVISIONS
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
 def test_the_server_puts_nothing_into_log_messages_by_itself(
     kind: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
