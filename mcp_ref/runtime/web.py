@@ -50,7 +50,8 @@ class HttpOptions(TypedDict, total=False):
     older: bool
     """Whether HTTP+SSE is served too, at /sse and /messages beside that path. [True]"""
     json_responses: bool
-    """Answer requests by JSON alone, without streams; see `Endpoint`. [False]"""
+    """Answer requests by JSON alone, without streams; see `Endpoint`. In 2026-07-28, where nothing listens beside a
+    request, progress and log messages are left out then; subscriptions are streams all the same. [False]"""
     allowed_hosts: Collection[str]
     """Names by which the server may be reached, with or without port; "*" for any. [those of loopback, and `host`]"""
     allowed_origins: Collection[str]

@@ -478,6 +478,8 @@ def test_the_log_level_of_one_request_is_not_that_of_another(kind: str) -> None:
             ):
                 assert (await logged(wire, frame))[0] == expected
 
+    if kind == "http-json":
+        pytest.skip("answers by JSON alone leave no way to tell")
     run(test())
 
 

@@ -66,9 +66,9 @@ class Endpoint:
     """The MCP endpoint of one server: `handle` answers the HTTP requests on its path.
 
     serve: has one session's conversation. json_responses: answer by JSON alone; what a request causes before its answer
-    goes to the listening stream. store: keeps events for clients that come back. alone: serves requests of the
-    stateless era. parameters: the headers that a tool's arguments stand in, by its name. handshakes: whether the
-    earlier era is served at all.
+    goes to the listening stream, or in the stateless era nowhere. store: keeps events for clients that come back.
+    alone: serves requests of the stateless era. parameters: the headers that a tool's arguments stand in, by its name.
+    handshakes: whether the earlier era is served at all.
     """
 
     def __init__(

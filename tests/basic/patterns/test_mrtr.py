@@ -377,6 +377,8 @@ def test_what_is_told_before_a_question_is_told_and_the_question_ends_it(kind: s
             assert result_of(await wire.receive_object())["resultType"] == "input_required"
             await wire.nothing_else()
 
+    if kind == "http-json":
+        pytest.skip("answers by JSON alone leave no way to tell")
     run(test())
 
 

@@ -89,6 +89,8 @@ def test_a_server_reports_with_the_token_of_the_request_and_values_that_increase
             assert isinstance(params, dict) and type(params["progressToken"]) is type(token)
             assert message["id"] == "q"
 
+    if kind == "http-json" and revision == MODERN:
+        pytest.skip("answers by JSON alone leave no way to tell")
     run(test())
 
 
@@ -263,6 +265,8 @@ def test_progress_stops_when_the_request_is_over(kind: str, revision: str, endin
         pytest.skip("2024-10-07 has no cancellation")
     if ending == "cancelled" and revision == MODERN and kind not in ("memory", "stdio"):
         pytest.skip("over HTTP, leaving is cancelling")
+    if kind == "http-json" and revision == MODERN:
+        pytest.skip("answers by JSON alone leave no way to tell")
     run(test())
 
 
