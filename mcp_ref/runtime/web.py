@@ -74,7 +74,7 @@ class Site:
         limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         authenticate = options.get("authenticate")
-        modern = any(revision.era == "modern" for revision in server.revisions)
+        modern = server.serves_alone
         self._subscriptions = Subscriptions(shared=False)
         # [2026-07-28 basic/transports/streamable-http] there is no GET in the stateless era, and no DELETE
         methods = ("GET", "POST", "DELETE") if server.handshakes else ("POST",)

@@ -455,6 +455,32 @@ def test_over_http_that_is_a_400_whatever_the_header_says(version: str | None) -
     run(test())
 
 
+@CONNECTED
+def test_a_server_of_the_earlier_era_alone_is_that_and_no_half_of_this_one(kind: str) -> None:
+    """A client of both eras that sees an error of this one would not go back to the handshake."""
+
+    async def test() -> None:
+        server = make_server([str(revision) for revision in LEGACY])
+        async with raw_client(server, kind) as wire:
+            error_of(await wire.ask_alone("server/discover"), INVALID_REQUEST)
+            await wire.send(initialize())
+            assert result_of(await wire.receive_object())["protocolVersion"] == "2025-11-25"
+            await wire.send(notification("notifications/initialized"))
+            error_of(await wire.ask_alone("server/discover"), METHOD_NOT_FOUND)
+            assert "resultType" not in result_of(await wire.ask_alone("tools/list"))
+
+    run(test())
+
+
+def test_over_http_it_refuses_the_revision_without_an_error_of_this_one() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server([str(revision) for revision in LEGACY])) as web:
+            reply = await Talk(web).post(alone("server/discover"))
+            assert reply.status == 400 and "is not supported here" in reply.why
+
+    run(test())
+
+
 # ------------------------------------------------------------------------------------------------ nothing leaks
 
 

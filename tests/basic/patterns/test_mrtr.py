@@ -271,6 +271,8 @@ def test_answers_that_nobody_asked_for_are_ignored(kind: str) -> None:
             asker = tool(wire, "greet")
             await asker.asked()
             assert await asker.done({"1": accept("Ada"), "x": {"a": 1}, "": {}, "2": ROOTS}) == "Hello Ada"
+            await asker.asked({"x": {"long": "x" * 10_000}})
+            assert len(str(asker.state)) < 1000  # nor are they kept
 
     run(test())
 
