@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_ref import Context, Server, TextContent
+from mcp_ref import Context, Server, TextContent, ToolError
 from mcp_ref.basic.patterns.mrtr import MAX_STATE, STATE_SECONDS, digest, seal, unseal
 from mcp_ref.client.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
 from mcp_ref.http.message import Request as HttpRequest
@@ -340,6 +340,36 @@ def test_a_plain_function_asks_too_and_a_task_group_asks_all_it_waits_for(kind: 
             assert await asker.asked() == {"r": {"method": "roots/list", "params": {}}, "w": form("Who?")}
             assert await asker.done({"r": ROOTS, "w": accept("Ada")}) == "2 accept"
         server.executor.shutdown()
+
+    run(test())
+
+
+@KINDS
+def test_what_fails_beside_a_question_counts_and_the_question_does_not(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def grouped(context: Context) -> None:
+            async def fail() -> None:
+                raise ToolError("broken")
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(context.list_roots())
+                group.create_task(fail())
+
+        @server.tool()
+        async def gathered(context: Context) -> None:
+            async def fail() -> None:
+                raise ToolError("broken")
+
+            await context.gather_inputs(context.list_roots(), fail())
+
+        async with raw_client(server, kind) as wire:
+            for name in ("grouped", "gathered"):
+                result = result_of(await tool(wire, name).send())
+                assert result["isError"] is True
+                assert result["content"] == [{"type": "text", "text": "broken"}], name
 
     run(test())
 

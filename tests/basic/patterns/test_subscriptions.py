@@ -388,6 +388,28 @@ def test_over_one_channel_a_notification_ends_it_and_nothing_more_comes(kind: st
     run(test())
 
 
+def test_it_ends_also_where_the_client_has_not_read_what_was_told() -> None:
+    async def test() -> None:
+        server = make_server()
+        async with served(server) as (wire, _, ours):
+            await wire.send(listen(1, resourceSubscriptions=["test://a"]))
+            await wire.receive_object()
+            pump, ours._pump = ours._pump, lambda: None  # type: ignore[method-assign]
+            ours._valve.shut()
+            for name in ("x", "y"):
+                server.resource_updated(f"test://a/{name}")
+            (listener,) = server.listeners
+            await eventually(lambda: listener._teller is not None)
+            await wire.send(notification("notifications/cancelled", {"requestId": 1}))
+            await eventually(lambda: not server.listeners and listener._teller is None)
+            ours._pump = pump  # type: ignore[method-assign]
+            ours._pump()
+            assert await wire.receive() == updated(1, "test://a/x")
+            await wire.nothing_else()
+
+    run(test())
+
+
 def test_over_http_leaving_ends_it() -> None:
     async def test() -> None:
         server = make_server()

@@ -545,6 +545,34 @@ def test_what_is_under_way_when_the_listener_closes_is_ended() -> None:
     run(test())
 
 
+def test_a_trace_sees_all_that_comes_and_goes() -> None:
+    async def test() -> None:
+        held, seen = Site(), list[tuple[str, JSON]]()
+        held.server.trace = lambda direction, frame: seen.append((direction, json.loads(frame)))
+        async with on_the_web(held.server) as web:
+            frame = call("count", to=1)
+            await (await Talk(web).post(frame)).messages()
+            await Talk(web).post(NOTIFICATIONS[0])
+            assert seen == [("<-", frame), ("->", said(0)), ("->", answered("counted")), ("<-", NOTIFICATIONS[0])]
+
+    run(test())
+
+
+def test_there_is_no_connection_to_let_go_of() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def let_go(context: Context) -> TextContent:
+            await context.log("info", "begun")
+            return TextContent(str(context.close_stream()))
+
+        async with on_the_web(server) as web:
+            assert (await (await Talk(web).post(call("let_go"))).messages())[-1] == answered("False")
+
+    run(test())
+
+
 # ------------------------------------------------------------------------------------------------ who may come in
 
 
