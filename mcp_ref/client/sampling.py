@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from ..basic.content import AudioContent, ContentBlock, ImageContent, Role, TextContent
+from ..basic.patterns.tasks import TaskHint, without_task
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..revisions import R2025_11_25, Life, NotInRevision, Revision
@@ -121,6 +122,12 @@ class CreateMessageRequestParams:
     tools: Annotated[list[Tool] | None, Life(since=R2025_11_25, loss="refuse")] = None
     tool_choice: Annotated[ToolChoice | None, Life(since=R2025_11_25, loss="refuse")] = None
     meta: Object | None = None
+    task: TaskHint = None
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """See `without_task`."""
+        return without_task(wire, revision)
 
 
 @dataclass

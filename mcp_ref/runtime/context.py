@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..server.tools import Tool
     from ..server.utilities.logging import LoggingLevel
     from .server import Server
+    from .tasks import LiveTask
 
 T = TypeVar("T")
 
@@ -57,6 +58,12 @@ class Line(Protocol):
     logging_level: LoggingLevel | None
     """The least severe level of messages that the client wants; None for none."""
     subscriptions: set[str]
+    task: LiveTask | None
+    """The task that the request has become, or may become."""
+
+    @property
+    def task_owner(self) -> str:
+        """Whose a task is that the request becomes; see `TaskStore`."""
 
     @property
     def peer_info(self) -> Implementation | None:
@@ -173,6 +180,27 @@ class Context:
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
         return self._is_open() and self._line.interrupt(self.request_id)
+
+    # ------------------------------------------------------------------------------------- for what takes long
+
+    async def set_status(self, message: str) -> None:
+        """Say in words how the work is, to whoever asks about the task that the request has become. For a request that
+        is no task, nothing happens."""
+        await self._take_turns()
+        if self._line.task is not None:
+            self._line.task.set_status(message)
+            await self._line.drain(self.request_id)
+
+    async def begin_task(self) -> None:
+        """The questions are asked, the long work begins: the client gets its task now. For tools with `asks_first`; for
+        others, and for a request that is to be no task, nothing happens. Raises ProtocolError without room."""
+        if self._line.task is not None:
+            self._line.task.begin()
+
+    @property
+    def task_owner(self) -> str:
+        """Whose tasks are meant when the client asks about them."""
+        return self._line.task_owner
 
     # ------------------------------------------------------------------------------------- asking
 
