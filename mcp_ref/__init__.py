@@ -20,7 +20,7 @@ Reading order, front to back; nothing is used before it is explained:
     http/                           HTTP/1.1 on asyncio, and server-sent events; of use by itself
     typed/                          a typed function is the schema
     jsonschema/, uritemplate.py     two standards that the features stand on
-    server/                         tools, resources, prompts; utilities: pagination, completion, logging
+    server/                         tools, resources, prompts; utilities: pagination, caching, completion, logging
     client/                         roots, sampling, elicitation
     runtime/                        Connection, Context, Server, Client; web.py: a server on the web
     cli/, __main__.py               the command line

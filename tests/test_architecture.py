@@ -116,6 +116,7 @@ HEADINGS_WITHOUT_REQUIREMENTS = {
     ("2025-11-25", "server/resources", "subscriptions"),
     ("2025-11-25", "server/utilities/completion", "completion-results"),
     ("2026-07-28", "basic/versioning", "terminology"),
+    ("2026-07-28", "server/utilities/caching", "interaction-with-notifications"),
 }
 """Headings of the spec under which no sentence demands anything, so that requirements.json does not list them."""
 

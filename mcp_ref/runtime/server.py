@@ -26,7 +26,7 @@ import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
@@ -49,7 +49,8 @@ from ..codec import codec_for
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, Request, RequestId
-from ..revisions import REVISIONS, Method, Revision, revision_named
+from ..revisions import REVISIONS, Method, Revision, in_order
+from ..server.utilities.caching import hints_by_method
 from .connection import Connection, Handler
 from .context import Context
 
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from ..server.prompts import PromptOptions, Prompts
     from ..server.resources import ResourceOptions, Resources
     from ..server.tools import CallToolResult, RegisteredTool, ToolOptions, Tools, Work
+    from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
     from ..server.utilities.logging import LoggingLevel
     from .stateless import Drain, Listener, Route, Tell
@@ -99,6 +101,10 @@ class Server:
     items in one page of a list. executor: where plain `def` functions run, anything with the `submit` of
     `concurrent.futures.Executor`; give one that queues to your main thread where a host such as Blender demands it.
     limits: bounds of each connection. trace: sees every frame. task_store: keeps tasks, by default in memory.
+
+    cache_ttl, cache_scope: how many seconds, in 2026-07-28, a client may keep what the server says of itself and its
+    lists, and whether it is "public" or "private" then: one for all, or by method, such as {"tools/list": 300.0}. What
+    a resource holds has hints of its own, see `resource`.
     """
 
     def __init__(
@@ -118,16 +124,17 @@ class Server:
         limits: Limits | None = None,
         trace: Trace | None = None,
         state_key: bytes | None = None,
-        cache_ttl: int = 0,
+        cache_ttl: float | Mapping[str, float] = 0.0,
+        cache_scope: CacheScope | Mapping[str, CacheScope] = "public",
         task_store: TaskStore | None = None,
     ) -> None:
         self.info = Implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
-        self.revisions = _in_order(revisions)
+        self.revisions = in_order(revisions)
         self.limits = limits
         self.trace = trace
         self.state_key = state_key if state_key is not None else secrets.token_bytes(32)
-        self.cache_ttl = cache_ttl
+        self.cache_hints = hints_by_method(cache_ttl, cache_scope)
         self.routes: dict[str, Route] = {}
         """What serves the methods of the stateless era, of those that were asked for."""
         self.listeners: set[Listener] = set()
@@ -217,12 +224,22 @@ class Server:
 
         return register
 
-    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Make a function the reader of a resource, or of all that match a template such as `users://{id}/profile`."""
+    def resource(
+        self,
+        uri: str,
+        *,
+        cache_ttl: float = 0.0,
+        cache_scope: CacheScope = "private",
+        **options: Unpack[ResourceOptions],
+    ) -> Callable[[F], F]:
+        """Make a function the reader of a resource, or of all that match a template such as `users://{id}/profile`.
+
+        See `Resources.add`.
+        """
         _not_bare(uri, "resource")
 
         def register(function: F) -> F:
-            self.resources.add(uri, function, **options)
+            self.resources.add(uri, function, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
             return function
 
         return register
@@ -479,13 +496,6 @@ def _leave(why: str) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def _in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
-    chosen = sorted(revision_named(each) if isinstance(each, str) else each for each in revisions)
-    if not chosen:
-        raise ValueError("a server speaks at least one revision")
-    return chosen
 
 
 def _not_bare(argument: object, decorator: str) -> None:

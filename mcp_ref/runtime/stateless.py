@@ -33,6 +33,7 @@ from ..codec import ShapeError, codec_for
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, Request, RequestId
 from ..revisions import Method, Revision, find_method
+from ..server.utilities.caching import CacheableResult
 from ..server.utilities.logging import LEVELS
 from .connection import Handler, load
 from .context import Context
@@ -48,17 +49,6 @@ Tell = Callable[[str, Object], None]
 """Sends a notification, by method and params, on the way that its request came."""
 
 Drain = Callable[[], Awaitable[None]]
-
-CACHEABLE = {
-    "server/discover": "public",
-    "tools/list": "public",
-    "prompts/list": "public",
-    "resources/list": "public",
-    "resources/templates/list": "public",
-    "resources/read": "private",
-}
-"""Results that say how long they may be kept, and for whom by default. [2026-07-28 server/utilities/caching]"""
-
 
 MAX_CHANGES = 10_000
 """Changes that wait to be told on one subscription; when its client reads too slowly, the oldest are forgotten."""
@@ -217,8 +207,10 @@ async def serve(
             call.remember(_answers_in(server, request, principal))
     try:
         result = await route.handler(params, Context(call, request.id, cast(RequestParams, params).meta))
+        if isinstance(result, CacheableResult) and request.method in server.cache_hints:
+            # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both; a resource has its own
+            result.ttl_ms, result.cache_scope = server.cache_hints[request.method]
         wire: Object = {"resultType": "complete", **codec.encode(result)}
-        hints(server, request, wire)
     except mrtr.InputRequired as required:
         state = mrtr.seal(
             server.state_key, call.answers, mrtr.digest(request.method, request.params), principal, time.time()
@@ -244,15 +236,6 @@ def _answers_in(server: Server, request: Request, principal: str | None) -> Obje
         digest = mrtr.digest(request.method, request.params)
         before = mrtr.unseal(server.state_key, state, digest, principal, time.time())
     return {**answers, **before}
-
-
-def hints(server: Server, request: Request, wire: Object) -> None:
-    """Say how long a complete result may be kept, and for whom."""
-    scope = CACHEABLE.get(request.method)
-    if scope is not None:
-        # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both
-        wire.setdefault("ttlMs", server.cache_ttl)
-        wire.setdefault("cacheScope", scope)
 
 
 # ---------------------------------------------------------------------------------------------------- subscriptions

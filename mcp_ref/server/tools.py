@@ -41,6 +41,7 @@ from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..jsonschema import SchemaError, Validator, compile_schema
 from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision
 from ..typed import Signature, signature_of, to_json
+from .utilities.caching import CacheableResult
 from .utilities.pagination import PAGE_SIZE, Registry
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Tool:
 
 
 @dataclass
-class ListToolsResult:
+class ListToolsResult(CacheableResult):
     """One page of tools."""
 
     tools: list[Tool]
