@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -43,7 +44,7 @@ from ..basic.meta import RequestParams
 from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.patterns.ping import ping
 from ..basic.patterns.progress import ProgressNotificationParams, receive_progress
-from ..basic.patterns.tasks import EXTENSION, SERVER_CAPABILITY, becomes_task, owner_of
+from ..basic.patterns.tasks import EXTENSION, SERVER_CAPABILITY, CreateTaskResult, asks_for_task, becomes_task, owner_of
 from ..basic.versioning import names_revision
 from ..codec import codec_for
 from ..jsonrpc.dispatcher import Limits
@@ -51,8 +52,9 @@ from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, Request, RequestId
 from ..revisions import REVISIONS, Method, Revision, in_order
 from ..server.utilities.caching import hints_by_method
-from .connection import Connection, Handler
+from .connection import TIMEOUT, Connection, Handler
 from .context import Context
+from .tasks_client import RunningTask, give_up
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -62,7 +64,7 @@ if TYPE_CHECKING:
 
     from ..basic.content import Icon
     from ..basic.handling import Scope
-    from ..basic.patterns.tasks import CreateTaskResult, TaskMetadata, TaskStore
+    from ..basic.patterns.tasks import TaskMetadata, TaskStore
     from ..basic.transports import Trace, Transport
     from ..http.asgi import Application
     from ..http.server import HttpLimits
@@ -517,6 +519,7 @@ class ServerConnection(Connection):
         self.subscriptions: set[str] = set()
         self._announcements: dict[tuple[str, str | None], None] = {}  # method and URI, in order, each once
         self._announcer: asyncio.Task[None] | None = None
+        self._farewells: set[asyncio.Task[None]] = set()  # to tasks of the client's that nobody waits for
 
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
@@ -566,7 +569,21 @@ class ServerConnection(Connection):
         await self.ready.wait()
         if not self.is_serving(related) and not self.ended.done():
             raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
-        return await self.request(method, params, result, timeout=timeout, related=related)
+        if not asks_for_task(params):
+            return await self.request(method, params, result, timeout=timeout, related=related)
+        created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
+        running = RunningTask(functools.partial(self._ask_about, related), self.revision, created.task, result)
+        try:
+            return await running.result(timeout)
+        except BaseException:
+            give_up(running, self._farewells)
+            raise
+
+    async def _ask_about(
+        self, related: RequestId, method: str, params: object, result: type[T], timeout: float | None
+    ) -> T:
+        """A request about a task of the client's. While its outcome is waited for, that may take its time."""
+        return await self.request(method, params, result, timeout=timeout or TIMEOUT, related=related)
 
     # ------------------------------------------------------------------------------------- the handshake
 

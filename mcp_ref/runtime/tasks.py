@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from ..basic.lifecycle import Implementation
-from ..basic.meta import EmptyResult, PaginatedRequestParams, RequestParams
+from ..basic.meta import EmptyResult, PaginatedRequestParams
 from ..basic.patterns.mrtr import InputRequired
 from ..basic.patterns.progress import ProgressNotificationParams
 from ..basic.patterns.tasks import (
@@ -38,6 +38,7 @@ from ..basic.patterns.tasks import (
     chosen_ttl,
     moved,
     new_task,
+    tag,
     unknown_task,
 )
 from ..codec import ShapeError, codec_for
@@ -81,13 +82,6 @@ class Origin(Protocol):
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         """Send a notification."""
-
-
-def tag(message: object, id: str) -> None:
-    """Say which task a message belongs to, params or result."""
-    holder = cast(RequestParams, getattr(message, "request", message))  # elicitation has an envelope for two kinds
-    # [2025-11-25 basic/utilities/tasks#related-task-metadata] all requests, responses, and notifications MUST have it
-    holder.meta = {**(holder.meta or {}), RELATED_TASK: {"taskId": id}}
 
 
 # ---------------------------------------------------------------------------------------------------- all of them

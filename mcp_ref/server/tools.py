@@ -157,6 +157,20 @@ class CallToolResult:
 _BARE_BLOCKS = ("text", "image", "resource")
 
 
+@dataclass
+class CallToolAnswer:
+    """The answer to `tools/call`, as a client takes it: the result; or a task, which will have it."""
+
+    result: CallToolResult | None = None
+    task: CreateTaskResult | None = None
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """Tell one from the other."""
+        core = revision.tasks_are_core and "task" in wire and "content" not in wire
+        return {"task" if core or wire.get("resultType") == "task" else "result": wire}
+
+
 class ToolOptions(TypedDict, total=False):
     """What can be said about a tool beyond its function; what is not said is read off signature and docstring.
 

@@ -26,7 +26,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol, cast
 
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
@@ -44,6 +44,13 @@ RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 
 SERVER_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """What a server declares in 2025-11-25 that has tools which can be tasks."""
+
+CLIENT_CAPABILITY: Final[Object] = {
+    "list": {},
+    "cancel": {},
+    "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
+}
+"""What a client declares in 2025-11-25 that can be asked by tasks."""
 
 MAX_TASKS: Final = 1000
 """Tasks that the memory store keeps, running and ended."""
@@ -70,6 +77,9 @@ TaskSupport = Literal["forbidden", "optional", "required"]
 """Whether a tool can be called as a task, as an ordinary request, or both."""
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+METHODS: Final = frozenset({"tools/call"})
+"""The requests that the extension lets a server answer by a task."""
 
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
 """Nothing follows these."""
@@ -187,11 +197,36 @@ class ListTasksResult:
     meta: Object | None = None
 
 
+def ask_for_task(params: object, timeout: float | None) -> None:
+    """Have a request served as a task, in 2025-11-25. timeout: seconds that it will be waited for."""
+    holder = cast(TaskAugmented, getattr(params, "request", params))  # elicitation has an envelope for its two kinds
+    holder.task = TaskMetadata(None if timeout is None else round(timeout * 1000))
+
+
+def asks_for_task(params: object) -> bool:
+    """Whether it is to be served as a task."""
+    return getattr(getattr(params, "request", params), "task", None) is not None
+
+
+def tag(message: object, id: str) -> None:
+    """Say which task a message belongs to, params or result."""
+    holder = cast(TaskAugmented, getattr(message, "request", message))
+    # [2025-11-25 basic/utilities/tasks#related-task-metadata] all requests, responses, and notifications MUST have it
+    holder.meta = {**(holder.meta or {}), RELATED_TASK: {"taskId": id}}
+
+
 def without_task(wire: Object, revision: Revision) -> Object:
     """Params in which `task`, where tasks are not the protocol's own, is nobody's member, whatever it is."""
     if "task" not in wire or revision.tasks_are_core:
         return wire
     return {name: value for name, value in wire.items() if name != "task"}
+
+
+class TaskAugmented(Protocol):
+    """Params of a request that can be a task."""
+
+    task: TaskMetadata | None
+    meta: Object | None
 
 
 TaskHint = Annotated[TaskMetadata | None, Life(since=R2025_11_25, until=R2026_07_28)]
