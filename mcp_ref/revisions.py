@@ -59,7 +59,7 @@ class Revision:
     """Each HTTP request names the revision in a header. [2025-06-18 basic/transports#protocol-version-header]"""
     tasks_are_core: bool = False
     """Tasks are a part of the protocol, asked for by the requestor; later they are an extension. [2025-11-25
-    basic/utilities/tasks#definitions]"""
+    basic/utilities/tasks#capabilities]"""
     resource_not_found_code: int = -32002
     """The error code for an unknown resource. [2025-11-25 server/resources#error-handling]"""
 

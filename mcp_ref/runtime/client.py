@@ -24,7 +24,14 @@ from ..basic.headers import parameter_headers
 from ..basic.lifecycle import ClientCapabilities, Implementation, declares
 from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams, check_meta_keys
 from ..basic.patterns.progress import ProgressHandler
-from ..basic.patterns.tasks import CLIENT_CAPABILITY, EXTENSION, TaskMetadata
+from ..basic.patterns.tasks import (
+    CLIENT_CAPABILITY,
+    EXTENSION,
+    CreateTaskResult,
+    Task,
+    TaskMetadata,
+    TaskRequestParams,
+)
 from ..basic.versioning import HEADER_MISMATCH
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, RequestId
@@ -469,6 +476,24 @@ class Client:
                 wanted = TaskMetadata(None if ttl is None else round(ttl * 1000))
         return self._running(name, await self._call(name, arguments, meta, wanted, on_progress, timeout, None))
 
+    async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
+        """A task of a tool that was begun earlier, by its id: by this client, or one before it. RemoteError where there
+        is none."""
+        from ..server.tools import CallToolAnswer
+
+        task = await self.ask("tasks/get", TaskRequestParams(id), Task, timeout)
+        return self._running(None, CallToolAnswer(task=CreateTaskResult(task)))
+
+    async def list_tasks(self, *, timeout: float | None = None) -> list[Task]:
+        """How all of our tasks are that the server still keeps, in 2025-11-25."""
+        from ..basic.patterns.tasks import ListTasksResult
+
+        async def page(cursor: str | None) -> tuple[list[Task], str | None]:
+            result = await self.ask("tasks/list", PaginatedRequestParams(cursor), ListTasksResult, timeout)
+            return result.tasks, result.next_cursor
+
+        return await self._all("tasks/list", page)
+
     async def _call(
         self,
         name: str,
@@ -519,7 +544,7 @@ class Client:
         needed = self.revision.tasks_are_core and self._task_support.get(name) == "required"
         return TaskMetadata() if needed and self.server_can("tasks.requests.tools.call") else None
 
-    def _running(self, name: str, answer: CallToolAnswer) -> RunningTask[CallToolResult]:
+    def _running(self, name: str | None, answer: CallToolAnswer) -> RunningTask[CallToolResult]:
         from ..server.tools import CallToolResult
 
         task = answer.task.task if answer.task is not None else None
@@ -535,8 +560,8 @@ class Client:
             lambda result: self._check(name, result),
         )
 
-    def _check(self, name: str, result: CallToolResult) -> None:
-        if self._checker is not None and self.revision.structured_results:
+    def _check(self, name: str | None, result: CallToolResult) -> None:
+        if name is not None and self._checker is not None and self.revision.structured_results:
             self._checker.check(name, result)
 
     async def list_resources(self, *, timeout: float | None = None) -> list[Resource]:
