@@ -9,6 +9,7 @@ import asyncio
 import json
 import sys
 from base64 import b64decode
+from collections.abc import Coroutine
 from dataclasses import dataclass
 
 from mcp_ref import (
@@ -320,7 +321,7 @@ async def test_input_required_result_multi_round(context: Context) -> TextConten
 @server.tool()
 async def test_input_required_result_capabilities(context: Context) -> TextContent:
     """Ask only what this client can be asked."""
-    questions = []
+    questions: list[Coroutine[object, object, object]] = []
     if context.client_can("sampling"):
         questions.append(context.sample("Say something", max_tokens=20))
     if context.client_can("elicitation"):

@@ -14,11 +14,15 @@ Elsewhere: `python -m mcp_ref revisions` prints this data; `__main__.py` does th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 # ---------------------------------------------------------------------------------------------------- behaviour
+
+
+Era = Literal["legacy", "modern"]
+"""legacy: opened by a handshake. modern: every request stands alone. [2026-07-28 basic/versioning#terminology]"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +31,7 @@ class Revision:
 
     number: int
     name: str
-    era: Literal["legacy", "modern"] = "legacy"
-    """legacy: opened by a handshake. modern: every request stands alone. [2026-07-28 basic/versioning#terminology]"""
+    era: Era = "legacy"
     batch: bool = False
     """A frame may be an array of messages. [2025-03-26 basic/index#batching]"""
     error_id_optional: bool = False
@@ -130,6 +133,14 @@ def revision_named(name: str) -> Revision:
     return revision
 
 
+def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
+    """Revisions, some by name, oldest first. Raises ValueError for none, or an unknown name."""
+    chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
+    if not chosen:
+        raise ValueError(f"at least one revision is to be spoken; known are {', '.join(_BY_NAME)}")
+    return chosen
+
+
 # ---------------------------------------------------------------------------------------------------- shape
 
 
@@ -160,7 +171,7 @@ class Life:
 
     def requires(self, revision: Revision) -> bool:
         """True when the revision demands it, for a field that is optional elsewhere."""
-        return self.required_since is not None and self.required_since <= revision
+        return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
 
 NOT_ON_THE_WIRE: Final = Life(since=R2024_10_07, until=R2024_10_07)

@@ -300,6 +300,10 @@ async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabi
     """Shake hands from the server's side; gives the client's initialize params."""
     connecting = asyncio.create_task(client.connect())
     asked = await wire.receive_object()
+    if asked["method"] == "server/discover":  # which a server of the earlier era does not know
+        error: Object = {"code": -32601, "message": "Method not found"}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        asked = await wire.receive_object()
     info: Object = {"name": "raw", "version": "1"}
     result: Object = {"protocolVersion": revision, "capabilities": capabilities or {}, "serverInfo": info}
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})

@@ -17,7 +17,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from ..jsonrpc.errors import ProtocolError
@@ -76,6 +76,9 @@ def text_of(header: str) -> str:
 # ---------------------------------------------------------------------------------------------------- parameters
 
 Path = tuple[str, ...]
+
+Parameters = Callable[[str], dict[str, Path]]
+"""The headers that a tool's arguments go in, and the path to each argument, by the tool's name."""
 
 
 def parameter_headers(schema: JSON) -> dict[str, Path]:
@@ -143,6 +146,20 @@ def _is_same(text: str, value: JSON) -> bool:
         # [2026-07-28 basic/transports/streamable-http#server-validation] SHOULD compare integers as numbers
         return re.fullmatch(r"-?\d{1,16}(\.0+)?", text) is not None and int(text.partition(".")[0]) == value
     return text == value
+
+
+def request_headers(request: Request, parameters: Parameters) -> dict[str, str]:
+    """The headers that repeat what a request says, for a client to send. [2026-07-28
+    basic/transports/streamable-http#client-behavior]"""
+    meta = request.params.get("_meta")
+    version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+    headers = {"MCP-Protocol-Version": str(version), METHOD_HEADER: request.method}
+    name = request.params.get(NAMED.get(request.method, ""))
+    if isinstance(name, str):
+        headers[NAME_HEADER] = header_value(name)
+        if request.method == "tools/call":
+            headers.update(parameter_values(request.params.get("arguments"), parameters(name)))
+    return headers
 
 
 # ---------------------------------------------------------------------------------------------------- checking

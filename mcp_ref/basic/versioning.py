@@ -31,6 +31,8 @@ SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 HEADER_MISMATCH: Final = -32020
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
+MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
+"""Errors by which a server shows that it is of this era."""
 
 
 class MalformedRequest(ProtocolError):

@@ -41,11 +41,11 @@ class ElicitRequestFormParams:
 
 @dataclass
 class ElicitRequestURLParams:
-    """A web page for the user to visit. `elicitation_id` names this question in a later notification."""
+    """A web page for the user to visit. `elicitation_id` names this question in a later notification, in 2025-11-25."""
 
     message: str
     url: str
-    elicitation_id: Annotated[str, Life(until=R2026_07_28)]
+    elicitation_id: Annotated[str | None, Life(until=R2026_07_28, required_since=R2025_11_25)] = None
     meta: Object | None = None
     mode: Literal["url"] = "url"
 

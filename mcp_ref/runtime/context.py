@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
@@ -214,11 +215,18 @@ class Context:
         return result
 
     async def elicit_url(
-        self, message: str, url: str, elicitation_id: str, *, timeout: float | None = PERSON_TIMEOUT
+        self,
+        message: str,
+        url: str,
+        elicitation_id: str | None = None,
+        *,
+        timeout: float | None = PERSON_TIMEOUT,
+        key: str | None = None,
     ) -> ElicitResult:
         """Ask the user to visit a web page. "accept" means that they agreed to; see `elicitation_complete` for done.
 
-        elicitation_id: a name for this visit that nobody can guess. Revision 2025-11-25 and later.
+        elicitation_id: a name for this visit that nobody can guess, in 2025-11-25; by default a random one. key: as for
+        `elicit`. Revision 2025-11-25 and later.
         """
         from ..client import elicitation
 
@@ -226,9 +234,9 @@ class Context:
         fault = elicitation.url_fault(url)
         if fault is not None:
             raise ValueError(fault)
-        page = elicitation.ElicitRequestURLParams(message, url, elicitation_id)
+        page = elicitation.ElicitRequestURLParams(message, url, elicitation_id or secrets.token_urlsafe(16))
         return await self._ask(
-            "elicitation/create", elicitation.ElicitRequestParams(page), elicitation.ElicitResult, timeout
+            "elicitation/create", elicitation.ElicitRequestParams(page), elicitation.ElicitResult, timeout, key
         )
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
@@ -294,7 +302,7 @@ class Context:
         return await self._line.ask(method, params, result, timeout, self.request_id, key)
 
     async def gather_inputs(self, *questions: Coroutine[object, object, object]) -> list[object]:
-        """Ask several things at once, and wait for all answers: `await context.gather_inputs(context.list_roots(), ...)`
+        """Ask several things at once, and wait for all answers: `gather_inputs(context.list_roots(), ...)`.
 
         In 2026-07-28, where each round of questions is a request of its own, that is one round instead of several.
         """

@@ -48,7 +48,7 @@ from ..codec import codec_for
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, Request, RequestId
-from ..revisions import REVISIONS, Method, Revision, revision_named
+from ..revisions import REVISIONS, Method, Revision, in_order
 from ..server.utilities.caching import hints_by_method
 from .connection import Connection, Handler
 from .context import Context
@@ -125,7 +125,7 @@ class Server:
     ) -> None:
         self.info = Implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
-        self.revisions = _in_order(revisions)
+        self.revisions = in_order(revisions)
         self.limits = limits
         self.trace = trace
         self.state_key = state_key if state_key is not None else secrets.token_bytes(32)
@@ -457,13 +457,6 @@ def _leave(why: str) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
-
-
-def _in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
-    chosen = sorted(revision_named(each) if isinstance(each, str) else each for each in revisions)
-    if not chosen:
-        raise ValueError("a server speaks at least one revision")
-    return chosen
 
 
 def _not_bare(argument: object, decorator: str) -> None:

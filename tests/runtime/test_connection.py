@@ -285,6 +285,9 @@ def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get(error
 GREETED = """
 import json, os
 asked = json.loads(sys.stdin.readline())
+if asked["method"] == "server/discover":
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "what?"}}), flush=True)
+    asked = json.loads(sys.stdin.readline())
 info = {"name": "s", "version": "1"}
 result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
 print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)

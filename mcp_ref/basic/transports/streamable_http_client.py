@@ -6,11 +6,11 @@
                              400, 404, 405 for the very first one: the URL is of the older transport, perhaps
 
 A stream that breaks is taken up again where it broke, by a GET with the id of its last event. After the handshake,
-another GET listens for what belongs to no request of ours.
+another GET listens for what belongs to no request of ours. A request of the stateless era has none of this.
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
-Below: mcp_ref/http (sockets and events), http_sse_client.py (the older transport). Elsewhere: the server's side
-       (streamable_http.py)
+Below: mcp_ref/http (sockets and events), http_sse_client.py (the older transport), http_alone_client.py (the later
+       one). Elsewhere: the server's side (streamable_http.py)
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from ...jsonrpc.messages import (
     encode,
 )
 from ...revisions import Revision, find_revision
+from ..headers import Parameters
+from ..versioning import names_revision
 from . import Lost, Receive, Trace, Transport
+from .http_alone_client import MAX_ANSWER, Posts
 from .http_gate import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type
 from .http_sse_client import SseClientTransport
 
 log = logging.getLogger(__name__)
-
-MAX_ANSWER: Final = 64 * 1024 * 1024
-"""Bytes of one JSON answer (64 MiB); an event has the same limit."""
 
 MAX_RETRY: Final = 60.0
 """Seconds that a server can make us wait before we come back for a stream, at most."""
@@ -84,7 +84,7 @@ class StreamableHttpClientTransport(Transport):
     """The transport of one session with the server at `url`, which may also turn out to speak HTTP+SSE.
 
     headers: sent with every request, such as {"Authorization": "Bearer ..."}. http: makes the requests; closed with
-    the transport. trace: sees every message.
+    the transport. trace: sees every message. parameters: for the stateless era, see `headers.Parameters`.
     """
 
     def __init__(
@@ -94,11 +94,13 @@ class StreamableHttpClientTransport(Transport):
         headers: Mapping[str, str] | None = None,
         http: HttpClient | None = None,
         trace: Trace | None = None,
+        parameters: Parameters = lambda name: {},
     ) -> None:
         self.url = url
         self._own_headers = dict(headers or {})
         self._http = http or HttpClient(limits=HTTP_LIMITS)
         self._trace = trace
+        self._alone = Posts(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive | None = None
         self._lost: Lost | None = None
         self._opening: Request | None = None
@@ -120,11 +122,17 @@ class StreamableHttpClientTransport(Transport):
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """POST a message. What has no answer is accepted by the server before anything later is sent."""
-        if self._older is not None:
-            return self._older.send(message, related)
-        frame = encode(message)
         if self._closing is not None:
             return
+        if isinstance(message, Request) and names_revision(message.params):
+            self._alone.send(message, self._hand_in)
+            return
+        if _cancels(message, self._alone):
+            return
+        if self._older is not None:
+            self._older.send(message, related)
+            return
+        frame = encode(message)
         if isinstance(message, Request) and message.method == "initialize":
             self._opening = message
         ids = _asked(message)
@@ -177,6 +185,7 @@ class StreamableHttpClientTransport(Transport):
     async def _close(self) -> None:
         if self._last_notice is not None and not self._last_notice.done():
             await asyncio.wait([self._last_notice], timeout=LAST_NOTICE_SECONDS)
+        await self._alone.close()
         tasks = [task for task in (*self._posts, self._listener, self._renewing) if task is not None]
         for task in tasks:
             task.cancel()
@@ -459,6 +468,13 @@ class StreamableHttpClientTransport(Transport):
             log.warning("a message was not delivered: %s: %s", self.url, why)
         for id in ids:
             take(Undelivered(id, f"{self.url}: {why}"))
+
+
+def _cancels(message: Outgoing, alone: Posts) -> bool:
+    """Whether a message cancels a request that stands alone; that is done then, and nothing is to be sent."""
+    if not isinstance(message, Notification) or message.method != "notifications/cancelled":
+        return False
+    return alone.cancel(message.params.get("requestId"))
 
 
 def _resuming(parser: EventParser) -> dict[str, str]:

@@ -199,12 +199,17 @@ class ResponseCache:
             case "notifications/resources/updated" if uri is not None:
                 self.forget(server, "resources/read", uri)
 
-    def forget(self, server: str, method: str, uri: str | None = None) -> None:
-        """Drop the results of a method, with all pages; of `resources/read`, those that an update of `uri` concerns."""
+    def forget(self, server: str, method: str, uri: str | None = None) -> bool:
+        """Drop the results of a method, with all pages; of `resources/read`, those that an update of `uri` concerns.
+
+        False where there were none.
+        """
         self.changes += 1
+        before = len(self._kept)
         for key, kept in tuple(self._kept.items()):
             if (key.server, key.method) == (server, method) and (uri is None or _concerns(uri, kept.uri)):
                 self._drop(key)
+        return len(self._kept) < before
 
     def _drop(self, key: _Key) -> None:
         kept = self._kept.pop(key, None)

@@ -1,0 +1,140 @@
+"""Streamable HTTP of the stateless era, the client's side: a request is a POST, and its response is all there is.
+
+    Request -> POST, with headers that repeat what the body says -> JSON: the answer
+                                                                   | events: notifications, then the answer
+    notifications/cancelled -> the response is closed, and nothing is sent
+
+Spec:  2026-07-28 basic/transports/streamable-http
+Above: streamable_http_client.py, which knows the earlier eras too. Below: mcp_ref/http, basic/headers.py
+Elsewhere: the server's side (http_alone.py)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from ...http.client import HttpClient, HttpError, HttpResponse
+from ...http.sse import EventParser, EventTooLarge
+from ...jsonrpc.messages import (
+    ErrorResponse,
+    Incoming,
+    Malformed,
+    Request,
+    RequestId,
+    Response,
+    Undelivered,
+    decode,
+    encode,
+)
+from ..headers import Parameters, request_headers
+from . import Receive, Trace
+from .http_gate import JSON_TYPE, SSE_TYPE, media_type
+
+log = logging.getLogger(__name__)
+
+MAX_ANSWER: Final = 64 * 1024 * 1024
+"""Bytes of one JSON answer, or of one event (64 MiB)."""
+
+STREAMING: Final = frozenset({"subscriptions/listen"})
+"""Requests that last: each has a connection of its own, however many are in use."""
+
+_NOT_THE_ERA: Final = frozenset({401, 403, 407, 408, 429, 502, 503, 504})
+"""Statuses that say nothing about what the server speaks."""
+
+
+class Posts:
+    """The requests that stand alone. headers: sent with each. parameters: the headers that a tool's arguments go in."""
+
+    def __init__(
+        self, url: str, headers: Mapping[str, str], http: HttpClient, trace: Trace | None, parameters: Parameters
+    ) -> None:
+        self._url = url
+        self._headers = headers
+        self._http = http
+        self._trace = trace
+        self._parameters = parameters
+        self._asking: dict[RequestId, asyncio.Task[None]] = {}
+
+    def send(self, request: Request, receive: Receive) -> None:
+        """POST a request; what comes back is handed to `receive`. Raises what `encode` raises."""
+        frame = encode(request)
+        headers = {
+            **self._headers,
+            # [2026-07-28 basic/transports/streamable-http#sending-messages] MUST list both
+            "Content-Type": JSON_TYPE,
+            "Accept": f"{JSON_TYPE}, {SSE_TYPE}",
+            **request_headers(request, self._parameters),
+        }
+        task = asyncio.get_running_loop().create_task(self._post(request, frame, headers, receive))
+        self._asking[request.id] = task
+        task.add_done_callback(lambda _: self._forget(request.id, task))
+
+    def _forget(self, id: RequestId, task: asyncio.Task[None]) -> None:
+        if self._asking.get(id) is task:
+            del self._asking[id]
+
+    def cancel(self, id: object) -> bool:
+        """Close the response to a request; False where it is none of these."""
+        task = self._asking.get(id) if isinstance(id, (str, int)) else None
+        if task is not None:
+            # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing it is the cancellation
+            task.cancel()
+        return task is not None
+
+    async def close(self) -> None:
+        """Close all responses."""
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=5.0)
+
+    async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
+        if self._trace is not None:
+            self._trace("->", frame)
+        try:
+            extra = request.method in STREAMING
+            async with self._http.request("POST", self._url, headers, frame, extra=extra) as response:
+                if not await self._read(request, response, receive):
+                    why = "the response ended without the answer"
+                    if response.status >= 300:
+                        why = f"the server answered HTTP {response.status}"
+                    foreign = response.status >= 300 and response.status not in _NOT_THE_ERA
+                    receive(Undelivered(request.id, f"{self._url}: {why}", foreign))
+        except (HttpError, EventTooLarge, ValueError) as error:
+            receive(Undelivered(request.id, f"{self._url}: {error}"))
+
+    async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
+        """Hand in what a response carries, until the answer has come; False where there is none."""
+        # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST support both
+        if media_type(response.headers) != SSE_TYPE:
+            body = await response.read(MAX_ANSWER)
+            message = self._decode(body) if body else None
+            # an error without an id is still the answer to this request: there is no other
+            if isinstance(message, ErrorResponse) and message.id is None:
+                message = ErrorResponse(request.id, message.error)
+            if message is None or not _is_answer(message, request.id):
+                return False
+            receive(message)
+            return True
+        parser = EventParser(MAX_ANSWER)
+        async for piece in response:
+            for event in parser.feed(piece):
+                if event.data and event.event == "message":
+                    message = self._decode(event.data.encode())
+                    receive(message)
+                    if _is_answer(message, request.id):
+                        return True
+        return False
+
+    def _decode(self, frame: bytes) -> Incoming:
+        if self._trace is not None:
+            self._trace("<-", frame)
+        return decode(frame)
+
+
+def _is_answer(message: Incoming, id: RequestId) -> bool:
+    return isinstance(message, (Response, ErrorResponse, Malformed)) and message.id == id
