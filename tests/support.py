@@ -99,7 +99,6 @@ class Wire:
         answer = await self.ask("ping", id="nothing-more")
         assert answer == {"jsonrpc": "2.0", "id": "nothing-more", "result": {}}, answer
 
-
     async def nothing_else(self) -> None:
         """The same, in 2026-07-28."""
         answer = await self.ask_alone("server/discover", id="nothing-else")
