@@ -174,16 +174,22 @@ def mismatch(why: str) -> ProtocolError:
     return ProtocolError(HEADER_MISMATCH, f"Header mismatch: {why}")
 
 
-def check_headers(headers: Headers, request: Request) -> None:
-    """What every request says twice is the same. Raises ProtocolError."""
+def said_twice(request: Request) -> tuple[JSON, str, str | None]:
+    """What a request's headers are to repeat: revision, method, and a name where the method has one."""
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+    name = request.params.get(NAMED.get(request.method, ""))
+    return version, request.method, name if isinstance(name, str) else None
+
+
+def check_headers(headers: Headers, said: tuple[JSON, str, str | None]) -> None:
+    """The headers repeat what a request says. Raises ProtocolError."""
+    version, method, name = said
     if version is not None:  # that it is missing is another error
         _check(headers, "MCP-Protocol-Version", version, encoded=False)
-    _check(headers, METHOD_HEADER, request.method, encoded=False)
-    member = NAMED.get(request.method)
-    if member is not None and isinstance(request.params.get(member), str):
-        _check(headers, NAME_HEADER, request.params[member])
+    _check(headers, METHOD_HEADER, method, encoded=False)
+    if name is not None:
+        _check(headers, NAME_HEADER, name)
 
 
 def check_parameters(headers: Headers, arguments: JSON, wanted: dict[str, Path]) -> None:

@@ -199,6 +199,8 @@ class RegisteredTool:
     signature: Signature
     check_arguments: Validator
     check_result: Validator | None
+    headers: dict[str, tuple[str, ...]]
+    """The headers that carry arguments over HTTP, and the path to each argument."""
 
     def wraps_result(self, revision: Revision) -> bool:
         """Whether data are shown as {"result": …}, for a peer to whom they are objects: so it gets them all the same.
@@ -264,11 +266,11 @@ class Tools:
             check_result = compile_schema(tool.output_schema)
             if not isinstance(tool.output_schema, dict):  # true and false are schemas too, but have no place in a Tool
                 raise ValueError(f"output_schema is to be a JSON object, not {tool.output_schema}")
-        parameter_headers(tool.input_schema)  # wrong ones are found now, not when a client refuses the tool
+        headers = parameter_headers(tool.input_schema)  # wrong ones are found now, not when a client refuses the tool
         if not _NAME.fullmatch(tool.name):
             rule = "SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
             log.warning("the tool name %.140r may be refused by clients: names %s", tool.name, rule)
-        self._registry.add(tool.name, RegisteredTool(tool, function, signature, check_arguments, check_result))
+        self._registry.add(tool.name, RegisteredTool(tool, function, signature, check_arguments, check_result, headers))
         return tool
 
     def remove(self, name: str) -> None:
@@ -278,7 +280,7 @@ class Tools:
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
         """The headers that carry a tool's arguments over HTTP, and the path to each argument."""
         registered = self._registry.get(name)
-        return parameter_headers(registered.tool.input_schema) if registered is not None else {}
+        return registered.headers if registered is not None else {}
 
     async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListToolsResult:
         """Serve `tools/list`."""
