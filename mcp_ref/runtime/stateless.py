@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..basic.lifecycle import Implementation
+from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
 from ..basic.patterns import mrtr
 from ..basic.patterns.subscriptions import (
@@ -174,6 +174,25 @@ class Call:
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the answer to {method}: {error}") from None
 
+    def in_this_era(self, error: ProtocolError) -> BaseException:
+        """What an error of a handler's means here: what has to be visited first is asked for in the result."""
+        from ..client.elicitation import visits
+
+        pages = visits(error) if self.asks else {}
+        if not pages:
+            return error
+        if not declares(self.peer_capabilities, "elicitation.url"):
+            return MissingCapability("elicitation.url")
+        for id in pages:
+            answer = self._answers.get(id)
+            if isinstance(answer, dict) and answer.get("action") != "accept":
+                return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to it")
+        codec = codec_for(self.revision)
+        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] accept is consent: it may be asked for again
+        return mrtr.InputRequired(
+            {id: {"method": "elicitation/create", "params": codec.encode(page)} for id, page in pages.items()}
+        )
+
     @property
     def answers(self) -> Object:
         """What has been answered so far of what was asked."""
@@ -217,7 +236,10 @@ async def serve(
         if "inputResponses" in request.params or "requestState" in request.params:
             call.remember(_answers_in(server, request, principal))
     try:
-        result = await route.handler(params, Context(call, request.id, cast(RequestParams, params).meta))
+        try:
+            result = await route.handler(params, Context(call, request.id, cast(RequestParams, params).meta))
+        except ProtocolError as error:
+            raise call.in_this_era(error) from None
         if isinstance(result, CacheableResult) and request.method in server.cache_hints:
             # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both; a resource has its own
             result.ttl_ms, result.cache_scope = server.cache_hints[request.method]
