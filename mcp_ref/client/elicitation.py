@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from ..basic.patterns.tasks import TaskHint, without_task
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..jsonschema import compile_schema
@@ -37,6 +38,7 @@ class ElicitRequestFormParams:
     requested_schema: Object
     mode: Annotated[Literal["form"] | None, Life(since=R2025_11_25)] = None
     meta: Object | None = None
+    task: TaskHint = None
 
 
 @dataclass
@@ -48,6 +50,7 @@ class ElicitRequestURLParams:
     elicitation_id: Annotated[str | None, Life(until=R2026_07_28, required_since=R2025_11_25)] = None
     meta: Object | None = None
     mode: Literal["url"] = "url"
+    task: TaskHint = None
 
 
 @dataclass
@@ -65,7 +68,7 @@ class ElicitRequestParams:
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
         """See `to_wire`."""
-        return {"request": wire}
+        return {"request": without_task(wire, revision)}
 
 
 @dataclass
