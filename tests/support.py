@@ -99,7 +99,6 @@ class Wire:
         answer = await self.ask("ping", id="nothing-more")
         assert answer == {"jsonrpc": "2.0", "id": "nothing-more", "result": {}}, answer
 
-
     async def nothing_else(self) -> None:
         """The same, in 2026-07-28."""
         answer = await self.ask_alone("server/discover", id="nothing-else")
@@ -313,6 +312,25 @@ async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabi
     params = asked["params"]
     assert isinstance(params, dict)
     return params
+
+
+async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> None:
+    """Have the client connect, and say who we are, as a server of 2026-07-28."""
+    connecting = asyncio.create_task(client.connect())
+    declared: Object = capabilities if capabilities is not None else {"tools": {"listChanged": True}}
+    about: Object = {"supportedVersions": [MODERN], "capabilities": declared, "ttlMs": 0, "cacheScope": "private"}
+    await reply(wire, "server/discover", about)
+    async with asyncio.timeout(PATIENCE):
+        await connecting
+
+
+async def reply(wire: Wire, method: str, result: Object) -> Object:
+    """Receive the next request, which is to be of that method, and answer it; gives its params."""
+    asked = await wire.receive_object()
+    assert asked["method"] == method, asked
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete", **result}})
+    assert isinstance(asked["params"], dict)
+    return asked["params"]
 
 
 def python(source: str) -> list[str]:

@@ -181,7 +181,7 @@ class Client:
             await self._open(self._eras.get(self.name))
             if self._is_process or isinstance(self._server, str):
                 self._eras[self.name] = self.revision.era
-            await self._listen_for_changes()
+            await self._ask_to_be_told()
         except BaseException:
             await asyncio.shield(self.close())
             raise
@@ -214,8 +214,8 @@ class Client:
             return self._server
         return "\0".join(self._server) if isinstance(self._server, (list, tuple)) else f"at {id(self._server)}"
 
-    async def _listen_for_changes(self) -> None:
-        """In the stateless era, a server tells of changes only who asks for it."""
+    async def _ask_to_be_told(self) -> None:
+        """In the stateless era, a server tells of changes, and logs, only to who asks for it."""
         from ..basic.patterns.subscriptions import SubscriptionFilter
 
         def is_wanted(kind: str) -> bool | None:
@@ -223,7 +223,11 @@ class Client:
             return True if function is not None and self.server_can(f"{kind}.listChanged") else None
 
         wanted = SubscriptionFilter(is_wanted("tools"), is_wanted("prompts"), is_wanted("resources"))
-        if self.revision.era == "legacy" or wanted == SubscriptionFilter():
+        if self.revision.era == "legacy":
+            return
+        if self._on_log is not None:
+            self.connection.log_level = "debug"
+        if wanted == SubscriptionFilter():
             return
 
         def changed(method: str, uri: str | None) -> None:
@@ -630,7 +634,10 @@ class Client:
         return (await self.ask("completion/complete", params, completion.CompleteResult, timeout)).completion
 
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
-        """The least severe log messages to receive from now on."""
+        """The least severe log messages to receive from now on.
+
+        Until then, an earlier server decides; in the stateless era, a client with `on_log` asks for all.
+        """
         from ..server.utilities.logging import SetLevelRequestParams
 
         if self.revision.era == "modern":
