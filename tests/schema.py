@@ -9,8 +9,10 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from mcp_ref.basic.versioning import names_revision
+from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import (
     JSON,
     Batch,
@@ -24,8 +26,6 @@ from mcp_ref.jsonrpc.messages import (
     Response,
     encode,
 )
-from mcp_ref.basic.versioning import names_revision
-from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonschema import Validator, compile_schema
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.runtime.server import Server
@@ -169,9 +169,7 @@ def checked_alone(faults: list[str]) -> Callable[..., Coroutine[object, object, 
     """`Server.serve_alone`, holding all that is said for a request to the schema of 2026-07-28, on every transport."""
     serve_alone = Server.serve_alone
 
-    async def serve(
-        server: Server, request: Request, tell: Tell, drain: Drain, principal: str | None = None
-    ) -> Object:
+    async def serve(server: Server, request: Request, tell: Tell, drain: Drain, *rest: Any, **more: Any) -> Object:
         def check(message: Outgoing) -> None:
             faults.extend(faults_of(message, MODERN[-1], {request.id: request.method}))
 
@@ -180,7 +178,7 @@ def checked_alone(faults: list[str]) -> Callable[..., Coroutine[object, object, 
             tell(method, params)
 
         try:
-            result = await serve_alone(server, request, checked_tell, drain, principal)
+            result = await serve_alone(server, request, checked_tell, drain, *rest, **more)
         except ProtocolError as error:
             check(ErrorResponse(request.id, error.to_error()))
             raise

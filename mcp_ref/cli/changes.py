@@ -42,8 +42,8 @@ def changes(revision: Revision) -> Object:
     before: Object = behaviour(earlier[-1]) if earlier else {}
     now = behaviour(revision)
     altered: Object = {name: [before.get(name), value] for name, value in now.items() if before.get(name) != value}
-    born: list[str] = [method.name for method in METHODS if method.since is revision]
-    gone: list[str] = [method.name for method in METHODS if method.until is revision]
+    had, has = (_methods(earlier[-1]) if earlier else [], _methods(revision))
+    born, gone = [name for name in has if name not in had], [name for name in had if name not in has]
     members_born, members_gone = members(revision)
     return {
         "revision": revision.name,
@@ -53,6 +53,10 @@ def changes(revision: Revision) -> Object:
         "methods": {"added": _json(born), "removed": _json(gone)},
         "members": {"added": _json(members_born), "removed": _json(members_gone)},
     }
+
+
+def _methods(revision: Revision) -> list[str]:
+    return [method.name for method in METHODS if _has(method.since, method.until, revision)]
 
 
 def _json(texts: list[str]) -> list[JSON]:

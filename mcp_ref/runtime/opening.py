@@ -103,6 +103,7 @@ async def greet(
 class _Discovered:
     revision: Revision
     result: DiscoverResult
+    info: JSON
 
 
 async def _discover(connection: ClientConnection, ours: Introduction, timeout: float | None) -> _Discovered | None:
@@ -127,7 +128,8 @@ async def _discover(connection: ClientConnection, ours: Introduction, timeout: f
             return None
         else:
             if chosen is not None and chosen.era == "modern":
-                return _Discovered(chosen, result)
+                # Who it is stands in `_meta`; before the release, in the result.
+                return _Discovered(chosen, result, (result.meta or {}).get(SERVER_INFO, answer.get("serverInfo")))
         if chosen is None or chosen.era == "legacy":
             # a version of the earlier era in the list: the server speaks it, but after a handshake
             return None
@@ -175,7 +177,7 @@ def _accept(connection: ClientConnection, ours: Introduction, found: _Discovered
     connection.introduce(codec.encode(ours.capabilities), codec.encode(ours.info))
     connection.peer_capabilities = codec.encode(found.result.capabilities)
     try:
-        info = codec.decode(Implementation, (found.result.meta or {}).get(SERVER_INFO))
+        info = codec.decode(Implementation, found.info)
     except ShapeError:
         info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] it only SHOULD say who it is
     connection.peer_info = info

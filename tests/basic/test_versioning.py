@@ -15,7 +15,6 @@ from tests.support import (
     MODERN,
     Wire,
     alone,
-
     error_of,
     greeted_client,
     initialize,
@@ -41,7 +40,14 @@ REMOVED: dict[str, Object] = {
     "resources/subscribe": {"uri": "test://a"},
     "resources/unsubscribe": {"uri": "test://a"},
 }
-NEVER_A_REQUEST = ["roots/list", "sampling/createMessage", "elicitation/create", "notifications/cancelled", "no/such", ""]
+NEVER_A_REQUEST = [
+    "roots/list",
+    "sampling/createMessage",
+    "elicitation/create",
+    "notifications/cancelled",
+    "no/such",
+    "",
+]
 
 
 def make_server(speaks: list[str] | None = None) -> Server:
@@ -240,7 +246,8 @@ def test_without_handshakes_a_request_that_names_no_revision_is_malformed(kind: 
 
 
 @pytest.mark.parametrize(
-    "wrong", [{}, {"clientCapabilities": {}}, {"protocolVersion": MODERN}, {"protocolVersion": 1, "clientCapabilities": {}}]
+    "wrong",
+    [{}, {"clientCapabilities": {}}, {"protocolVersion": MODERN}, {"protocolVersion": 1, "clientCapabilities": {}}],
 )
 @pytest.mark.spec("2026-07-28/basic/index#meta-8")
 def test_over_http_it_is_a_400_also_where_the_header_alone_names_the_revision(wrong: Object) -> None:
@@ -285,7 +292,9 @@ def test_trace_context_passes_through_untouched(kind: str) -> None:
 @SPEAKS
 @pytest.mark.parametrize("version", ["1900-01-01", "2026-07-29", "9999-99-99", "v999", "", *(map(str, LEGACY))])
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-1")
-def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(kind: str, speaks: list[str], version: str) -> None:
+def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(
+    kind: str, speaks: list[str], version: str
+) -> None:
     async def test() -> None:
         async with raw_client(make_server(speaks), kind) as wire:
             for method in ("tools/list", "server/discover", "no/such"):
