@@ -12,7 +12,7 @@ are an extension, `io.modelcontextprotocol/tasks`, and the server decides, for c
 
 Watch it fail: nobody is there to be asked.
 
-    python3 -m mcp_ref call write_report year:=2025 --answer currency=none -- python3 examples/report.py
+    python3 -m mcp_ref call write_report year:=2025 -- python3 examples/report.py
 """
 
 import asyncio

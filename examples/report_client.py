@@ -1,8 +1,8 @@
 """Begins report.py's task, does something else meanwhile, and gets the result: in both eras, with the same lines.
 
-New here: `client.start_tool`, which does not wait. What it gives is asked for its `status()` and its `result()`; whoever
-waits for the result answers, through the client's ordinary functions, what the task asks. `call_tool` would have done
-all of it at once.
+New here: `client.start_tool`, which does not wait. What it gives is asked for its `status()` and its `result()`; who
+waits for the result also answers, through the client's ordinary functions, what the task asks. `call_tool` would have
+done all of it at once.
 
     python3 examples/report_client.py
     python3 examples/report_client.py --trace           the same, with every frame on standard error
@@ -39,7 +39,7 @@ async def report(revision: str) -> None:
         status = await task.status()
         assert status is not None
         print(f"  {status.status}: {result.text}")
-        assert result.text == "Sales of 2025: 2,337,076 yen", result
+        assert result.text == "Sales of 2025: 2,329,026 yen", result
 
 
 async def main() -> None:
