@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..codec import lives_of
 from ..jsonrpc.messages import JSON, Object
-from ..revisions import METHODS, REVISIONS, Life, Revision, revision_named
+from ..revisions import METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
 from ..runtime.connection import load
 from . import UsageError, show
 
@@ -42,8 +42,8 @@ def changes(revision: Revision) -> Object:
     before: Object = behaviour(earlier[-1]) if earlier else {}
     now = behaviour(revision)
     altered: Object = {name: [before.get(name), value] for name, value in now.items() if before.get(name) != value}
-    born: list[str] = [method.name for method in METHODS if method.since is revision]
-    gone: list[str] = [method.name for method in METHODS if method.until is revision]
+    had, has = (_methods(earlier[-1]) if earlier else [], _methods(revision))
+    born, gone = [name for name in has if name not in had], [name for name in had if name not in has]
     members_born, members_gone = members(revision)
     return {
         "revision": revision.name,
@@ -52,6 +52,10 @@ def changes(revision: Revision) -> Object:
         "methods": {"added": _json(born), "removed": _json(gone)},
         "members": {"added": _json(members_born), "removed": _json(members_gone)},
     }
+
+
+def _methods(revision: Revision) -> list[str]:
+    return [method.name for method in METHODS if _has(method.since, method.until, revision)]
 
 
 def _json(texts: list[str]) -> list[JSON]:
@@ -66,6 +70,8 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
         born += [cls.__name__] if life.since is revision else []
         gone += [cls.__name__] if life.until is revision else []
         for name, member in lives_of(cls).items():
+            if member is NOT_ON_THE_WIRE:
+                continue
             if life.since is None or life.since < revision:  # a new type's members are not news of their own
                 born += [f"{cls.__name__}.{name}"] if member.since is revision else []
                 gone += [f"{cls.__name__}.{name}"] if member.until is revision else []
