@@ -43,6 +43,9 @@ class Revision:
     """A tool's result is `toolResult`, any JSON, instead of content blocks."""
     structured_results: bool = True
     """Tools have output schemas, and results data that match them. [2025-06-18 server/tools#structured-content]"""
+    structured_content_is_any_json: bool = False
+    """That data is any JSON, and its schema any schema; before, both are of an object. [2026-07-28
+    server/tools#structured-content]"""
     invalid_arguments_are_results: bool = False
     """Arguments that break a tool's schema give `isError`, not -32602. [2025-11-25 server/tools#error-handling]"""
     completions_are_declared: bool = True
@@ -99,6 +102,7 @@ R2026_07_28: Final = Revision(
     "2026-07-28",
     era="modern",
     error_id_optional=True,
+    structured_content_is_any_json=True,
     invalid_arguments_are_results=True,
     elicitation_modes=True,
     sampling_tools=True,
@@ -169,6 +173,9 @@ class Life:
         """True when the revision demands it, for a field that is optional elsewhere."""
         return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
+
+NOT_ON_THE_WIRE: Final = Life(since=R2024_10_07, until=R2024_10_07)
+"""The life of a field that no revision has: it says in Python what JSON says otherwise."""
 
 # ---------------------------------------------------------------------------------------------------- vocabulary
 

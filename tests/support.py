@@ -18,6 +18,12 @@ from mcp_ref.basic.transports.stdio import StdioServerTransport
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.http_wires import http_wire
 
+MODERN = "2026-07-28"
+"""The revision in which every request stands alone."""
+
+META = "io.modelcontextprotocol/"
+"""Before the names of what every request of it says about itself."""
+
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,6 +82,13 @@ class Wire:
         assert isinstance(value, dict), value
         return value
 
+    async def ask_alone(
+        self, method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
+    ) -> Object:
+        """Send a request of 2026-07-28 and give its answer; what comes before it must be nothing."""
+        await self.send(alone(method, params, id, capabilities, **meta))
+        return await self.receive_object()
+
     async def ask(self, method: str, params: Object | None = None, id: JSON = "q") -> Object:
         """Send a request and give its answer; what comes before it must be nothing."""
         await self.send(request(method, params, id))
@@ -85,6 +98,11 @@ class Wire:
         """Nothing has come that was not received: a ping is answered next. [legacy revisions]"""
         answer = await self.ask("ping", id="nothing-more")
         assert answer == {"jsonrpc": "2.0", "id": "nothing-more", "result": {}}, answer
+
+    async def nothing_else(self) -> None:
+        """The same, in 2026-07-28."""
+        answer = await self.ask_alone("server/discover", id="nothing-else")
+        assert answer["id"] == "nothing-else", answer
 
 
 def request(method: str, params: Object | None = None, id: JSON = 1) -> Object:
@@ -104,9 +122,56 @@ def initialize(revision: str = "2025-11-25", capabilities: Object | None = None,
     return request("initialize", params, id)
 
 
+def alone(
+    method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
+) -> Object:
+    """A request of 2026-07-28, which stands alone. meta: more of `_meta`, or None for what is to be left out:
+    `protocolVersion`, `clientCapabilities`, `clientInfo`, `logLevel` by these names, others as they are."""
+    said: Object = {
+        "protocolVersion": MODERN,
+        "clientInfo": {"name": "raw", "version": "1"},
+        "clientCapabilities": capabilities or {},
+    }
+    own = {*said, "logLevel"}
+    given = {META + name if name in own else name: value for name, value in {**said, **meta}.items()}
+    return request(
+        method, {**(params or {}), "_meta": {name: value for name, value in given.items() if value is not None}}, id
+    )
+
+
+def who() -> Object:
+    """Who the servers of these tests are, as each result of 2026-07-28 says it."""
+    return {f"{META}serverInfo": {"name": "s", "version": "0.0.0"}}
+
+
+def complete(id: JSON = 1, **result: JSON) -> Object:
+    """The answer that a server named "s" gives in 2026-07-28."""
+    return {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta": who(), **result}}
+
+
+def result_of(answer: JSON) -> Object:
+    """The result in an answer."""
+    assert isinstance(answer, dict) and isinstance(answer.get("result"), dict), answer
+    result = answer["result"]
+    assert isinstance(result, dict)
+    return result
+
+
+def error_of(answer: JSON, code: int, id: JSON = 1) -> Object:
+    """The error in an answer, which has that code and answers that request."""
+    assert isinstance(answer, dict) and isinstance(answer.get("error"), dict), answer
+    error = answer["error"]
+    assert isinstance(error, dict) and error["code"] == code and answer["id"] == id, answer
+    assert isinstance(error["message"], str) and error["message"]
+    return error
+
+
 ALL_TRANSPORTS = ["memory", "stdio", "http", "http-json", "http+sse", "asgi"]
 SERVER_TRANSPORTS = ALL_TRANSPORTS if os.environ.get("MCP_REF_ALL_TRANSPORTS") else ["memory", "stdio", "http"]
 """The kinds of `raw_client`: every one is to give the same behaviour. CI runs them all, once."""
+
+ALONE_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
+"""Those that 2026-07-28 has."""
 
 CONNECTED_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio", "http+sse")]
 """Those on which something can be said before the handshake, and its errors come back as messages."""

@@ -217,7 +217,7 @@ def test_sunrise_is_that_of_calendars_within_three_minutes(
             await client.list_tools()  # from here on, results are checked against the schema
             place: Object = {"latitude": latitude, "longitude": longitude, "day": day}
             sun = (await client.call_tool("get_sunrise", place)).structured_content
-            assert sun is not None
+            assert isinstance(sun, dict)
             for computed, expected in ((sun["sunrise"], sunrise), (sun["sunset"], sunset)):
                 apart = datetime.fromisoformat(str(computed)) - datetime.fromisoformat(expected).replace(tzinfo=UTC)
                 assert abs(apart.total_seconds()) <= 180, (computed, expected)
@@ -426,7 +426,7 @@ def test_only_what_is_inside_the_roots_is_read_or_named(tmp_path: Path) -> None:
             }.items():
                 assert why in await refused(client, "read_file", {"path": path}), path
             named = (await client.call_tool("find_files", {"pattern": "*.txt"})).structured_content
-            assert named is not None and isinstance(named["result"], list)
+            assert isinstance(named, dict) and isinstance(named["result"], list)
             assert {"sub/ä.txt", "latin.txt", "large.txt"} <= set(map(str, named["result"]))
             assert "secret" not in json.dumps(named)
             assert "not in any" in await refused(client, "find_files", {"folder": "sub/out"})

@@ -212,7 +212,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
         return 1
     if options.json:
         show.as_json(encoded(result))
-    elif result.content or result.structured_content is None:
+    elif result.content or not result.has_structured_content:
         for block in result.content:
             (show.note if result.is_error else show.out)(show.block_text(block))
     else:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..codec import lives_of
 from ..jsonrpc.messages import JSON, Object
-from ..revisions import LEGACY, METHODS, REVISIONS, Life, Revision, revision_named
+from ..revisions import LEGACY, METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
 from ..runtime.connection import load
 from . import UsageError, show
 
@@ -67,6 +67,8 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
         born += [cls.__name__] if life.since is revision else []
         gone += [cls.__name__] if life.until is revision else []
         for name, member in lives_of(cls).items():
+            if member is NOT_ON_THE_WIRE:
+                continue
             if life.since is None or life.since < revision:  # a new type's members are not news of their own
                 born += [f"{cls.__name__}.{name}"] if member.since is revision else []
                 gone += [f"{cls.__name__}.{name}"] if member.until is revision else []

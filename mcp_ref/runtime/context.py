@@ -25,7 +25,7 @@ import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from ..basic.lifecycle import CapabilityError, Implementation, declares
+from ..basic.lifecycle import Implementation, declares
 from ..basic.patterns.progress import ProgressReporter, progress_token
 from ..jsonrpc.errors import InvalidMessage, McpError
 from ..jsonrpc.messages import JSON, Object, RequestId
@@ -281,7 +281,7 @@ class Context:
         capability = self._line.peer_capabilities.get("sampling")
         fault = sampling.request_fault(params, capability if isinstance(capability, dict) else {})
         if fault is not None:
-            raise CapabilityError(fault) if "declare" in fault else ValueError(fault)
+            raise self._line.missing("sampling.tools") if "declare" in fault else ValueError(fault)
         return await self._ask("sampling/createMessage", params, sampling.CreateMessageResult, timeout, key)
 
     async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:
@@ -302,7 +302,9 @@ class Context:
         return await self._line.ask(method, params, result, timeout, self.request_id, key)
 
     async def gather_inputs(self, *questions: Coroutine[object, object, object]) -> list[object]:
-        """Ask several things at once, and wait for all answers: `gather_inputs(context.list_roots(), ...)`.
+        """Ask several things at once, and wait for all answers:
+
+            roots, answer = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
         In 2026-07-28, where each round of questions is a request of its own, that is one round instead of several.
         """

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
     from ..server.utilities.logging import LoggingLevel
-    from .stateless import Drain, Listener, Route, Tell
+    from .stateless import Drain, Listener, Route, Subscriptions, Tell
     from .web import HttpOptions
 
 log = logging.getLogger(__name__)
@@ -82,6 +82,9 @@ GRACE = 0.75
 
 WORKERS = 32
 """Worker threads for plain `def` functions, at most."""
+
+KEY_BYTES = 16
+"""The least length of the key that seals what clients carry for a server."""
 
 _WORKER_NAME = "mcp-worker"
 
@@ -96,11 +99,13 @@ class Server:
     it. revisions: those it speaks, also by name, in any order. logging: whether it offers log messages. page_size:
     items in one page of a list. executor: where plain `def` functions run, anything with the `submit` of
     `concurrent.futures.Executor`; give one that queues to your main thread where a host such as Blender demands it.
-    limits: bounds of each connection. trace: sees every frame.
-
     cache_ttl, cache_scope: how many seconds, in 2026-07-28, a client may keep what the server says of itself and its
     lists, and whether it is "public" or "private" then: one for all, or by method, such as {"tools/list": 300.0}. What
     a resource holds has hints of its own, see `resource`.
+
+    limits: bounds of each connection. trace: sees every frame. state_key: at least 16 random bytes, by which a server
+    knows what it gave a client to carry (`requestState`); servers that answer for each other share one, by default each
+    has its own.
     """
 
     def __init__(
@@ -135,6 +140,8 @@ class Server:
         self.listeners: set[Listener] = set()
         """The subscriptions that are open."""
         self._infos: dict[Revision, Object] = {}
+        if len(self.state_key) < KEY_BYTES:
+            raise ValueError(f"state_key has at least {KEY_BYTES} random bytes, not {len(self.state_key)}")
         if page_size < 1:
             raise ValueError(f"page_size is the number of items in a page, at least 1, not {page_size}")
         self._logging = logging
@@ -326,17 +333,28 @@ class Server:
         self._connections.add(connection)
         try:
             await connection.open()
-            await asyncio.shield(connection.ended)
+            try:
+                await asyncio.shield(connection.ended)
+            finally:
+                await connection.farewell()
             await connection.dispatcher.finish(GRACE)
         finally:
             self._connections.discard(connection)
             await connection.close()
 
-    async def serve_alone(self, request: Request, tell: Tell, drain: Drain, principal: str | None = None) -> Object:
+    async def serve_alone(
+        self,
+        request: Request,
+        tell: Tell,
+        drain: Drain,
+        principal: str | None = None,
+        subscriptions: Subscriptions | None = None,
+    ) -> Object:
         """Serve a request of the stateless era; gives its result. Raises ProtocolError.
 
         tell: sends a notification that belongs to it, by method and params. drain: waits until the client has taken
-        enough of them. principal: who has sent it, where that is known.
+        enough of them. principal: who has sent it, where that is known. subscriptions: those that are open on whatever
+        carries it.
         """
         from ..basic.versioning import read_meta, unsupported
         from .stateless import serve
@@ -344,7 +362,8 @@ class Server:
         if request.method == "initialize" and not names_revision(request.params):
             # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
             raise unsupported(str(request.params.get("protocolVersion")), self.revisions)
-        return await serve(self, request, read_meta(request.params, self.revisions), tell, drain, principal)
+        meta = read_meta(request.params, self.revisions)
+        return await serve(self, request, meta, tell, drain, principal, subscriptions)
 
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
@@ -476,16 +495,27 @@ class ServerConnection(Connection):
         self.subscriptions: set[str] = set()
         self._announcements: dict[tuple[str, str | None], None] = {}  # method and URI, in order, each once
         self._announcer: asyncio.Task[None] | None = None
+        self._listening: Subscriptions | None = None
 
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
         if names_revision(request.params) or not self.server.handshakes:
+            if self._listening is None:
+                from .stateless import Subscriptions
+
+                self._listening = Subscriptions(shared=True)
             return await self.server.serve_alone(
                 request,
                 lambda method, params: self.dispatcher.notify(method, params, request.id),
                 lambda: self.transport.drain(request.id),
+                subscriptions=self._listening,
             )
         return await super()._serve(request)
+
+    async def farewell(self) -> None:
+        """End the subscriptions of the stateless era, while their client may still hear it."""
+        if self._listening is not None:
+            await self._listening.end()
 
     # ------------------------------------------------------------------------------------- what a context speaks over
 

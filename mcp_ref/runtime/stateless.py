@@ -38,6 +38,7 @@ from .connection import Handler, load
 from .context import Context
 
 if TYPE_CHECKING:
+    from ..server.utilities.logging import LoggingLevel
     from .server import Server
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,9 @@ Tell = Callable[[str, Object], None]
 """Sends a notification, by method and params, on the way that its request came."""
 
 Drain = Callable[[], Awaitable[None]]
+
+FAREWELL = 0.5
+"""Seconds that the last word on the subscriptions of a carrier may take when it stops."""
 
 MAX_CHANGES = 10_000
 """Changes that wait to be told on one subscription; when its client reads too slowly, the oldest are forgotten."""
@@ -71,6 +75,7 @@ class Call:
         "_info",
         "_tell",
         "asks",
+        "carrier",
         "is_over",
         "logging_level",
         "loop",
@@ -81,15 +86,24 @@ class Call:
         "subscriptions",
     )  # fmt: skip
 
-    def __init__(self, server: Server, meta: RequestMeta, tell: Tell, drain: Drain, principal: str | None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        meta: RequestMeta,
+        tell: Tell,
+        drain: Drain,
+        principal: str | None,
+        subscriptions: Subscriptions | None,
+    ) -> None:
         self.server = server
         self.loop = asyncio.get_running_loop()
         self.revision = meta.revision
         self.peer_capabilities = meta.capabilities
-        level = meta.log_level
         # [2026-07-28 server/utilities/logging#per-request-log-level] no level: MUST NOT send any
-        self.logging_level = level if level in LEVELS else None
+        level = cast("LoggingLevel | None", meta.log_level)
+        self.logging_level = level if level is not None and server.capabilities().logging is not None else None
         self.subscriptions: set[str] = set()
+        self.carrier = subscriptions
         self.principal = principal
         self.is_over = False
         self.asks = False
@@ -179,12 +193,21 @@ def route_of(server: Server, name: str, revision: Revision) -> Route:
 
 
 async def serve(
-    server: Server, request: Request, meta: RequestMeta, tell: Tell, drain: Drain, principal: str | None = None
+    server: Server,
+    request: Request,
+    meta: RequestMeta,
+    tell: Tell,
+    drain: Drain,
+    principal: str | None = None,
+    subscriptions: Subscriptions | None = None,
 ) -> Object:
     """Serve one request; gives its result. Raises ProtocolError. tell, drain: for its notifications."""
     route = route_of(server, request.method, meta.revision)
     codec = codec_for(meta.revision)
-    call = Call(server, meta, tell, drain, principal)
+    if meta.log_level is not None and meta.log_level not in LEVELS:
+        # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level is one of {', '.join(LEVELS)}")
+    call = Call(server, meta, tell, drain, principal, subscriptions)
     try:
         params: object = codec.decode(route.params, request.params)
     except ShapeError as error:
@@ -229,12 +252,32 @@ def _answers_in(server: Server, request: Request, principal: str | None) -> Obje
 # ---------------------------------------------------------------------------------------------------- subscriptions
 
 
+class Subscriptions:
+    """The subscriptions that are open on one carrier, a connection or an endpoint, for it to end when it stops.
+
+    shared: whether all of them, and their answers, go over one channel.
+    """
+
+    def __init__(self, shared: bool) -> None:
+        self.shared = shared
+        self.open: set[Listener] = set()
+
+    async def end(self) -> None:
+        """End them in good order: each gets its answer, if its client takes it within `FAREWELL` seconds."""
+        serving = {listener.task for listener in self.open if listener.task is not None}
+        for listener in tuple(self.open):
+            listener.end()
+        if serving:
+            await asyncio.wait(serving, timeout=FAREWELL)
+
+
 class Listener:
     """One open subscription."""
 
     def __init__(self, wanted: SubscriptionFilter, id: RequestId, call: Call) -> None:
         self.loop = call.loop
         self.ended: asyncio.Future[None] = self.loop.create_future()
+        self.task = asyncio.current_task()
         self._wanted = wanted
         self._id = id
         self._call = call
@@ -279,8 +322,8 @@ class Listener:
         finally:
             self._teller = None
 
-    async def close(self) -> None:
-        """Nothing more is told."""
+    def close(self) -> None:
+        """Nothing more is told of what changes."""
         self.end()
         if self._teller is not None:
             self._teller.cancel()
@@ -311,9 +354,18 @@ async def listen(params: SubscriptionsListenRequestParams, context: Context) -> 
     # [2026-07-28 basic/patterns/subscriptions#acknowledgment] MUST be the first message
     listener.tell("notifications/subscriptions/acknowledged", acknowledged)
     server.listeners.add(listener)
+    carrier = call.carrier
+    if carrier is not None:
+        carrier.open.add(listener)
     try:
         await listener.ended
     finally:
         server.listeners.discard(listener)
-        await listener.close()
+        if carrier is not None:
+            carrier.open.discard(listener)
+        listener.close()
+    if carrier is not None and carrier.shared:
+        # [2026-07-28 basic/patterns/cancellation#intro] MUST send it for a subscription that the server ends. The
+        # schema has it on stdio alone: over HTTP the end of the stream says it. The answer follows in both.
+        listener.tell("notifications/cancelled", {"requestId": context.request_id})
     return EmptyResult(meta={SUBSCRIPTION_ID: context.request_id})

@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Collection
+from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
@@ -27,6 +28,7 @@ from ..basic.transports.streamable_http import Endpoint
 from ..basic.transports.trace import trace_from_environment
 from ..http.message import Exchange, bracketed
 from ..http.server import HttpLimits, serve
+from .stateless import Subscriptions
 
 if TYPE_CHECKING:
     from ..basic.transports.events import EventStore
@@ -72,6 +74,7 @@ class Site:
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         authenticate = options.get("authenticate")
         modern = any(revision.era == "modern" for revision in server.revisions)
+        self._subscriptions = Subscriptions(shared=False)
         # [2026-07-28 basic/transports/streamable-http] there is no GET in the stateless era, and no DELETE
         methods = ("GET", "POST", "DELETE") if server.handshakes else ("POST",)
         self._endpoint = Endpoint(
@@ -82,7 +85,7 @@ class Site:
             limits=limits,
             authenticate=authenticate,
             trace=trace,
-            alone=server.serve_alone if modern else None,
+            alone=partial(server.serve_alone, subscriptions=self._subscriptions) if modern else None,
             parameters=server.parameter_headers,
             handshakes=bool(server.handshakes),
         )
@@ -115,9 +118,7 @@ class Site:
 
     async def close(self) -> None:
         """End all conversations."""
-        for listener in tuple(self._server.listeners):
-            listener.end()
-        endings = [self._endpoint.close()]
+        endings = [self._subscriptions.end(), self._endpoint.close()]
         if self._older is not None:
             endings.append(self._older.close())
         await asyncio.gather(*endings)

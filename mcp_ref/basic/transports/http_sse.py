@@ -138,7 +138,7 @@ class SseEndpoint:
             # [2025-11-25 basic/transports#security-warning] the same check on every way in
             admission = gate.admit(request)
             if request.method == "OPTIONS":
-                return await exchange.respond(204, gate.preflight(admission), b"")
+                return await exchange.respond(204, gate.preflight(exchange.request, admission), b"")
             principal = await principal_of(request, self._authenticate)
             if admission.fault is not None:
                 raise admission.fault.again()

@@ -376,7 +376,7 @@ def test_a_server_inherits_the_listed_variables_and_the_callers_and_no_others(mo
     async def test() -> None:
         async with Client(server_command(), env={"GIVEN": "yes"}) as client:
             seen = (await client.call_tool("environment")).structured_content
-            assert seen is not None
+            assert isinstance(seen, dict)
             assert seen["GIVEN"] == "yes"
             assert seen["PATH"] == os.environ["PATH"]
             assert "AWS_SECRET_ACCESS_KEY" not in seen
