@@ -130,6 +130,8 @@ class Tasks:
         """A task has begun. Raises ProtocolError where there is no room for it."""
         assert task.ttl is not None
         self.store.put(task, live.owner, live.until)
+        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log it. The whole id would give access.
+        log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "nobody in particular")
         self.live[task.task_id] = live
         self._ends[task.task_id] = live.owner, live.loop.call_later(task.ttl / 1000, self._expire, task.task_id)
 
@@ -354,6 +356,7 @@ class LiveTask:
         self.tasks.store.put(task, self.owner, self.until)
         self._task = task
         if task.is_over:
+            log.debug("task %.6s... is %s", task.task_id, status)
             self._end()
         # [2025-11-25 basic/utilities/tasks#task-notifications] MAY be sent, and SHOULD NOT have the related task
         if self.revision.tasks_are_core:
