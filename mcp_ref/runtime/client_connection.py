@@ -190,7 +190,7 @@ class ClientConnection(Connection):
         if isinstance(params, ProgressNotificationParams):
             handler = self.task_progress.get(params.progress_token)
             if handler is not None and params.progress_token not in self.dispatcher.pending:
-                # [2025-11-25 basic/utilities/tasks#task-progress-notifications] valid throughout the task's lifetime
+                # [2025-11-25 basic/utilities/tasks] valid throughout the task's lifetime
                 return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
         elif listener is not None:

@@ -308,7 +308,7 @@ class LiveTask:
         if not self.revision.tasks_are_core:
             # [2026-07-28 basic/index#result-responses] MUST be in every result, and this is one, in another
             result = {"resultType": "complete", **result}
-        # [2025-11-25 basic/utilities/tasks#task-status] a tool's isError is failed; in the extension it is completed
+        # [2025-11-25 basic/utilities/tasks#task-execution-errors] a tool's isError: failed; in the extension, completed
         failed = self.revision.tasks_are_core and result.get("isError") is True
         text = str(getattr(outcome, "text", "")) if failed else None
         self._move("failed" if failed else "completed", text or None, result=result)
