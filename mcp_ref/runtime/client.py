@@ -41,7 +41,6 @@ from .client_connection import ClientConnection
 from .connection import TIMEOUT
 from .opening import Greeting, Introduction, greet
 from .subscribing import Stream, Subscription
-from .tasks_client import RunningTask, give_up
 
 if TYPE_CHECKING:
     import os
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from ..server.utilities.logging import LoggingLevel, LoggingMessageNotificationParams
     from .server import Server
     from .tasks import Tasks
+    from .tasks_client import RunningTask
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -449,6 +449,8 @@ class Client:
         if answer.result is not None:
             result = answer.result
         else:
+            from .tasks_client import give_up
+
             running = self._running(name, answer)
             try:
                 return await running.result(max_timeout if max_timeout is not None else timeout)
@@ -552,6 +554,7 @@ class Client:
 
     def _running(self, name: str | None, answer: CallToolAnswer) -> RunningTask[CallToolResult]:
         from ..server.tools import CallToolResult
+        from .tasks_client import RunningTask
 
         task = answer.task.task if answer.task is not None else None
         if answer.result is not None:

@@ -54,7 +54,6 @@ from ..revisions import REVISIONS, Method, Revision, in_order
 from ..server.utilities.caching import hints_by_method
 from .connection import TIMEOUT, Connection, Handler
 from .context import Context
-from .tasks_client import RunningTask, give_up
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -608,6 +607,8 @@ class ServerConnection(Connection):
             raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
         if not asks_for_task(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
+        from .tasks_client import RunningTask, give_up
+
         created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
         running = RunningTask(functools.partial(self._ask_about, related), self.revision, created.task, result)
         try:
