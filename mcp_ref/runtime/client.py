@@ -191,12 +191,18 @@ class Client:
         connection = await self._begin()
         try:
             self._greeting = await greet(connection, ours, self.timeout, known)
-        except ConnectionClosed:
-            # A server that ends when it is asked what it does not know is asked in the earlier way alone.
-            if known == "legacy" or not connection.ended.done() or not self._is_process or not ours.of("legacy"):
+        except (ConnectionClosed, RemoteError) as error:
+            if known == "legacy" and ours.of("modern"):
+                # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] what was known
+                # fails: find out anew
+                again: Era | None = None
+            elif self._is_process and connection.ended.done() and ours.of("legacy") and known != "legacy":
+                again = "legacy"  # it ends when it is asked what it does not know
+            else:
                 raise
+            log.debug("the server is asked in the other way: %s", error)
             await connection.close()
-            self._greeting = await greet(await self._begin(), ours, self.timeout, "legacy")
+            self._greeting = await greet(await self._begin(), ours, self.timeout, again)
 
     async def _begin(self) -> ClientConnection:
         connection = self._connection = ClientConnection(self, self._make_transport(), self._limits)

@@ -136,6 +136,12 @@ class ClientConnection(Connection):
             raise InvalidMessage(f"the server's {question.method}: {error}") from None
         return self.codec.encode(await handler(params, self))
 
+    def _abandoned(self, id: RequestId, reason: str) -> None:
+        pending = self.dispatcher.pending.get(id)
+        if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
+            return  # the first question of all: the server may not know what a cancellation is
+        super()._abandoned(id, reason)
+
     def note_error(self, error: RemoteError) -> None:
         """Note the URLs that the server wants the user to visit before it serves the request."""
         if isinstance(error.data, dict) and "elicitations" in error.data:
