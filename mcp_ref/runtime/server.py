@@ -350,6 +350,11 @@ class Server:
         """The revisions that a handshake can agree on, oldest first."""
         return [revision for revision in self.revisions if revision.era == "legacy"]
 
+    @property
+    def serves_alone(self) -> bool:
+        """Whether it speaks a revision in which each request stands alone."""
+        return self.revisions[-1].era == "modern"
+
     # ------------------------------------------------------------------------------------- serving
 
     @property
@@ -544,7 +549,8 @@ class ServerConnection(Connection):
 
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
-        if names_revision(request.params) or not self.server.handshakes:
+        server = self.server
+        if (names_revision(request.params) and server.serves_alone) or not server.handshakes:
             if self._listening is None:
                 from .stateless import Subscriptions
 

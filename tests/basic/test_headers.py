@@ -460,6 +460,7 @@ def test_a_header_that_stands_there_twice_is_refused() -> None:
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#value-encoding-4",
     "2026-07-28/basic/transports/streamable-http#value-encoding-5",
     "2026-07-28/basic/transports/streamable-http#server-validation-5",
     "2026-07-28/basic/transports/streamable-http#standard-request-headers-2",

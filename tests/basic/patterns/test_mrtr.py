@@ -9,7 +9,7 @@ import pytest
 
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.basic.patterns.mrtr import MAX_STATE, STATE_SECONDS, digest, seal, unseal
-from mcp_ref.client.sampling import SamplingMessage
+from mcp_ref.client.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
 from mcp_ref.http.message import Request as HttpRequest
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
@@ -136,6 +136,9 @@ def tool(wire: Wire, name: str, capabilities: Object | None = None, **arguments:
 
 @KINDS
 @pytest.mark.spec(
+    "2026-07-28/client/elicitation#elicitation-requests-1",
+    "2026-07-28/client/elicitation#form-mode-elicitation-requests-1",
+    "2026-07-28/basic/transports/stdio#receiving-messages-2",
     "2026-07-28/basic/patterns/mrtr#intro-1",
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-10",
     "2026-07-28/basic/patterns/index#intro-1",
@@ -268,6 +271,8 @@ def test_answers_that_nobody_asked_for_are_ignored(kind: str) -> None:
             asker = tool(wire, "greet")
             await asker.asked()
             assert await asker.done({"1": accept("Ada"), "x": {"a": 1}, "": {}, "2": ROOTS}) == "Hello Ada"
+            await asker.asked({"x": {"long": "x" * 10_000}})
+            assert len(str(asker.state)) < 1000  # nor are they kept
 
     run(test())
 
@@ -374,6 +379,8 @@ def test_what_is_told_before_a_question_is_told_and_the_question_ends_it(kind: s
             assert result_of(await wire.receive_object())["resultType"] == "input_required"
             await wire.nothing_else()
 
+    if kind == "http-json":
+        pytest.skip("answers by JSON alone leave no way to tell")
     run(test())
 
 
@@ -425,8 +432,6 @@ ASKS: dict[str, tuple[Object, Object]] = {
     "2026-07-28/client/sampling#tools-in-sampling-2",
 )
 def test_what_the_client_cannot_answer_is_never_asked(kind: str, what: str) -> None:
-    from mcp_ref.client.sampling import ToolChoice
-
     declared, missing = ASKS[what]
 
     async def test() -> None:
@@ -459,6 +464,7 @@ def test_what_the_client_cannot_answer_is_never_asked(kind: str, what: str) -> N
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-1")
 def test_a_page_to_visit_is_asked_for_without_the_id_that_earlier_revisions_have(kind: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -480,20 +486,30 @@ def test_a_page_to_visit_is_asked_for_without_the_id_that_earlier_revisions_have
 
 @KINDS
 @pytest.mark.spec(
-    "2026-07-28/client/sampling#tool-result-messages-1", "2026-07-28/client/sampling#tool-use-and-result-balance-1"
+    "2026-07-28/client/sampling#tool-result-messages-1",
+    "2026-07-28/client/sampling#tool-use-and-result-balance-1",
+    "2026-07-28/client/sampling#security-considerations-6",
 )
 def test_a_conversation_that_breaks_the_rules_of_tool_use_is_never_asked(kind: str) -> None:
-    from mcp_ref.client.sampling import ToolUseContent
+    used = SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})])
+    noon = TextContent("noon")
+    broken: list[list[SamplingMessage]] = [
+        [used],
+        [used, SamplingMessage("user", noon)],
+        [used, SamplingMessage("user", [ToolResultContent("u1", [noon]), noon])],
+        [used, SamplingMessage("user", [ToolResultContent("u2", [noon])])],
+    ]
 
     async def test() -> None:
         server = Server("s")
 
         @server.tool()
-        async def ask(context: Context) -> None:
-            await context.sample([SamplingMessage("assistant", ToolUseContent("1", "t", {}))], max_tokens=9)
+        async def ask(which: int, context: Context) -> None:
+            await context.sample(broken[which], max_tokens=9)
 
         async with raw_client(server, kind) as wire:
-            assert result_of(await tool(wire, "ask").send())["isError"] is True
+            for which in range(len(broken)):
+                assert result_of(await tool(wire, "ask", which=which).send())["isError"] is True
 
     run(test())
 
@@ -563,6 +579,73 @@ def test_an_answer_that_breaks_its_form_never_reaches_the_handler(kind: str) -> 
                 asker = Asker(wire, "prompts/get", {"name": "q"})
                 await asker.asked()
                 error_of(await asker.send({"1": answer}), INVALID_PARAMS, 2)
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
+@pytest.mark.spec("2026-07-28/client/roots#root-1")
+def test_roots_that_are_no_file_uris_are_not_believed(kind: str, uri: str) -> None:
+    async def test() -> None:
+        async with raw_client(make_server(), kind) as wire:
+            asker = Asker(wire, "resources/read", {"uri": "test://r"})
+            await asker.asked()
+            error_of(await asker.send({"1": {"roots": [{"uri": uri}]}}), INVALID_PARAMS, 2)
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ wrong questions
+
+
+@KINDS
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "ftp://a/b", "not a url", "https:///x", ""])
+@pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-2")
+def test_nobody_is_sent_to_what_is_no_url(kind: str, url: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def visit(context: Context) -> None:
+            await context.elicit_url("Visit", url, "unguessable")
+
+        async with raw_client(server, kind) as wire:
+            assert result_of(await tool(wire, "visit").send())["isError"] is True
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.parametrize("mode", ["required", "none"])
+@pytest.mark.spec(
+    "2026-07-28/client/sampling#tool-choice-modes-1",
+    "2026-07-28/client/sampling#tool-choice-modes-2",
+    "2026-07-28/client/sampling#messages-1",
+)
+def test_what_the_model_must_do_reaches_the_client_as_the_tool_said_it(kind: str, mode: str) -> None:
+    # The choice is the client's to enforce.
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def think(context: Context) -> None:
+            await context.sample(
+                "Time?",
+                max_tokens=9,
+                tools=[Tool("clock", {"type": "object"})],
+                tool_choice=ToolChoice(mode),  # type: ignore[arg-type]
+            )
+
+        async with raw_client(server, kind) as wire:
+            question = (await tool(wire, "think").asked())["1"]
+            assert isinstance(question, dict)
+            assert question["params"] == {
+                "messages": [{"role": "user", "content": {"type": "text", "text": "Time?"}}],
+                "maxTokens": 9,
+                "tools": [{"name": "clock", "inputSchema": {"type": "object"}}],
+                "toolChoice": {"mode": mode},
+            }
 
     run(test())
 
@@ -707,6 +790,7 @@ def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
     run(test())
 
 
+@pytest.mark.spec("2026-07-28/client/elicitation#statefulness-1")
 def test_a_state_is_of_no_use_to_another_person() -> None:
     async def authenticate(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")

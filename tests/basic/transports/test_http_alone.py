@@ -83,6 +83,7 @@ def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#sending-messages-9",
     "2026-07-28/basic/transports/streamable-http#receiving-messages-1",
+    "2026-07-28/basic/index#notifications-2",
 )
 def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(speaks: list[str]) -> None:
     async def test() -> None:
@@ -360,7 +361,7 @@ def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> N
             reply = await Talk(web).send(call("work"))
             await asyncio.to_thread(begun.wait, PATIENCE)
             await reply.cut()
-            await eventually(lambda: not web.site._endpoint._posts)
+            await eventually(lambda: not web.site._endpoint._requests)
             go.set()
             await asyncio.wait_for(heard.wait(), PATIENCE)
         server.executor.shutdown()
@@ -477,6 +478,30 @@ def test_a_question_ends_the_stream_it_is_no_message_of_its_own() -> None:
             result = result_of(answer)
             assert result["resultType"] == "input_required"
             assert result["inputRequests"] == {"1": {"method": "roots/list", "params": {}}}
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/server/tools#security-considerations-3")
+def test_a_bounded_number_is_served_at_a_time_and_subscriptions_have_their_own() -> None:
+    # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
+    async def test() -> None:
+        held = Site()
+        async with on_the_web(held.server, limits=EndpointLimits(requests=2, subscriptions=1)) as web:
+            talk, listen = Talk(web), alone("subscriptions/listen", {"notifications": {}})
+            waiting = [await talk.send(call("hold", name=name)) for name in ("a", "b")]
+            assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
+            listening = await talk.post(listen)
+            await listening.message()
+            for frame in (call("add", a=1, b=2), listen):
+                refused = await talk.post(frame)
+                assert refused.status == 503 and refused.headers["retry-after"] and "at a time" in refused.why
+            held.go.set()
+            assert [(await web.take(reply)).status for reply in waiting] == [200, 200]
+            assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
+            await listening.cut()
+            await eventually(lambda: not web.site._endpoint._subscriptions)
+            assert (await talk.post(listen)).status == 200
 
     run(test())
 
