@@ -17,6 +17,7 @@ from tests.support import DATA
 needs_data = pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")
 PUBLISHED = [revision for revision in LEGACY if revision.name != "2024-10-07"]
 
+
 def _sent_by(revision: Revision, side: str) -> set[str]:
     methods = set()
     for union in (f"{side}Request", f"{side}Notification"):

@@ -1,4 +1,4 @@
-"""`list`, `call`, `read`, `prompt` and `complete`: start a server, ask one thing, print what it answers.
+"""`list`, `call`, `read`, `watch`, `prompt` and `complete`: start a server, ask one thing, print what it answers.
 
 Nothing is judged here that the server can judge: a wrong name or argument is sent, and when the server refuses it, the
 message says what there is instead.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from ..basic.lifecycle import UnsupportedRevision
+from ..basic.lifecycle import CapabilityError, UnsupportedRevision
 from ..codec import codec_for
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
@@ -130,6 +131,8 @@ def show_progress(progress: float, total: float | None, message: str | None) -> 
 async def conversation(client: Client, options: argparse.Namespace) -> int:
     """Connect, do what is asked, and close."""
     async with client:
+        if sys.stderr.isatty() and options.name != "list":
+            show.note(who(client))
         if options.log is not None:
             await set_level(client, options.log)
         match options.name:
@@ -139,10 +142,18 @@ async def conversation(client: Client, options: argparse.Namespace) -> int:
                 return await call(client, options)
             case "read":
                 return await read(client, options)
+            case "watch":
+                return await watch(client, options)
             case "prompt":
                 return await prompt(client, options)
             case _:
                 return await complete(client, options)
+
+
+def who(client: Client) -> str:
+    """Who answers, and what is spoken."""
+    info = client.server_info
+    return f"{info.title or info.name} {info.version}, revision {client.revision}".strip()
 
 
 async def set_level(client: Client, level: str) -> None:
@@ -154,9 +165,9 @@ async def set_level(client: Client, level: str) -> None:
     await client.set_logging_level(level)
 
 
-def encoded(value: object) -> Object:
-    """A result for programs: as on the wire of the latest handshake revision, whichever was spoken."""
-    return codec_for(LATEST_LEGACY).encode(value)
+def encoded(client: Client, value: object) -> Object:
+    """A result for programs: as on the wire, in the latest form that the era has, whichever revision was spoken."""
+    return codec_for(LATEST_LEGACY if client.revision.era == "legacy" else client.revision).encode(value)
 
 
 # ---------------------------------------------------------------------------------------------------- the commands
@@ -172,18 +183,17 @@ async def list_all(client: Client, options: argparse.Namespace) -> int:
         show.as_json(
             {
                 "protocolVersion": client.revision.name,
-                "serverInfo": encoded(client.server_info),
+                "serverInfo": encoded(client, client.server_info),
                 "capabilities": client.server_capabilities,
                 "instructions": client.instructions,
-                "tools": [encoded(tool) for tool in tools],
-                "resources": [encoded(resource) for resource in resources],
-                "resourceTemplates": [encoded(template) for template in templates],
-                "prompts": [encoded(prompt) for prompt in prompts],
+                "tools": [encoded(client, tool) for tool in tools],
+                "resources": [encoded(client, resource) for resource in resources],
+                "resourceTemplates": [encoded(client, template) for template in templates],
+                "prompts": [encoded(client, prompt) for prompt in prompts],
             }
         )
         return 0
-    info = client.server_info
-    show.out(f"{info.title or info.name} {info.version}, revision {client.revision}")
+    show.out(who(client))
     if client.instructions:
         show.out(client.instructions)
     show.table("Tools", [show.tool_row(tool) for tool in tools])
@@ -211,7 +221,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
         remind(tool, arguments)
         return 1
     if options.json:
-        show.as_json(encoded(result))
+        show.as_json(encoded(client, result))
     elif result.content or not result.has_structured_content:
         for block in result.content:
             (show.note if result.is_error else show.out)(show.block_text(block))
@@ -237,10 +247,28 @@ async def read(client: Client, options: argparse.Namespace) -> int:
         show.note(f"{error}{hint(options.uri, [resource.uri for resource in await client.list_resources()])}")
         return 1
     if options.json:
-        show.as_json(encoded(result))
+        show.as_json(encoded(client, result))
     else:
         for contents in result.contents:
             show.write_contents(contents)
+    return 0
+
+
+async def watch(client: Client, options: argparse.Namespace) -> int:
+    """Print the URI of what has changed, a line each time: until there were enough, or Ctrl-C."""
+    try:
+        async with client.subscribe(options.uri) as updates:
+            for _ in range(options.count) if options.count is not None else itertools.count():
+                uri = await anext(updates, None)
+                if uri is None:
+                    show.note("the server has ended the subscription")
+                    return 0
+                show.as_json(uri) if options.json else show.out(uri)
+                sys.stdout.flush()
+    except (RemoteError, CapabilityError) as error:
+        known = await client.list_resources() if client.server_can("resources") else []
+        show.note(f"{error}{hint(options.uri, [resource.uri for resource in known])}")
+        return 1
     return 0
 
 
@@ -255,7 +283,7 @@ async def prompt(client: Client, options: argparse.Namespace) -> int:
             show.note(f"{options.prompt} takes: {show.prompt_row(prompts[options.prompt])[1] or 'nothing'}")
         return 1
     if options.json:
-        show.as_json(encoded(result))
+        show.as_json(encoded(client, result))
     else:
         for message in result.messages:
             show.out(f"{message.role}: {show.block_text(message.content)}")
@@ -275,7 +303,7 @@ async def complete(client: Client, options: argparse.Namespace) -> int:
         show.note(f"{error}{hint(options.ref, await completable(client, is_uri))}")
         return 1
     if options.json:
-        show.as_json(encoded(result))
+        show.as_json(encoded(client, result))
     else:
         for value in result.values:
             show.out(value)
