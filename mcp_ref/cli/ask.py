@@ -19,7 +19,7 @@ from ..codec import codec_for
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
 from ..jsonschema import SchemaError, compile_schema
-from ..revisions import LATEST_LEGACY, NotInRevision
+from ..revisions import REVISIONS, NotInRevision
 from ..runtime.client import Client
 from ..runtime.connection import TIMEOUT
 from ..runtime.context import PERSON_TIMEOUT
@@ -165,9 +165,9 @@ async def set_level(client: Client, level: str) -> None:
     await client.set_logging_level(level)
 
 
-def encoded(client: Client, value: object) -> Object:
-    """A result for programs: as on the wire, in the latest form that the era has, whichever revision was spoken."""
-    return codec_for(LATEST_LEGACY if client.revision.era == "legacy" else client.revision).encode(value)
+def encoded(value: object) -> Object:
+    """A result for programs: as on the wire of the latest revision, whichever was spoken."""
+    return codec_for(REVISIONS[-1]).encode(value)
 
 
 # ---------------------------------------------------------------------------------------------------- the commands
@@ -183,13 +183,13 @@ async def list_all(client: Client, options: argparse.Namespace) -> int:
         show.as_json(
             {
                 "protocolVersion": client.revision.name,
-                "serverInfo": encoded(client, client.server_info),
+                "serverInfo": encoded(client.server_info),
                 "capabilities": client.server_capabilities,
                 "instructions": client.instructions,
-                "tools": [encoded(client, tool) for tool in tools],
-                "resources": [encoded(client, resource) for resource in resources],
-                "resourceTemplates": [encoded(client, template) for template in templates],
-                "prompts": [encoded(client, prompt) for prompt in prompts],
+                "tools": [encoded(tool) for tool in tools],
+                "resources": [encoded(resource) for resource in resources],
+                "resourceTemplates": [encoded(template) for template in templates],
+                "prompts": [encoded(prompt) for prompt in prompts],
             }
         )
         return 0
@@ -221,7 +221,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
         remind(tool, arguments)
         return 1
     if options.json:
-        show.as_json(encoded(client, result))
+        show.as_json(encoded(result))
     elif result.content or not result.has_structured_content:
         for block in result.content:
             (show.note if result.is_error else show.out)(show.block_text(block))
@@ -247,7 +247,7 @@ async def read(client: Client, options: argparse.Namespace) -> int:
         show.note(f"{error}{hint(options.uri, [resource.uri for resource in await client.list_resources()])}")
         return 1
     if options.json:
-        show.as_json(encoded(client, result))
+        show.as_json(encoded(result))
     else:
         for contents in result.contents:
             show.write_contents(contents)
@@ -283,7 +283,7 @@ async def prompt(client: Client, options: argparse.Namespace) -> int:
             show.note(f"{options.prompt} takes: {show.prompt_row(prompts[options.prompt])[1] or 'nothing'}")
         return 1
     if options.json:
-        show.as_json(encoded(client, result))
+        show.as_json(encoded(result))
     else:
         for message in result.messages:
             show.out(f"{message.role}: {show.block_text(message.content)}")
@@ -303,7 +303,7 @@ async def complete(client: Client, options: argparse.Namespace) -> int:
         show.note(f"{error}{hint(options.ref, await completable(client, is_uri))}")
         return 1
     if options.json:
-        show.as_json(encoded(client, result))
+        show.as_json(encoded(result))
     else:
         for value in result.values:
             show.out(value)

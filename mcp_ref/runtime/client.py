@@ -378,6 +378,8 @@ class Client:
     async def ping(self, *, timeout: float | None = None) -> None:
         """Ask whether the server still answers. The stateless era has no ping; there, the server is asked who it is."""
         method = "ping" if self.revision.era == "legacy" else "server/discover"
+        if self.cache is not None:
+            self.cache.forget(self.name, method)  # what is kept says nothing of now
         await self.ask(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:

@@ -28,7 +28,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
 from ..basic import lifecycle
@@ -552,12 +552,17 @@ class ServerConnection(Connection):
                 self._listening = Subscriptions(shared=True)
             return await self.server.serve_alone(
                 request,
-                lambda method, params: self.dispatcher.notify(method, params, request.id),
+                partial(self._tell, request.id),
                 lambda: self.transport.drain(request.id),
                 self.principal,
                 self._listening,
             )
         return await super()._serve(request)
+
+    def _tell(self, related: RequestId, method: str, params: Object) -> None:
+        # [2026-07-28 basic/transports/stdio#cancellation] MUST NOT send any further messages for a cancelled request
+        if self.dispatcher.is_serving(related):
+            self.dispatcher.notify(method, params, related)
 
     async def farewell(self) -> None:
         """End the subscriptions of the stateless era, while their client may still hear it."""

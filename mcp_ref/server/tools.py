@@ -94,7 +94,7 @@ class Tool:
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Older peers take only output schemas of objects."""
-        if revision.structured_content_is_any_json or _is_of_object(self.output_schema):
+        if "outputSchema" not in wire or revision.structured_content_is_any_json or _is_of_object(self.output_schema):
             return wire
         return {name: member for name, member in wire.items() if name != "outputSchema"}
 
@@ -193,7 +193,7 @@ class CallToolAnswer:
 class ToolOptions(TypedDict, total=False):
     """What can be said about a tool beyond its function; what is not said is read off signature and docstring.
 
-    A schema that is given is shown to clients as it is, and arguments are checked against it.
+    A schema that is given is shown to clients as it is, and arguments or results are checked against it.
     """
 
     title: str
@@ -427,7 +427,7 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
             log.error("tool %s broke its own output schema: %s", registered.tool.name, fault)
             return _error(f"Tool {registered.tool.name} gave a result that does not match its output schema")
     if result.has_structured_content and registered.wraps_result(revision):
-        return replace(result, structured_content={"result": result.structured_content}, structured_null=False)
+        return CallToolResult(result.content, {"result": result.structured_content}, result.is_error, result.meta)
     return result
 
 

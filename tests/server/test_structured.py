@@ -457,6 +457,27 @@ def test_the_examples_of_the_schema_are_read_and_written_as_they_are(cls: type) 
         assert written == example, path.name
 
 
+@pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")
+def test_the_tools_of_the_schemas_examples_can_be_registered_and_are_listed_as_they_are() -> None:
+    async def test() -> None:
+        assert DATA is not None
+        server = Server("s")
+        examples: list[Object] = []
+        for path in sorted((DATA / "mcp-schema" / MODERN / "examples" / "Tool").glob("*.json")):
+            example: Any = json.loads(path.read_text("utf-8"))
+            example["name"] = path.stem
+            examples.append(example)
+            schemas = {"input_schema": example["inputSchema"], "output_schema": example.get("outputSchema")}
+            about = {"title": example["title"]} if "title" in example else {}
+            server.tools.add(
+                lambda **_: None, path.stem, description=example.get("description", ""), **schemas, **about
+            )
+        async with raw_client(server) as wire:
+            assert result_of(await wire.ask_alone("tools/list"))["tools"] == examples
+
+    run(test())
+
+
 def test_a_hint_on_the_result_is_part_of_its_schema_in_both_eras() -> None:
     async def test() -> None:
         server = Server("s")
