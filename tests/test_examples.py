@@ -43,7 +43,7 @@ from mcp_ref import (
     TextResourceContents,
 )
 from mcp_ref.jsonrpc.messages import Object
-from mcp_ref.revisions import LEGACY
+from mcp_ref.revisions import REVISIONS
 from tests.support import ROOT, run
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def test_an_example_runs_from_any_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", SERVERS, ids=lambda path: path.name)
 def test_each_server_is_served_by_the_command_line_and_speaks_every_revision(path: Path) -> None:
     async def test() -> None:
-        for revision in [each.name for each in LEGACY]:
+        for revision in [each.name for each in REVISIONS]:
             command = [sys.executable, "-m", "mcp_ref", "run", str(path)]
             async with Client(command, revision=revision, cwd=ROOT) as client:
                 tools = await client.list_tools()
