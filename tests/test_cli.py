@@ -551,6 +551,22 @@ def test_a_person_may_say_no() -> None:
     assert out == "no table then\n"
 
 
+def test_a_person_who_is_asked_several_things_at_once_is_asked_one_after_the_other() -> None:
+    source = """
+from mcp_ref import Context, Server
+server = Server("curious")
+@server.tool()
+async def ask(context: Context) -> str:
+    forms = [{"type": "object", "properties": {name: {"type": "string"}}} for name in ("first", "second")]
+    answers = await context.gather_inputs(*(context.elicit("Tell me", form) for form in forms))
+    return " ".join(f"{name}={value}" for answer in answers for name, value in answer.content.items())
+server.run()"""
+    for revision in ("2025-11-25", "2026-07-28"):
+        out, terminal = at_a_terminal(b"a\nb\n", "call", "ask", "--revision", revision, server=python(source))
+        assert out == "first=a second=b\n", terminal
+        assert terminal.index("first (string): ") < terminal.rindex("The server asks") < terminal.index("second")
+
+
 @pytest.mark.parametrize(("typed", "result"), [(b"y\n", "connected\n"), (b"n\n", "not connected\n")])
 def test_a_person_is_shown_the_whole_url_and_asked(typed: bytes, result: str) -> None:
     out, terminal = at_a_terminal(typed, "call", "connect_account")
