@@ -126,7 +126,7 @@ class ClientConnection(Connection):
 
     async def answer(self, question: mrtr.Question) -> Object:
         """The answer to one question, as on the wire. Raises InvalidMessage for what may not be asked."""
-        row, handler = _QUESTIONS.get(question.method), self._handlers().get(question.method)
+        row, handler = QUESTIONS.get(question.method), self._handlers().get(question.method)
         if row is None or handler is None or not self._declared(self.capabilities, row):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST NOT ask what was not declared
             raise InvalidMessage(f"the server asks for {question.method[:80]}, which this client did not declare")
@@ -218,7 +218,7 @@ class ClientConnection(Connection):
         self._client.lost(self)
 
 
-_QUESTIONS = {
+QUESTIONS = {
     method.name: method
     for method in METHODS
     if method.name in ("elicitation/create", "sampling/createMessage", "roots/list")
