@@ -3,6 +3,6 @@
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from examples.everything import server
+from served import server
 
 app = Starlette(routes=[Mount("/apps/everything", app=server.asgi())])
