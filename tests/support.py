@@ -105,6 +105,60 @@ class Wire:
         assert answer["id"] == "nothing-else", answer
 
 
+class AloneWire(Wire):
+    """The bare end for tests that run in all revisions: it adds to requests what 2026-07-28 wants of all of them, and
+    takes off results what it wants of all of them, if it is there and right."""
+
+    def __init__(self, wire: Wire, capabilities: Object | None) -> None:
+        super().__init__(wire._write)
+        self.frames, self.closed = wire.frames, wire.closed
+        self._capabilities = capabilities
+        self._cacheable: set[str] = set()
+
+    async def send(self, frame: JSON | bytes) -> None:
+        """One frame; a request is stamped."""
+        if isinstance(frame, dict) and "method" in frame and "id" in frame:
+            params = frame.get("params", {})
+            assert isinstance(params, dict) and isinstance(frame["method"], str)
+            meta = params.get("_meta", {})
+            assert isinstance(meta, dict)
+            stamped = alone(frame["method"], params, frame["id"], self._capabilities)["params"]
+            assert isinstance(stamped, dict) and isinstance(stamped["_meta"], dict)
+            frame = {**frame, "params": {**stamped, "_meta": {**stamped["_meta"], **meta}}}
+            change = self._cacheable.add if frame["method"] in CACHEABLE else self._cacheable.discard
+            change(json.dumps(frame["id"]))
+        await super().send(frame)
+
+    async def receive(self) -> JSON:
+        """The next frame, without what every result has."""
+        frame = await super().receive()
+        if not isinstance(frame, dict) or "result" not in frame:
+            return frame
+        result = dict(result_of(frame))
+        meta = result.pop("_meta")
+        assert isinstance(meta, dict) and isinstance(meta.get(f"{META}serverInfo"), dict), frame
+        assert result.pop("resultType") == "complete", frame
+        if json.dumps(frame["id"]) in self._cacheable:
+            assert type(result.pop("ttlMs")) is int and result.pop("cacheScope") in ("public", "private"), frame
+        own: Object = {name: value for name, value in meta.items() if name != f"{META}serverInfo"}
+        return {**frame, "result": {**result, "_meta": own} if own else result}
+
+    async def nothing_more(self) -> None:
+        """Nothing has come that was not received."""
+        await self.nothing_else()
+
+
+CACHEABLE = (
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+)
+"""The methods whose results say how long they may be kept."""
+
+
 def request(method: str, params: Object | None = None, id: JSON = 1) -> Object:
     """A request as on the wire."""
     return {"jsonrpc": "2.0", "id": id, "method": method, **({"params": params} if params is not None else {})}
@@ -192,8 +246,12 @@ async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire
 async def greeted_client(
     server: Server, kind: str = "memory", revision: str = "2025-11-25", capabilities: Object | None = None
 ) -> AsyncIterator[Wire]:
-    """A bare client, after the handshake."""
+    """A bare client, after the handshake; in 2026-07-28, which has none, one whose every request says what it has to,
+    and whose results are shown without what every result says."""
     async with raw_client(server, kind) as wire:
+        if revision == MODERN:
+            yield AloneWire(wire, capabilities)
+            return
         await wire.send(initialize(revision, capabilities))
         answer = await wire.receive_object()
         assert isinstance(answer["result"], dict), answer
@@ -312,6 +370,25 @@ async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabi
     params = asked["params"]
     assert isinstance(params, dict)
     return params
+
+
+async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> None:
+    """Have the client connect, and say who we are, as a server of 2026-07-28."""
+    connecting = asyncio.create_task(client.connect())
+    declared: Object = capabilities if capabilities is not None else {"tools": {"listChanged": True}}
+    about: Object = {"supportedVersions": [MODERN], "capabilities": declared, "ttlMs": 0, "cacheScope": "private"}
+    await reply(wire, "server/discover", about)
+    async with asyncio.timeout(PATIENCE):
+        await connecting
+
+
+async def reply(wire: Wire, method: str, result: Object) -> Object:
+    """Receive the next request, which is to be of that method, and answer it; gives its params."""
+    asked = await wire.receive_object()
+    assert asked["method"] == method, asked
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete", **result}})
+    assert isinstance(asked["params"], dict)
+    return asked["params"]
 
 
 def python(source: str) -> list[str]:

@@ -278,13 +278,13 @@ def test_the_forecast_follows_the_service_but_not_to_another_host() -> None:
                 await client.list_tools()
                 found = await client.call_tool("get_forecast", {"latitude": 40, "longitude": -100})
                 expected = {"name": "Tonight", "temperature": 51, "forecast": "Clear."}
-                assert found.structured_content == {"result": [expected]}
+                assert found.structured_content == [expected]
                 for latitude in (41, 42):
                     text = await refused(client, "get_forecast", {"latitude": latitude, "longitude": -100})
                     assert "another" in text or "elsewhere" in text
                 assert "404" in await refused(client, "get_forecast", {"latitude": 51, "longitude": 0})
                 alerts = await client.call_tool("get_alerts", {"state": "CA"})
-                assert alerts.structured_content == {"result": ["Red Flag Warning"]}
+                assert alerts.structured_content == ["Red Flag Warning"]
                 assert "did not answer" in await refused(client, "get_alerts", {"state": "TX"})
                 assert "Invalid arguments" in await refused(client, "get_alerts", {"state": "CA&area=TX"})
 
@@ -426,8 +426,8 @@ def test_only_what_is_inside_the_roots_is_read_or_named(tmp_path: Path) -> None:
             }.items():
                 assert why in await refused(client, "read_file", {"path": path}), path
             named = (await client.call_tool("find_files", {"pattern": "*.txt"})).structured_content
-            assert isinstance(named, dict) and isinstance(named["result"], list)
-            assert {"sub/ä.txt", "latin.txt", "large.txt"} <= set(map(str, named["result"]))
+            assert isinstance(named, list)
+            assert {"sub/ä.txt", "latin.txt", "large.txt"} <= set(map(str, named))
             assert "secret" not in json.dumps(named)
             assert "not in any" in await refused(client, "find_files", {"folder": "sub/out"})
             assert "not in any" in await refused(client, "find_files", {"folder": ".."})
@@ -618,7 +618,7 @@ def test_a_model_that_says_nothing_is_an_error() -> None:
 def test_the_primes_are_counted_right(below: int, count: int) -> None:
     async def test() -> None:
         async with client_of("long_job.py") as client:
-            assert (await client.call_tool("count_primes", {"below": below})).structured_content == {"result": count}
+            assert (await client.call_tool("count_primes", {"below": below})).structured_content == count
 
     run(test())
 

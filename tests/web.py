@@ -185,7 +185,7 @@ class Talk:
     async def send(self, message: JSON | bytes, **headers: str | None) -> Reply:
         """POST a message; its answer is not waited for. One that stands alone says in its headers what it has to."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        headers = {name.replace("-", "_"): value for name, value in alone_headers(body).items()} | headers
+        headers = {**{name.replace("-", "_"): value for name, value in alone_headers(body).items()}, **headers}
         return await self.web.send("POST", self.web.site.path, body, *self.lines(**headers))
 
     async def post(self, message: JSON | bytes, **headers: str | None) -> Reply:

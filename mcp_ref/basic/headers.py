@@ -5,7 +5,7 @@ nobody is fooled, a server refuses a request whose headers say something else th
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
-    Mcp-Name: execute_sql                   params.name, or params.uri of resources/read
+    Mcp-Name: execute_sql                   params.name, or params.uri of resources/read, params.taskId of tasks/...
     Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
@@ -27,8 +27,16 @@ METHOD_HEADER: Final = "Mcp-Method"
 NAME_HEADER: Final = "Mcp-Name"
 PARAM_PREFIX: Final = "Mcp-Param-"
 
-NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The methods whose name stands in a header, and the member that it is."""
+NAMED: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""The methods whose name stands in a header, and the member that it is. For a task it leads to the process that runs
+it."""
 
 MAX_SAFE: Final = 2**53 - 1
 """The largest integer that a header carries, and without its sign the smallest."""

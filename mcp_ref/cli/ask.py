@@ -18,7 +18,7 @@ from ..codec import codec_for
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
 from ..jsonschema import SchemaError, compile_schema
-from ..revisions import LATEST_LEGACY, NotInRevision
+from ..revisions import REVISIONS, NotInRevision
 from ..runtime.client import Client
 from ..runtime.connection import TIMEOUT
 from ..runtime.context import PERSON_TIMEOUT
@@ -155,8 +155,8 @@ async def set_level(client: Client, level: str) -> None:
 
 
 def encoded(value: object) -> Object:
-    """A result for programs: as on the wire of the latest handshake revision, whichever was spoken."""
-    return codec_for(LATEST_LEGACY).encode(value)
+    """A result for programs: as on the wire of the latest revision, whichever was spoken."""
+    return codec_for(REVISIONS[-1]).encode(value)
 
 
 # ---------------------------------------------------------------------------------------------------- the commands

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..codec import lives_of
 from ..jsonrpc.messages import JSON, Object
-from ..revisions import LEGACY, METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
+from ..revisions import METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
 from ..runtime.connection import load
 from . import UsageError, show
 
@@ -42,17 +42,20 @@ def changes(revision: Revision) -> Object:
     before: Object = behaviour(earlier[-1]) if earlier else {}
     now = behaviour(revision)
     altered: Object = {name: [before.get(name), value] for name, value in now.items() if before.get(name) != value}
-    born: list[str] = [method.name for method in METHODS if method.since is revision]
-    gone: list[str] = [method.name for method in METHODS if method.until is revision]
+    had, has = (_methods(earlier[-1]) if earlier else [], _methods(revision))
+    born, gone = [name for name in has if name not in had], [name for name in had if name not in has]
     members_born, members_gone = members(revision)
     return {
         "revision": revision.name,
         "after": earlier[-1].name if earlier else None,
-        "spoken": revision in LEGACY,
         "behaviour": altered,
         "methods": {"added": _json(born), "removed": _json(gone)},
         "members": {"added": _json(members_born), "removed": _json(members_gone)},
     }
+
+
+def _methods(revision: Revision) -> list[str]:
+    return [method.name for method in METHODS if _has(method.since, method.until, revision)]
 
 
 def _json(texts: list[str]) -> list[JSON]:
@@ -91,8 +94,9 @@ def types() -> Iterator[type]:
 
 def show_table() -> None:
     """All revisions side by side."""
-    rows: dict[str, list[object]] = {"spoken here": [revision in LEGACY for revision in REVISIONS]}
-    rows |= {name: [behaviour(revision)[name] for revision in REVISIONS] for name in behaviour(REVISIONS[0])}
+    rows: dict[str, list[object]] = {
+        name: [behaviour(revision)[name] for revision in REVISIONS] for name in behaviour(REVISIONS[0])
+    }
     rows["methods"] = [sum(_has(method.since, method.until, r) for method in METHODS) for r in REVISIONS]
     show.out(" " * 31 + "  ".join(revision.name for revision in REVISIONS))
     for name, values in rows.items():
@@ -111,7 +115,7 @@ def _word(value: object, no: str = "-") -> str:
 def show_changes(revision: Revision, changed: Object) -> None:
     """One revision, as a list of changes."""
     since = f"after {changed['after']}" if changed["after"] else "the first"
-    show.out(f"{revision}, {since}" + ("" if changed["spoken"] else "; not spoken here yet"))
+    show.out(f"{revision}, {since}")
     for title, word in (("Behaviour", "behaviour"), ("Methods", "methods"), ("Types and members", "members")):
         group = changed[word]
         assert isinstance(group, dict)

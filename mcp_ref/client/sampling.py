@@ -21,6 +21,7 @@ from ..basic.content import (
     read_structured_content,
     write_structured_content,
 )
+from ..basic.patterns.tasks import TaskHint, without_task
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..revisions import NOT_ON_THE_WIRE, R2025_11_25, Life, NotInRevision, Revision
@@ -139,6 +140,12 @@ class CreateMessageRequestParams:
     tools: Annotated[list[Tool] | None, Life(since=R2025_11_25, loss="refuse")] = None
     tool_choice: Annotated[ToolChoice | None, Life(since=R2025_11_25, loss="refuse")] = None
     meta: Object | None = None
+    task: TaskHint = None
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """See `without_task`."""
+        return without_task(wire, revision)
 
 
 @dataclass

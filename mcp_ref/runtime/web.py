@@ -106,6 +106,7 @@ class Site:
                 authenticate=authenticate,
                 trace=trace,
             )
+        server.sites.add(self)
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
@@ -124,6 +125,8 @@ class Site:
         if self._older is not None:
             endings.append(self._older.close())
         await asyncio.gather(*endings)
+        self._server.sites.discard(self)
+        await self._server.end_tasks()
 
 
 @contextlib.asynccontextmanager

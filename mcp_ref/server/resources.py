@@ -316,7 +316,7 @@ def not_found(uri: str, scope: Scope) -> ProtocolError:
 def covers(subscribed: str, updated: str) -> bool:
     """Whether an update concerns a subscription: the same URI, or one below it."""
     # [2025-11-25 server/resources#subscriptions] it might be a sub-resource of the one that the client subscribed to
-    return updated == subscribed or updated.startswith(subscribed.rstrip("/") + "/")
+    return updated == subscribed or updated.startswith(subscribed if subscribed.endswith("/") else f"{subscribed}/")
 
 
 def _readings(value: Matched) -> list[JSON]:

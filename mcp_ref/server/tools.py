@@ -17,9 +17,10 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, TypedDict, cast
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast, get_args
 
 from ..basic.content import (
     AudioContent,
@@ -36,6 +37,7 @@ from ..basic.handling import Scope, call
 from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.patterns.mrtr import InputRequired
+from ..basic.patterns.tasks import CreateTaskResult, TaskHint, TaskMetadata, TaskSupport, without_task
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..jsonschema import SchemaError, Validator, compile_schema
@@ -92,7 +94,7 @@ class Tool:
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Older peers take only output schemas of objects."""
-        if revision.structured_content_is_any_json or _is_of_object(self.output_schema):
+        if "outputSchema" not in wire or revision.structured_content_is_any_json or _is_of_object(self.output_schema):
             return wire
         return {name: member for name, member in wire.items() if name != "outputSchema"}
 
@@ -113,6 +115,12 @@ class CallToolRequestParams:
     name: str
     arguments: Object | None = None
     meta: Object | None = None
+    task: TaskHint = None
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """See `without_task`."""
+        return without_task(wire, revision)
 
 
 @dataclass
@@ -168,10 +176,24 @@ class CallToolResult:
 _BARE_BLOCKS = ("text", "image", "resource")
 
 
+@dataclass
+class CallToolAnswer:
+    """The answer to `tools/call`, as a client takes it: the result; or a task, which will have it."""
+
+    result: CallToolResult | None = None
+    task: CreateTaskResult | None = None
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """Tell one from the other."""
+        core = revision.tasks_are_core and "task" in wire and "content" not in wire
+        return {"task" if core or wire.get("resultType") == "task" else "result": wire}
+
+
 class ToolOptions(TypedDict, total=False):
     """What can be said about a tool beyond its function; what is not said is read off signature and docstring.
 
-    A schema that is given is shown to clients as it is, and arguments are checked against it.
+    A schema that is given is shown to clients as it is, and arguments or results are checked against it.
     """
 
     title: str
@@ -181,6 +203,11 @@ class ToolOptions(TypedDict, total=False):
     annotations: ToolAnnotations
     icons: list[Icon]
     meta: Object
+    task: TaskSupport
+    """Whether it can be a task, "optional", or must, "required"; for work that takes long. ["forbidden"]"""
+    asks_first: bool
+    """The task begins when the function says so, `context.begin_task()`: what it asks before that, it asks as an
+    ordinary request. [False: it begins at once]"""
 
 
 class ToolError(Exception):
@@ -201,6 +228,8 @@ class RegisteredTool:
     check_result: Validator | None
     headers: dict[str, tuple[str, ...]]
     """The headers that carry arguments over HTTP, and the path to each argument."""
+    task: TaskSupport = "forbidden"
+    asks_first: bool = False
 
     def wraps_result(self, revision: Revision) -> bool:
         """Whether data are shown as {"result": …}, for a peer to whom they are objects: so it gets them all the same.
@@ -224,13 +253,27 @@ class RegisteredTool:
         return replace(self.tool, output_schema=wrapping)
 
 
+Work = Callable[[Scope], Coroutine[object, object, CallToolResult]]
+"""Calls a tool, within the scope of a request or of a task."""
+
+Start = Callable[[Work, RegisteredTool, TaskMetadata | None, Scope], Awaitable[CallToolResult | CreateTaskResult]]
+"""Calls a tool that can be a task, as one or not; or one that cannot, when it is asked to."""
+
+
 class Tools:
-    """A server's tools: what is registered, `tools/list` and `tools/call`."""
+    """A server's tools: what is registered, `tools/list` and `tools/call`. start: begins tasks, if there are any."""
 
     def __init__(
-        self, context_type: type | None = None, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None
+        self,
+        context_type: type | None = None,
+        page_size: int = PAGE_SIZE,
+        changed: Callable[[], None] = lambda: None,
+        start: Start | None = None,
     ) -> None:
+        self.can_be_tasks = False
+        """Whether there is, or was, a tool that can be a task."""
         self._context_type = context_type
+        self._start = start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, changed)
 
     def add(
@@ -246,6 +289,9 @@ class Tools:
         clients may not take.
         """
         check_meta_keys(options.get("meta"))
+        task = options.get("task", "forbidden")
+        if task not in get_args(TaskSupport):
+            raise ValueError(f"task is one of {', '.join(get_args(TaskSupport))}, not {task!r}")
         signature = signature_of(function, context_type=self._context_type, result_types=(CallToolResult, *_BLOCKS))
         tool = Tool(
             name or signature.name,
@@ -255,7 +301,8 @@ class Tools:
             cast("Object | None", options.get("output_schema", signature.output_schema)),
             options.get("annotations"),
             options.get("icons"),
-            meta=options.get("meta"),
+            {"taskSupport": task} if task != "forbidden" else None,
+            options.get("meta"),
         )
         check_arguments, check_result = compile_schema(tool.input_schema), None
         # [2026-07-28 server/tools#tool] MUST be a valid JSON Schema object, and schema.json wants the type "object"
@@ -270,7 +317,10 @@ class Tools:
         if not _NAME.fullmatch(tool.name):
             rule = "SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
             log.warning("the tool name %.140r may be refused by clients: names %s", tool.name, rule)
-        self._registry.add(tool.name, RegisteredTool(tool, function, signature, check_arguments, check_result, headers))
+        asks_first = options.get("asks_first", False)
+        registered = RegisteredTool(tool, function, signature, check_arguments, check_result, headers, task, asks_first)
+        self._registry.add(tool.name, registered)
+        self.can_be_tasks = self.can_be_tasks or task != "forbidden"
         return tool
 
     def remove(self, name: str) -> None:
@@ -287,12 +337,22 @@ class Tools:
         page, following = self._registry.page(params.cursor, scope.revision)
         return ListToolsResult([registered.listed(scope.revision) for registered in page], following)
 
-    async def call(self, params: CallToolRequestParams, scope: Scope) -> CallToolResult:
+    async def call(self, params: CallToolRequestParams, scope: Scope) -> CallToolResult | CreateTaskResult:
         """Serve `tools/call`: find the tool, check the arguments, run it, make a result of what it gives."""
         registered = self._registry.get(params.name)
         if registered is None:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a protocol error
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+        # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` where nothing is declared
+        if (
+            self._start is not None
+            and self.can_be_tasks
+            and (registered.task != "forbidden" or params.task is not None)
+        ):
+            return await self._start(partial(self._call, registered, params), registered, params.task, scope)
+        return await self._call(registered, params, scope)
+
+    async def _call(self, registered: RegisteredTool, params: CallToolRequestParams, scope: Scope) -> CallToolResult:
         arguments = params.arguments or {}
         if not registered.check_arguments.is_valid(arguments):
             return _invalid_arguments([str(error) for error in registered.check_arguments.errors(arguments)], scope)
@@ -367,7 +427,7 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
             log.error("tool %s broke its own output schema: %s", registered.tool.name, fault)
             return _error(f"Tool {registered.tool.name} gave a result that does not match its output schema")
     if result.has_structured_content and registered.wraps_result(revision):
-        return replace(result, structured_content={"result": result.structured_content}, structured_null=False)
+        return CallToolResult(result.content, {"result": result.structured_content}, result.is_error, result.meta)
     return result
 
 

@@ -156,7 +156,8 @@ def marked(name: JSON, kind: JSON = "string", **more: JSON) -> Object:
 
 def test_marked_arguments_are_found_wherever_properties_lead() -> None:
     inner = schema(zone=marked("Zone", "integer"), on=marked("On", "boolean"), other={"type": "string"})
-    found = parameter_headers(schema(region=marked("Region"), place=inner, **{"x-mcp-header": {"type": "string"}}))
+    found = parameter_headers(schema(region=marked("Region"), place=inner, **{"x-mcp-header": marked("Own")}))
+    assert found.pop("Own") == ("x-mcp-header",)  # an argument of that name
     assert found == {"Region": ("region",), "Zone": ("place", "zone"), "On": ("place", "on")}
     arguments: Object = {"region": "us", "place": {"zone": 3, "on": False}}
     assert [argument_at(arguments, path) for path in found.values()] == ["us", 3, False]
@@ -489,7 +490,8 @@ def test_a_name_may_be_in_base64_and_must_be_where_it_is_not_plain() -> None:
 def test_a_body_without_a_name_is_invalid_params_whatever_the_header_says() -> None:
     async def test() -> None:
         async with on_the_web(make_server()) as web:
-            for params in ({}, {"name": 3}, {"name": None}):
+            wrong: list[Object] = [{}, {"name": 3}, {"name": None}]
+            for params in wrong:
                 for name in (None, "q"):
                     reply = await Talk(web).post(alone("tools/call", params), Mcp_Name=name)
                     error_of(reply.json, INVALID_PARAMS)

@@ -15,6 +15,7 @@ from mcp_ref.jsonschema import SchemaError
 from mcp_ref.revisions import LEGACY
 from tests.support import (
     CONNECTED_TRANSPORTS,
+    MODERN,
     SERVER_TRANSPORTS,
     Wire,
     greet,
@@ -100,7 +101,7 @@ def test_a_client_without_any_feature_shakes_hands_and_answers_pings(revision: s
     "2024-11-05/basic/messages#intro-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", NAMES)
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
 @pytest.mark.parametrize(
     ("frame", "code", "id"),
     [
@@ -436,7 +437,7 @@ STRANGE_NOTIFICATIONS: list[Object] = [
     "2025-03-26/basic/index#notifications-1",
 )
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)  # a POST has its own answer, always
-@pytest.mark.parametrize("revision", NAMES)
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
 def test_a_server_answers_no_notification_however_strange(kind: str, revision: str) -> None:
     async def test() -> None:
         async with greeted_client(Server("s"), kind, revision) as wire:

@@ -57,7 +57,7 @@ def make_server(speaks: list[str] | None = None) -> Server:
     @server.tool()
     async def look(context: Context) -> TextContent:
         for level in ("debug", "error"):
-            await context.log(level, level)  # type: ignore[arg-type]
+            await context.log(level, level)
         info = context.client_info
         able = ",".join(sorted(context.client_capabilities))
         return TextContent(f"{context.revision} {info.name if info else None} {able}")
@@ -224,7 +224,7 @@ def test_a_request_without_a_required_field_is_malformed(kind: str, speaks: list
     async def test() -> None:
         async with raw_client(make_server(speaks), kind) as wire:
             for method in ("tools/list", "tools/call", "server/discover", "no/such", "ping"):
-                error = error_of(await wire.ask_alone(method, LOOK, **meta), INVALID_PARAMS)
+                error = error_of(await wire.ask_alone(method, LOOK, **meta), INVALID_PARAMS)  # type: ignore[arg-type]
                 assert META + next(iter(meta)) in str(error["message"])
 
     run(test())
@@ -279,7 +279,7 @@ def test_trace_context_passes_through_untouched(kind: str) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
             said = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b"}
-            answer = await wire.ask_alone("tools/call", {"name": "trace"}, baggage="k=v", **said)
+            answer = await wire.ask_alone("tools/call", {"name": "trace"}, 1, None, baggage="k=v", **said)
             assert text_of(answer) == str([*said.values(), "k=v"])
 
     run(test())

@@ -26,6 +26,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHO
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server import resources
 from tests.support import (
+    MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
@@ -39,8 +40,15 @@ from tests.support import (
 )
 
 NAMES = [revision.name for revision in LEGACY]
+EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
+
+
+def naming(revision: str) -> tuple[str, ...]:
+    """The methods that name a resource."""
+    return ("resources/read",) if revision == MODERN else ("resources/read", "resources/subscribe")
+
 
 CHANGED = notification("notifications/resources/list_changed")
 
@@ -74,7 +82,7 @@ async def error_of(wire: Wire, method: str, params: Object) -> Object:
     "2024-11-05/server/resources#capabilities-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_server_with_resources_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
     async def test() -> None:
         full = Server("full")
@@ -131,7 +139,7 @@ def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revisi
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -189,7 +197,7 @@ def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str, revi
     "2024-11-05/server/resources#security-considerations-3",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 256, 100_000])
 def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, revision: str, size: int) -> None:
     data = bytes(number % 256 for number in range(size))
@@ -221,7 +229,7 @@ def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, revision
     "2024-11-05/server/resources#security-considerations-3",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize("blob", ["not base64!", "AAA", "AA==AA", "é", "AA\nAA", "_-8="])
 def test_a_blob_that_is_no_base64_never_leaves_the_server(kind: str, revision: str, blob: str) -> None:
     async def test() -> None:
@@ -240,7 +248,7 @@ class Weather:
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_what_a_function_returns_becomes_contents(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
 
@@ -271,7 +279,7 @@ def test_what_a_function_returns_becomes_contents(kind: str, revision: str) -> N
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_plain_function_reads_in_a_worker_thread_and_an_async_one_on_the_loop(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -300,15 +308,15 @@ def test_a_plain_function_reads_in_a_worker_thread_and_an_async_one_on_the_loop(
     "2024-11-05/server/resources#error-handling-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_resource_that_is_not_there_is_an_error_with_its_uri_as_data(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
         server.resources.add("file:///there.txt", lambda: "")
         async with greeted_client(server, kind, revision) as wire:
-            for method in ("resources/read", "resources/subscribe"):
+            for method in naming(revision):
                 error = await error_of(wire, method, {"uri": "file:///nonexistent.txt"})
-                assert error["code"] == (-32001 if revision == "2024-10-07" else -32002)
+                assert error["code"] == {"2024-10-07": -32001, MODERN: INVALID_PARAMS}.get(revision, -32002)
                 assert error["data"] == {"uri": "file:///nonexistent.txt"}
 
     run(test())
@@ -321,7 +329,7 @@ def test_a_resource_that_is_not_there_is_an_error_with_its_uri_as_data(kind: str
     "2024-11-05/server/resources#security-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind: str, revision: str) -> None:
     hostile = [
         "",
@@ -373,7 +381,7 @@ def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind
 
         async with greeted_client(server, kind, revision) as wire:
             for uri in hostile:
-                for method in ("resources/read", "resources/subscribe"):
+                for method in naming(revision):
                     code = (await error_of(wire, method, {"uri": uri}))["code"]
                     assert code in (INVALID_PARAMS, -32002, -32001), (uri, code)
             assert asked == []
@@ -391,7 +399,7 @@ def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind
     "2024-11-05/server/resources#security-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_uri_that_is_no_text_or_beyond_all_length_is_invalid_params(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -399,9 +407,9 @@ def test_a_uri_that_is_no_text_or_beyond_all_length_is_invalid_params(kind: str,
         wrong: list[JSON] = [None, 3, ["test://a"], {"uri": "test://a"}, "test://" + "a" * resources.MAX_URI]
         async with greeted_client(server, kind, revision) as wire:
             for uri in wrong:
-                for method in ("resources/read", "resources/subscribe"):
+                for method in naming(revision):
                     assert (await error_of(wire, method, {"uri": uri}))["code"] == INVALID_PARAMS, uri
-            for method in ("resources/read", "resources/subscribe", "resources/unsubscribe"):
+            for method in (*naming(revision), *(() if revision == MODERN else ("resources/unsubscribe",))):
                 assert (await error_of(wire, method, {}))["code"] == INVALID_PARAMS
 
     run(test())
@@ -458,7 +466,7 @@ def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str
     "2024-11-05/server/resources#error-handling-2",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")

@@ -35,6 +35,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHO
 from mcp_ref.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY
 from tests.support import (
+    MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
@@ -49,6 +50,7 @@ from tests.support import (
 )
 
 NAMES = [revision.name for revision in LEGACY]
+EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
@@ -111,7 +113,7 @@ def text(value: str) -> Object:
     "2024-11-05/server/tools#capabilities-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_server_with_tools_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
     async def test() -> None:
         for server, offers in ((tool_giving("x"), True), (Server("bare"), False)):
@@ -160,7 +162,7 @@ def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revisi
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_tool_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -217,7 +219,7 @@ class Leaf:
 
 @pytest.mark.spec("2025-11-25/server/tools#tool-1")
 @KINDS
-@REVISIONS
+@EVERY
 def test_every_listed_input_schema_is_a_valid_schema_of_type_object(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -339,7 +341,7 @@ def test_names_are_case_sensitive_and_unique() -> None:
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, revision: str) -> None:
     wrong: list[JSON] = [
         None,
@@ -351,7 +353,7 @@ def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, 
         {"name": "absent"},
         {"name": "T"},
         {"name": "__class__"},
-        {"name": "absent" * 10_000},
+        {"name": "absent" * 4_000},
         {"name": "t", "arguments": []},
         {"name": "t", "arguments": "x"},
         {"name": "t", "arguments": 3},
@@ -376,7 +378,7 @@ def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, 
     "2024-11-05/server/tools#security-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_reach_no_tool(
     kind: str, revision: str
 ) -> None:
@@ -434,7 +436,7 @@ def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_re
     "2024-11-05/server/tools#security-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_schema_that_is_given_is_the_one_that_arguments_are_held_to(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -461,7 +463,7 @@ def test_a_schema_that_is_given_is_the_one_that_arguments_are_held_to(kind: str,
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_arguments_may_be_left_out_where_none_are_required(kind: str, revision: str) -> None:
     async def test() -> None:
         async with greeted_client(tool_giving("x"), kind, revision) as wire:
@@ -474,7 +476,7 @@ def test_arguments_may_be_left_out_where_none_are_required(kind: str, revision: 
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_what_a_tool_returns_becomes_content(kind: str, revision: str) -> None:
     odd = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
     image: Object = {"type": "image", "data": "AP8=", "mimeType": "image/png"}
@@ -538,7 +540,7 @@ class Weather:
     "2025-06-18/server/tools#output-schema-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_structured_results_conform_to_the_listed_schema_and_stand_in_a_text_block_too(
     kind: str, revision: str
 ) -> None:
@@ -613,7 +615,7 @@ def wrong_results() -> dict[str, Callable[[], object]]:
     "2025-06-18/server/tools#output-schema-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize("wrong", wrong_results())
 def test_a_result_that_breaks_the_output_schema_never_leaves_the_server(
     kind: str, revision: str, wrong: str, caplog: pytest.LogCaptureFixture
@@ -631,7 +633,7 @@ def test_a_result_that_breaks_the_output_schema_never_leaves_the_server(
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_an_error_of_the_tools_own_needs_not_conform(kind: str, revision: str) -> None:
     async def test() -> None:
         schema: Object = {"type": "object", "required": ["n"]}
@@ -646,7 +648,7 @@ def test_an_error_of_the_tools_own_needs_not_conform(kind: str, revision: str) -
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_tool_error_is_a_result_that_the_model_can_read(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -728,7 +730,7 @@ def test_whatever_a_tool_raises_the_model_learns_that_it_failed_and_the_operator
     "2024-11-05/server/tools#security-considerations-4",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize(
     "value",
     [

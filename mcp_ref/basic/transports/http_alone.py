@@ -85,13 +85,14 @@ class Post:
         self._trace = trace
         self._takes_json, self._takes_sse = takes_json, takes_sse
         self._carrier: Carrier | None = None
+        self._is_left = False
         self._waiting: list[bytes] = []
 
     async def serve(self, answer: Answer) -> None:
         """Serve it. The client's leaving is its cancellation."""
         loop = asyncio.get_running_loop()
         self._wakeup = loop.create_future()
-        serving = loop.create_task(answer(self._tell if self._takes_sse else _say_nothing, self._drain))
+        serving = loop.create_task(self._answer(answer))
         gone = self._exchange.gone()
         serving.add_done_callback(self._wake)
         gone.add_done_callback(self._wake)
@@ -104,11 +105,11 @@ class Post:
         finally:
             gone.remove_done_callback(self._wake)
             # [2026-07-28 basic/transports/streamable-http#cancellation] MUST be treated as cancellation
-            left = serving.cancel()
-            if left:
+            self._is_left = serving.cancel()
+            if self._is_left:
                 await asyncio.wait([serving])
-        if not left:
-            await self._respond(serving)
+        if not self._is_left:
+            await self._respond(*serving.result())
 
     def _wake(self, _: object = None) -> None:
         """There is something to do: an answer, the first event, or the client has left."""
@@ -122,16 +123,26 @@ class Post:
                 self._carrier.write(piece)
         return self._carrier
 
-    async def _respond(self, serving: asyncio.Task[Object]) -> None:
-        status = 200
+    async def _answer(self, answer: Answer) -> tuple[int, bytes]:
+        """The status of the answer, and itself."""
         try:
-            frame = encode(Response(self._request.id, serving.result()))
+            result = await answer(self._tell if self._takes_sse else _say_nothing, self._drain)
+            return 200, encode(Response(self._request.id, result))
         except ProtocolError as error:
-            status = status_of(error)
-            frame = encode(ErrorResponse(self._request.id, error.to_error()))
-        except BaseException:
-            log.exception("the handler of %s failed", self._request.method)
-            frame = encode(ErrorResponse(self._request.id, Error(INTERNAL_ERROR, "Internal error")))
+            return status_of(error), encode(ErrorResponse(self._request.id, error.to_error()))
+        except asyncio.CancelledError:
+            if self._is_left:
+                raise
+            return self._failed()
+        except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
+            return self._failed()
+
+    def _failed(self) -> tuple[int, bytes]:
+        # The traceback is for the operator; the client learns nothing about our insides.
+        log.exception("the handler of %s failed", self._request.method)
+        return 200, encode(ErrorResponse(self._request.id, Error(INTERNAL_ERROR, "Internal error")))
+
+    async def _respond(self, status: int, frame: bytes) -> None:
         if self._trace is not None:
             self._trace("->", frame)
         if not self._waiting and (self._takes_json or status != 200):

@@ -46,6 +46,7 @@ from .events import EventStore, MemoryEventStore, stream_of
 from .http_alone import STREAMED, Drain, Post, Tell
 from .http_gate import SESSION_HEADER, SSE_TYPE, VERSION_HEADER, Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits, Session, Stream
+from .http_trace import watched_exchange
 
 log = logging.getLogger(__name__)
 
@@ -106,6 +107,7 @@ class Endpoint:
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
+        exchange = watched_exchange(exchange, self._trace)
         request = exchange.request
         # The same Headers object again means the same head, byte for byte, on the same connection: decided once.
         admission = self._admitted.get(request.headers)

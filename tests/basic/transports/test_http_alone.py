@@ -308,12 +308,15 @@ def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -> None
 
 @SPEAKS
 @pytest.mark.parametrize("say", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
+@pytest.mark.parametrize("how", ["reset", "close", "half"])
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#cancellation-1",
     "2026-07-28/basic/transports/streamable-http#cancellation-3",
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1",
 )
-def test_a_client_that_leaves_has_cancelled(speaks: list[str], say: bool) -> None:
+def test_a_client_that_leaves_has_cancelled(
+    speaks: list[str], say: bool, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def test() -> None:
         held = Site(speaks)
         async with on_the_web(held.server) as web:
@@ -322,13 +325,21 @@ def test_a_client_that_leaves_has_cancelled(speaks: list[str], say: bool) -> Non
             assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
             if say:
                 assert await (await web.take(one)).message() == said("a begins")
-            await one.cut()
+            if how == "reset":
+                await one.cut()
+            elif how == "close":
+                one.writer.close()
+            else:  # which looks the same
+                one.writer.write_eof()
             await eventually(lambda: held.ended == ["a was cancelled"])
+            if how == "half" and not say:
+                assert await asyncio.wait_for(one.reader.read(), PATIENCE) == b""
             held.go.set()
             assert (await web.take(other)).json == answered("b")
             assert held.ended == ["a was cancelled", "b came to its end"]
 
     run(test())
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]  # nothing is wrong
 
 
 def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> None:
@@ -352,7 +363,25 @@ def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> N
             await eventually(lambda: not web.site._endpoint._posts)
             go.set()
             await asyncio.wait_for(heard.wait(), PATIENCE)
-        server.executor.shutdown()  # type: ignore[attr-defined]
+        server.executor.shutdown()
+
+    run(test())
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_what_a_function_raises_ends_its_request_and_nothing_else(error: type[BaseException]) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.prompt()
+        async def p() -> str:
+            raise error
+
+        async with on_the_web(server) as web:
+            for _ in range(2):
+                reply = await Talk(web).post(alone("prompts/get", {"name": "p"}))
+                assert reply.status == 200
+                assert error_of(reply.json, -32603)["message"] == "Internal error"
 
     run(test())
 

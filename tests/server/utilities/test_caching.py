@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -26,9 +26,11 @@ from tests.support import (
     SERVER_TRANSPORTS,
     Wire,
     greeted_client,
+    meet,
     notification,
     raw_client,
     raw_server,
+    reply,
     result_of,
     run,
 )
@@ -498,24 +500,16 @@ def test_the_pages_of_a_list_are_forgotten_together() -> None:
 
 
 @contextlib.asynccontextmanager
-async def modern(make: Callable[..., Client] = Client, **options: object) -> AsyncIterator[tuple[Client, Wire]]:
-    """A client of 2026-07-28, connected to a bare server that says it has tools and resources."""
-    async with raw_server(lambda transport: make(transport, revision=MODERN, **options)) as (client, wire):
-        connecting = asyncio.create_task(client.connect())
-        capabilities: Object = {"tools": {"listChanged": True}, "resources": {"subscribe": True}}
-        await answer(wire, "server/discover", supportedVersions=[MODERN], capabilities=capabilities, ttlMs=0)
-        async with asyncio.timeout(PATIENCE):
-            await connecting
+async def modern(cache: ResponseCache | bool = True) -> AsyncIterator[tuple[Client, Wire]]:
+    """A client of 2026-07-28, connected to a bare server that has tools."""
+    async with raw_server(lambda transport: Client(transport, revision=MODERN, cache=cache)) as (client, wire):
+        await meet(client, wire)
         yield client, wire
 
 
 async def answer(wire: Wire, method: str, **members: JSON) -> Object:
-    """Receive the next request, which is to be of that method, and answer it; gives its params."""
-    asked = await wire.receive_object()
-    assert asked["method"] == method, asked
-    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete", **members}})
-    assert isinstance(asked["params"], dict)
-    return asked["params"]
+    """Answer a request, with these members in the result."""
+    return await reply(wire, method, members)
 
 
 async def listed(client: Client, wire: Wire | None = None, **members: JSON) -> list[str]:

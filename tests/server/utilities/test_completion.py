@@ -14,6 +14,7 @@ from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
 from tests.support import (
+    MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
@@ -28,6 +29,7 @@ from tests.support import (
 )
 
 NAMES = [revision.name for revision in LEGACY]
+EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
@@ -86,7 +88,7 @@ async def error_of(wire: Wire, params: JSON) -> Object:
     "2025-03-26/server/utilities/completion#capabilities-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_server_that_completes_declares_it_in_the_revisions_that_have_the_capability(
     kind: str, revision: str
 ) -> None:
@@ -113,7 +115,7 @@ def test_a_server_that_completes_declares_it_in_the_revisions_that_have_the_capa
     "2025-03-26/server/utilities/completion#error-handling-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_server_that_does_not_complete_does_not_know_the_method(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -125,7 +127,7 @@ def test_a_server_that_does_not_complete_does_not_know_the_method(kind: str, rev
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_resource_template_is_completed_with_the_other_arguments_at_hand(kind: str, revision: str) -> None:
     async def test() -> None:
         async with greeted_client(completing_server(), kind, revision) as wire:
@@ -138,7 +140,7 @@ def test_a_resource_template_is_completed_with_the_other_arguments_at_hand(kind:
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_an_argument_without_a_completer_has_no_suggestions(kind: str, revision: str) -> None:
     async def test() -> None:
         async with greeted_client(completing_server(), kind, revision) as wire:
@@ -155,7 +157,7 @@ def test_an_argument_without_a_completer_has_no_suggestions(kind: str, revision:
     "2024-11-05/server/utilities/completion#implementation-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_at_most_a_hundred_suggestions_go_out_in_the_order_of_the_completer_and_the_rest_is_counted(
     kind: str, revision: str
 ) -> None:
@@ -188,7 +190,7 @@ def test_at_most_a_hundred_suggestions_go_out_in_the_order_of_the_completer_and_
     "2025-03-26/server/utilities/completion#error-handling-2",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_an_unknown_prompt_or_template_is_invalid_params(kind: str, revision: str) -> None:
     async def test() -> None:
         async with greeted_client(completing_server(), kind, revision) as wire:
@@ -219,7 +221,7 @@ def test_an_unknown_prompt_or_template_is_invalid_params(kind: str, revision: st
     "2024-11-05/server/utilities/completion#implementation-considerations-4",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_missing_and_ill_typed_inputs_are_invalid_params_and_reach_no_completer(kind: str, revision: str) -> None:
     wrong: list[JSON] = [
         None,
@@ -309,7 +311,7 @@ def test_a_flood_of_completion_requests_runs_few_completers_at_a_time_and_the_re
     "2025-03-26/server/utilities/completion#error-handling-4",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_completer_that_fails_is_an_internal_error_that_discloses_nothing(kind: str, revision: str) -> None:
     async def test() -> None:
         server = completing_server()
