@@ -49,6 +49,8 @@ MOUNTED = {"asgi": "/apps/everything/mcp", "asgi+sse": "/apps/everything/sse"}
 VISITS = [f"{client} {transport}" for client in CLIENTS for transport in TRANSPORTS]
 VISITS += [f"{client} {transport}" for client in ("python-sdk-2", "typescript-sdk-2") for transport in MOUNTED]
 VISITS += [f"{client} asgi" for client in ("python-sdk-2-auto", "typescript-sdk-2-auto")]
+# In 2026-07-28 there is no way but the answer's own for progress and logs, so that JSON alone has neither.
+VISITS = [visit for visit in VISITS if not visit.endswith("-auto http-json")]
 
 
 @dataclass
@@ -166,7 +168,9 @@ def test_every_tool_is_listed_with_its_schemas(visit: Visit) -> None:
     schema = tools["add"]["inputSchema"]
     assert {name: field["type"] for name, field in schema["properties"].items()} == {"a": "integer", "b": "integer"}
     assert sorted(schema["required"]) == ["a", "b"]
-    assert tools["add"]["outputSchema"]["properties"]["result"]["type"] == "integer"
+    schema = tools["add"]["outputSchema"]
+    # in 2026-07-28 a structured result is any value; before, an object
+    assert (schema if visit.modern else schema["properties"]["result"])["type"] == "integer"
 
 
 def test_a_hand_written_schema_arrives_as_it_was_written(visit: Visit) -> None:
@@ -231,7 +235,7 @@ def test_any_text_comes_back_as_it_was_sent(visit: Visit) -> None:
 
 def test_a_typed_result_comes_as_text_and_structured(visit: Visit) -> None:
     result = visit.call("add", a=2, b=3)
-    assert result["structuredContent"] == {"result": 5}
+    assert result["structuredContent"] == (5 if visit.modern else {"result": 5})
     assert text(result) == "5"
 
 
@@ -342,11 +346,15 @@ def test_a_prompt_may_ask_too(visit: Visit) -> None:
 def test_arguments_stand_in_headers_also_for_a_tool_that_was_not_listed_yet(visit: Visit) -> None:
     called = visit.call("query_by_region", region=" Zürich", priority=3, query="rain")
     assert text(called) == "rain in  Zürich, priority 3"
-    assert text(visit.report["unlisted"]) == "snow in north, priority 0"
+    if visit.client == "fastmcp-auto" and visit.transport == "http":
+        assert visit.report["unlisted"]["error"]["code"] == -32020  # it does not list the tools and try again
+    else:
+        assert text(visit.report["unlisted"]) == "snow in north, priority 0"
 
 
 def test_a_result_is_kept_for_as_long_as_the_server_allows(visit: Visit) -> None:
-    assert visit.report["kept"] == ([1, 1] if visit.modern else [1, 2])
+    keeps = visit.modern and visit.client != "fastmcp-auto"
+    assert visit.report["kept"] == ([1, 1] if keeps else [1, 2])
     assert visit.report["passing"] == [1, 2]
 
 
