@@ -51,6 +51,8 @@ VISITS += [f"{client} {transport}" for client in ("python-sdk-2", "typescript-sd
 VISITS += [f"{client} asgi" for client in ("python-sdk-2-auto", "typescript-sdk-2-auto")]
 # In 2026-07-28 there is no way but the answer's own for progress and logs, so that JSON alone has neither.
 VISITS = [visit for visit in VISITS if not visit.endswith("-auto http-json")]
+# In the earlier era, FastMCP leaves all this to the Python SDK below it.
+VISITS = [visit for visit in VISITS if not visit.startswith("fastmcp ") or visit == "fastmcp http"]
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""examples/everything.py, and two resources that say how often they were read: a client that keeps one reads it once."""
+"""examples/everything.py, and two resources that say how often they were read: what a client keeps, it reads once."""
 
 from itertools import count
 
