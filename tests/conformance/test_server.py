@@ -22,7 +22,7 @@ POLLING = 3
 """Of these are about a server that lets go of its connection; they need an event stream."""
 
 ALONE = 196
-"""Of the 50 scenarios that 2026-07-28 requires, or lists as not scored. It makes some only of servers that pass others."""
+"""Of the 50 scenarios that 2026-07-28 requires, or lists as not scored."""
 
 SKIPPED = {"tasks-status-notifications": 1}
 """A check that the suite has, and skips: it does not yet hear subscriptions."""
