@@ -368,9 +368,12 @@ class Server:
             self._workers = ThreadPoolExecutor(WORKERS, _WORKER_NAME)
         return self._workers
 
-    async def serve(self, transport: Transport) -> None:
-        """Have one conversation, until the client ends it. What is in flight then may finish within `GRACE` seconds."""
-        connection = ServerConnection(self, transport)
+    async def serve(self, transport: Transport, *, modern: bool = True) -> None:
+        """Have one conversation, until the client ends it. What is in flight then may finish within `GRACE` seconds.
+
+        modern: whether requests of the stateless era are served too, where this server speaks it.
+        """
+        connection = ServerConnection(self, transport, modern)
         self._connections.add(connection)
         try:
             await connection.open()
@@ -533,9 +536,10 @@ def _not_bare(argument: object, decorator: str) -> None:
 class ServerConnection(Connection):
     """The server's end of one conversation: how far the handshake is, and what this client asked for."""
 
-    def __init__(self, server: Server, transport: Transport) -> None:
+    def __init__(self, server: Server, transport: Transport, modern: bool = True) -> None:
         super().__init__("server", transport, server.limits)
         self.server = server
+        self._modern = modern
         self.phase = Phase.NEW
         self.ready = asyncio.Event()
         self.logging_level: LoggingLevel | None = "debug"
@@ -550,12 +554,13 @@ class ServerConnection(Connection):
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
         server = self.server
-        if (names_revision(request.params) and server.serves_alone) or not server.handshakes:
+        alone = names_revision(request.params) and server.serves_alone
+        if self._modern and (alone or not server.handshakes):
             if self._listening is None:
                 from .stateless import Subscriptions
 
                 self._listening = Subscriptions(shared=True)
-            return await self.server.serve_alone(
+            return await server.serve_alone(
                 request,
                 partial(self._tell, request.id),
                 lambda: self.transport.drain(request.id),
