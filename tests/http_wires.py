@@ -38,7 +38,9 @@ def alone_headers(frame: bytes) -> dict[str, str]:
     except (ValueError, KeyError, TypeError):
         return {}
     headers = {"MCP-Protocol-Version": str(version), "Mcp-Method": str(message["method"])}
-    name = params.get({"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}.get(message["method"]))
+    members = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+    members |= dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId")
+    name = params.get(members.get(message["method"]))
     if isinstance(name, str):
         plain = name.isascii() and name.isprintable() and name == name.strip() and not name.startswith("=?base64?")
         headers["Mcp-Name"] = name if plain else f"=?base64?{base64.b64encode(name.encode()).decode()}?="

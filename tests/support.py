@@ -354,10 +354,21 @@ async def raw_server(client: Callable[[MemoryTransport], Client]) -> AsyncIterat
         await made.close()
 
 
+async def handshake_of(wire: Wire) -> Object:
+    """The client's `initialize`, from a server of the earlier era, which does not know what else it may be asked."""
+    asked = await wire.receive_object()
+    if asked["method"] == "server/discover":
+        error: Object = {"code": -32601, "message": "Method not found"}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        asked = await wire.receive_object()
+    assert asked["method"] == "initialize", asked
+    return asked
+
+
 async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None) -> Object:
     """Shake hands from the server's side; gives the client's initialize params."""
     connecting = asyncio.create_task(client.connect())
-    asked = await wire.receive_object()
+    asked = await handshake_of(wire)
     info: Object = {"name": "raw", "version": "1"}
     result: Object = {"protocolVersion": revision, "capabilities": capabilities or {}, "serverInfo": info}
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
@@ -367,6 +378,25 @@ async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabi
     params = asked["params"]
     assert isinstance(params, dict)
     return params
+
+
+async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> None:
+    """Have the client connect, and say who we are, as a server of 2026-07-28."""
+    connecting = asyncio.create_task(client.connect())
+    declared: Object = capabilities if capabilities is not None else {"tools": {"listChanged": True}}
+    about: Object = {"supportedVersions": [MODERN], "capabilities": declared, "ttlMs": 0, "cacheScope": "private"}
+    await reply(wire, "server/discover", about)
+    async with asyncio.timeout(PATIENCE):
+        await connecting
+
+
+async def reply(wire: Wire, method: str, result: Object) -> Object:
+    """Receive the next request, which is to be of that method, and answer it; gives its params."""
+    asked = await wire.receive_object()
+    assert asked["method"] == method, asked
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete", **result}})
+    assert isinstance(asked["params"], dict)
+    return asked["params"]
 
 
 def python(source: str) -> list[str]:

@@ -5,7 +5,7 @@ nobody is fooled, a server refuses a request whose headers say something else th
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
-    Mcp-Name: execute_sql                   params.name, or params.uri of resources/read
+    Mcp-Name: execute_sql                   params.name, or params.uri of resources/read, params.taskId of tasks/...
     Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
 
 from ..jsonrpc.errors import ProtocolError
@@ -27,8 +27,16 @@ METHOD_HEADER: Final = "Mcp-Method"
 NAME_HEADER: Final = "Mcp-Name"
 PARAM_PREFIX: Final = "Mcp-Param-"
 
-NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The methods whose name stands in a header, and the member that it is."""
+NAMED: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""The methods whose name stands in a header, and the member that it is. For a task it leads to the process that runs
+it."""
 
 MAX_SAFE: Final = 2**53 - 1
 """The largest integer that a header carries, and without its sign the smallest."""
@@ -78,6 +86,9 @@ def text_of(header: str) -> str:
 # ---------------------------------------------------------------------------------------------------- parameters
 
 Path = tuple[str, ...]
+
+Parameters = Callable[[str], dict[str, Path]]
+"""The headers that a tool's arguments go in, and the path to each argument, by the tool's name."""
 
 
 def parameter_headers(schema: JSON) -> dict[str, Path]:
@@ -149,6 +160,20 @@ def _is_same(text: str, value: JSON) -> bool:
     return text == value
 
 
+def request_headers(request: Request, parameters: Parameters) -> dict[str, str]:
+    """The headers that repeat what a request says, for a client to send. [2026-07-28
+    basic/transports/streamable-http#client-behavior]"""
+    meta = request.params.get("_meta")
+    version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+    headers = {"MCP-Protocol-Version": str(version), METHOD_HEADER: request.method}
+    name = request.params.get(NAMED.get(request.method, ""))
+    if isinstance(name, str):
+        headers[NAME_HEADER] = header_value(name)
+        if request.method == "tools/call":
+            headers.update(parameter_values(request.params.get("arguments"), parameters(name)))
+    return headers
+
+
 # ---------------------------------------------------------------------------------------------------- checking
 
 
@@ -157,16 +182,22 @@ def mismatch(why: str) -> ProtocolError:
     return ProtocolError(HEADER_MISMATCH, f"Header mismatch: {why}")
 
 
-def check_headers(headers: Headers, request: Request) -> None:
-    """What every request says twice is the same. Raises ProtocolError."""
+def said_twice(request: Request) -> tuple[JSON, str, str | None]:
+    """What a request's headers are to repeat: revision, method, and a name where the method has one."""
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+    name = request.params.get(NAMED.get(request.method, ""))
+    return version, request.method, name if isinstance(name, str) else None
+
+
+def check_headers(headers: Headers, said: tuple[JSON, str, str | None]) -> None:
+    """The headers repeat what a request says. Raises ProtocolError."""
+    version, method, name = said
     if version is not None:  # that it is missing is another error
         _check(headers, "MCP-Protocol-Version", version, encoded=False)
-    _check(headers, METHOD_HEADER, request.method, encoded=False)
-    member = NAMED.get(request.method)
-    if member is not None and isinstance(request.params.get(member), str):
-        _check(headers, NAME_HEADER, request.params[member])
+    _check(headers, METHOD_HEADER, method, encoded=False)
+    if name is not None:
+        _check(headers, NAME_HEADER, name)
 
 
 def check_parameters(headers: Headers, arguments: JSON, wanted: dict[str, Path]) -> None:

@@ -26,7 +26,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError, RequestTimeout
+from .errors import (
+    ConnectionClosed,
+    ForeignAnswer,
+    InvalidMessage,
+    McpError,
+    ProtocolError,
+    RemoteError,
+    RequestTimeout,
+)
 from .messages import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -197,7 +205,8 @@ class Dispatcher:
             case Undelivered():
                 pending = self.pending.get(incoming.id)
                 if pending is not None and not pending.answer.done():
-                    pending.answer.set_exception(ConnectionClosed(f"{pending.method}: {incoming.reason}"))
+                    kind = ForeignAnswer if incoming.foreign else ConnectionClosed
+                    pending.answer.set_exception(kind(f"{pending.method}: {incoming.reason}"))
 
     def _receive_batch(self, batch: Batch) -> None:
         if not self.accepts_batches:
@@ -378,12 +387,14 @@ class Dispatcher:
         max_timeout: float | None = None,
         progressed: Callable[[object], None] | None = None,
         related: RequestId | None = None,
+        began: Callable[[RequestId], None] | None = None,
     ) -> Object:
         """Send a request and wait for its result.
 
         timeout: seconds to wait, for a place and for the answer, None for no limit. max_timeout: with it,
         `Pending.extend` starts them anew, and in all it is never more than so many seconds. progressed: see `Pending`;
-        it also puts a progress token, the request's id, into the params. Raises RemoteError (the peer's error),
+        it also puts a progress token, the request's id, into the params. began: called
+        with the id before it is sent. Raises RemoteError (the peer's error),
         RequestTimeout, ConnectionClosed, InvalidMessage.
         """
         loop = asyncio.get_running_loop()
@@ -405,6 +416,8 @@ class Dispatcher:
                     meta = params.get("_meta")
                     # [2025-11-25 basic/utilities/progress#progress-flow] unique across all active requests: our id is
                     params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id}}
+                if began is not None:
+                    began(id)
                 self._post(Request(id, method, params), related)
                 return await pending.answer
         except TimeoutError:

@@ -6,6 +6,7 @@
     ├── InvalidMessage           the peer answered with something that its revision does not allow
     ├── RequestTimeout           the peer did not answer in time (also a TimeoutError)
     ├── ConnectionClosed         the connection ended before the answer came (also a ConnectionError)
+    │   └── ForeignAnswer        the peer answered with what is no message at all
     ├── UnsupportedRevision      client and server have no revision in common (basic/lifecycle.py)
     └── CapabilityError          the local caller used what the peer did not declare (basic/lifecycle.py)
 
@@ -55,3 +56,7 @@ class RequestTimeout(McpError, TimeoutError):
 
 class ConnectionClosed(McpError, ConnectionError):
     """The connection is gone. The text says why, with the exit code and the last words of a server process."""
+
+
+class ForeignAnswer(ConnectionClosed):
+    """The peer is there, but what it answered is no message: perhaps it speaks something else."""

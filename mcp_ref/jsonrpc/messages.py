@@ -102,10 +102,14 @@ class Malformed:
 
 @dataclass(slots=True)
 class Undelivered:
-    """A transport's word that our request `id` will not be answered, and why. Not a message: nothing of it was sent."""
+    """A transport's word that our request `id` will not be answered, and why. Not a message: nothing of it was sent.
+
+    foreign: the peer is there, and answered with what is no message of this protocol.
+    """
 
     id: RequestId
     reason: str
+    foreign: bool = False
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse

@@ -10,6 +10,7 @@ Above: server.py and client.py say which handlers there are. Below: the dispatch
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 import logging
 from collections.abc import Awaitable, Callable
@@ -41,6 +42,9 @@ T = TypeVar("T")
 
 Handler = Callable[[object, object], Awaitable[object]]
 """Takes the params of a request and its `Context`, both dataclass instances, and gives its result."""
+
+Send = Callable[[Object], Awaitable[Object]]
+"""Sends a request with these params, and gives its result."""
 
 TIMEOUT = 60.0
 """Seconds that a request waits for its answer, by default."""
@@ -121,10 +125,12 @@ class Connection:
         max_timeout: float | None = None,
         on_progress: ProgressHandler | None = None,
         related: RequestId | None = None,
+        began: Callable[[RequestId], None] | None = None,
     ) -> T:
         """Send a request, and read its result as the dataclass `result`.
 
-        timeout: seconds; max_timeout: with it, progress starts the time anew, up to so many seconds in all.
+        timeout: seconds; max_timeout: with it, progress starts the time anew, up to so many seconds in all. began:
+        called with the request's id, before it is sent.
         Raises CapabilityError and NotInRevision before anything is sent; then RemoteError, RequestTimeout,
         ConnectionClosed, InvalidMessage.
         """
@@ -139,16 +145,19 @@ class Connection:
             if on_progress is not None:
                 on_progress(notification.progress, notification.total, notification.message)
 
+        # Without a token in the request there is no progress that could start the time anew.
+        heard = progressed if on_progress is not None or max_timeout is not None else None
+        send = functools.partial(
+            self.dispatcher.request,
+            method,
+            timeout=timeout,
+            max_timeout=max_timeout,
+            progressed=heard,
+            related=related,
+            began=began,
+        )
         try:
-            answer = await self.dispatcher.request(
-                method,
-                self.codec.encode(params),
-                timeout=timeout,
-                max_timeout=max_timeout,
-                # Without a token in the request there is no progress that could start the time anew.
-                progressed=progressed if on_progress is not None or max_timeout is not None else None,
-                related=related,
-            )
+            answer = await self.exchange(method, self.codec.encode(params), send)
         except RemoteError as error:
             self.note_error(error)
             raise
@@ -156,6 +165,10 @@ class Connection:
             return self.codec.decode(result, answer)
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
+
+    async def exchange(self, method: str, params: Object, send: Send) -> Object:
+        """The result of a request, as on the wire. Overridden by the client."""
+        return await send(params)
 
     def note_error(self, error: RemoteError) -> None:
         """Take note of an error that the peer answered with. Overridden by the client."""

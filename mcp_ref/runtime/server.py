@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import secrets
 import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
@@ -43,13 +44,15 @@ from ..basic.meta import RequestParams
 from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.patterns.ping import ping
 from ..basic.patterns.progress import ProgressNotificationParams, receive_progress
+from ..basic.patterns.tasks import EXTENSION, SERVER_CAPABILITY, CreateTaskResult, asks_for_task, becomes_task, owner_of
 from ..basic.versioning import names_revision
 from ..codec import codec_for
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, Request, RequestId
-from ..revisions import REVISIONS, Method, Revision, revision_named
-from .connection import Connection, Handler
+from ..revisions import REVISIONS, Method, Revision, in_order
+from ..server.utilities.caching import hints_by_method
+from .connection import TIMEOUT, Connection, Handler
 from .context import Context
 
 if TYPE_CHECKING:
@@ -59,17 +62,21 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ..basic.content import Icon
+    from ..basic.handling import Scope
+    from ..basic.patterns.tasks import TaskMetadata, TaskStore
     from ..basic.transports import Trace, Transport
     from ..http.asgi import Application
     from ..http.server import HttpLimits
     from ..server.discover import DiscoverResult
     from ..server.prompts import PromptOptions, Prompts
     from ..server.resources import ResourceOptions, Resources
-    from ..server.tools import ToolOptions, Tools
+    from ..server.tools import CallToolResult, RegisteredTool, ToolOptions, Tools, Work
+    from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
     from ..server.utilities.logging import LoggingLevel
     from .stateless import Drain, Listener, Route, Subscriptions, Tell
-    from .web import HttpOptions
+    from .tasks import LiveTask, Tasks
+    from .web import HttpOptions, Site
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., object])
@@ -97,6 +104,12 @@ class Server:
     it. revisions: those it speaks, also by name, in any order. logging: whether it offers log messages. page_size:
     items in one page of a list. executor: where plain `def` functions run, anything with the `submit` of
     `concurrent.futures.Executor`; give one that queues to your main thread where a host such as Blender demands it.
+    task_store: keeps tasks, by default in memory.
+
+    cache_ttl, cache_scope: how many seconds, in 2026-07-28, a client may keep what the server says of itself and its
+    lists, and whether it is "public" or "private" then: one for all, or by method, such as {"tools/list": 300.0}. What
+    a resource holds has hints of its own, see `resource`.
+
     limits: bounds of each connection. trace: sees every frame. state_key: at least 16 random bytes, by which a server
     knows what it gave a client to carry (`requestState`); servers that answer for each other share one, by default each
     has its own.
@@ -119,15 +132,17 @@ class Server:
         limits: Limits | None = None,
         trace: Trace | None = None,
         state_key: bytes | None = None,
-        cache_ttl: int = 0,
+        cache_ttl: float | Mapping[str, float] = 0.0,
+        cache_scope: CacheScope | Mapping[str, CacheScope] = "public",
+        task_store: TaskStore | None = None,
     ) -> None:
         self.info = Implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
-        self.revisions = _in_order(revisions)
+        self.revisions = in_order(revisions)
         self.limits = limits
         self.trace = trace
         self.state_key = state_key if state_key is not None else secrets.token_bytes(32)
-        self.cache_ttl = cache_ttl
+        self.cache_hints = hints_by_method(cache_ttl, cache_scope)
         self.routes: dict[str, Route] = {}
         """What serves the methods of the stateless era, of those that were asked for."""
         self.listeners: set[Listener] = set()
@@ -142,6 +157,9 @@ class Server:
         self._executor = executor
         self._workers: Executor | None = None
         self._connections: set[ServerConnection] = set()
+        self.sites: set[Site] = set()
+        """Where it is offered over HTTP."""
+        self._task_store = task_store
 
     # ------------------------------------------------------------------------------------- what it offers
 
@@ -152,7 +170,8 @@ class Server:
         """The tools; `@server.tool()` is the usual way to add one."""
         from ..server.tools import Tools
 
-        return Tools(Context, self._page_size, lambda: self._announce("notifications/tools/list_changed"))
+        changed = lambda: self._announce("notifications/tools/list_changed")  # noqa: E731
+        return Tools(Context, self._page_size, changed, self._start_task)
 
     @cached_property
     def resources(self) -> Resources:
@@ -175,6 +194,27 @@ class Server:
 
         return Completions(Context, self._is_completable)
 
+    @cached_property
+    def tasks(self) -> Tasks:
+        """The tasks that run or are kept: `@server.tool(task="optional")` is the usual way to have some."""
+        from .tasks import Tasks
+
+        return Tasks(self._task_store, lambda id: self._tell_listeners("notifications/tasks", id))
+
+    async def _start_task(
+        self, work: Work, tool: RegisteredTool, wanted: TaskMetadata | None, scope: Scope
+    ) -> CallToolResult | CreateTaskResult:
+        """Call a tool that can be a task, as one or not."""
+        from .tasks import TaskLine
+
+        context = cast(Context, scope)
+        if not becomes_task(tool.task, wanted is not None, context.revision, context.client_capabilities):
+            return await work(context)
+        line = TaskLine(self.tasks, context._line, wanted.ttl if wanted is not None else None)
+        within = Context(line, context.request_id, context.meta)
+        started = await self.tasks.start(line, work(within), late=tool.asks_first)
+        return cast("CallToolResult | CreateTaskResult", started)
+
     def _offers(self, feature: str) -> bool:
         return feature in self.__dict__  # where cached_property keeps what was used
 
@@ -194,12 +234,22 @@ class Server:
 
         return register
 
-    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Make a function the reader of a resource, or of all that match a template such as `users://{id}/profile`."""
+    def resource(
+        self,
+        uri: str,
+        *,
+        cache_ttl: float = 0.0,
+        cache_scope: CacheScope = "private",
+        **options: Unpack[ResourceOptions],
+    ) -> Callable[[F], F]:
+        """Make a function the reader of a resource, or of all that match a template such as `users://{id}/profile`.
+
+        See `Resources.add`.
+        """
         _not_bare(uri, "resource")
 
         def register(function: F) -> F:
-            self.resources.add(uri, function, **options)
+            self.resources.add(uri, function, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
             return function
 
         return register
@@ -242,12 +292,15 @@ class Server:
     def capabilities(self) -> ServerCapabilities:
         """What this server declares: what has been used of it so far."""
         changing: Object = {"listChanged": True}
+        has_tasks = self._offers("tools") and self.tools.can_be_tasks
         return ServerCapabilities(
             logging={} if self._logging else None,
             completions={} if self._offers("completions") else None,
             prompts=changing if self._offers("prompts") else None,
             resources={"subscribe": True, **changing} if self._offers("resources") else None,
             tools=changing if self._offers("tools") else None,
+            tasks=SERVER_CAPABILITY if has_tasks else None,
+            extensions={EXTENSION: {}} if has_tasks else None,
         )
 
     def offers(self, method: Method) -> bool:
@@ -315,9 +368,12 @@ class Server:
             self._workers = ThreadPoolExecutor(WORKERS, _WORKER_NAME)
         return self._workers
 
-    async def serve(self, transport: Transport) -> None:
-        """Have one conversation, until the client ends it. What is in flight then may finish within `GRACE` seconds."""
-        connection = ServerConnection(self, transport)
+    async def serve(self, transport: Transport, *, modern: bool = True) -> None:
+        """Have one conversation, until the client ends it. What is in flight then may finish within `GRACE` seconds.
+
+        modern: whether requests of the stateless era are served too, where this server speaks it.
+        """
+        connection = ServerConnection(self, transport, modern)
         self._connections.add(connection)
         try:
             await connection.open()
@@ -329,6 +385,12 @@ class Server:
         finally:
             self._connections.discard(connection)
             await connection.close()
+            await self.end_tasks()
+
+    async def end_tasks(self) -> None:
+        """Stop the tasks that run, if nobody is served any more."""
+        if not self._connections and not self.sites and self._offers("tasks"):
+            await self.tasks.close()
 
     async def serve_alone(
         self,
@@ -466,13 +528,6 @@ def _leave(why: str) -> NoReturn:
     os._exit(0)
 
 
-def _in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
-    chosen = sorted(revision_named(each) if isinstance(each, str) else each for each in revisions)
-    if not chosen:
-        raise ValueError("a server speaks at least one revision")
-    return chosen
-
-
 def _not_bare(argument: object, decorator: str) -> None:
     if callable(argument):
         raise TypeError(f"write @server.{decorator}(...), with parentheses")
@@ -481,30 +536,36 @@ def _not_bare(argument: object, decorator: str) -> None:
 class ServerConnection(Connection):
     """The server's end of one conversation: how far the handshake is, and what this client asked for."""
 
-    def __init__(self, server: Server, transport: Transport) -> None:
+    def __init__(self, server: Server, transport: Transport, modern: bool = True) -> None:
         super().__init__("server", transport, server.limits)
         self.server = server
+        self._modern = modern
         self.phase = Phase.NEW
         self.ready = asyncio.Event()
         self.logging_level: LoggingLevel | None = "debug"
+        self.task: LiveTask | None = None
+        self.principal: str | None = getattr(transport, "principal", None)
         self.subscriptions: set[str] = set()
         self._announcements: dict[tuple[str, str | None], None] = {}  # method and URI, in order, each once
         self._announcer: asyncio.Task[None] | None = None
         self._listening: Subscriptions | None = None
+        self._farewells: set[asyncio.Task[None]] = set()  # to tasks of the client's that nobody waits for
 
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
         server = self.server
-        if (names_revision(request.params) and server.serves_alone) or not server.handshakes:
+        alone = names_revision(request.params) and server.serves_alone
+        if self._modern and (alone or not server.handshakes):
             if self._listening is None:
                 from .stateless import Subscriptions
 
                 self._listening = Subscriptions(shared=True)
-            return await self.server.serve_alone(
+            return await server.serve_alone(
                 request,
                 partial(self._tell, request.id),
                 lambda: self.transport.drain(request.id),
-                subscriptions=self._listening,
+                self.principal,
+                self._listening,
             )
         return await super()._serve(request)
 
@@ -519,6 +580,11 @@ class ServerConnection(Connection):
             await self._listening.end()
 
     # ------------------------------------------------------------------------------------- what a context speaks over
+
+    @cached_property
+    def task_owner(self) -> str:
+        """See `Line`."""
+        return owner_of(self.principal, secrets.token_hex(8))
 
     async def drain(self, related: RequestId) -> None:
         """See `Line`."""
@@ -550,7 +616,23 @@ class ServerConnection(Connection):
         await self.ready.wait()
         if not self.is_serving(related) and not self.ended.done():
             raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
-        return await self.request(method, params, result, timeout=timeout, related=related)
+        if not asks_for_task(params):
+            return await self.request(method, params, result, timeout=timeout, related=related)
+        from .tasks_client import RunningTask, give_up
+
+        created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
+        running = RunningTask(functools.partial(self._ask_about, related), self.revision, created.task, result)
+        try:
+            return await running.result(timeout)
+        except BaseException:
+            give_up(running, self._farewells)
+            raise
+
+    async def _ask_about(
+        self, related: RequestId, method: str, params: object, result: type[T], timeout: float | None
+    ) -> T:
+        """A request about a task of the client's. While its outcome is waited for, that may take its time."""
+        return await self.request(method, params, result, timeout=timeout or TIMEOUT, related=related)
 
     # ------------------------------------------------------------------------------------- the handshake
 
@@ -643,3 +725,5 @@ class ServerConnection(Connection):
         if self._announcer is not None:
             self._announcer.cancel()
         await super().close(reason)
+        if self.principal is None and "task_owner" in self.__dict__:
+            self.server.tasks.abandon(self.task_owner)

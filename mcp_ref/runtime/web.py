@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncIterator, Collection
 from functools import partial
@@ -97,7 +98,8 @@ class Site:
             if self.path in paths:
                 raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or older=False")
             self._older = SseEndpoint(
-                server.serve,
+                # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] for older clients alone
+                functools.partial(server.serve, modern=False),
                 *paths,
                 hosts=hosts,
                 origins=origins,
@@ -105,6 +107,7 @@ class Site:
                 authenticate=authenticate,
                 trace=trace,
             )
+        server.sites.add(self)
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
@@ -123,6 +126,8 @@ class Site:
         if self._older is not None:
             endings.append(self._older.close())
         await asyncio.gather(*endings)
+        self._server.sites.discard(self)
+        await self._server.end_tasks()
 
 
 @contextlib.asynccontextmanager

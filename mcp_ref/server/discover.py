@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from ..basic.lifecycle import ServerCapabilities
 from ..jsonrpc.messages import Object
+from .utilities.caching import CacheableResult
 
 
 @dataclass
-class DiscoverResult:
+class DiscoverResult(CacheableResult):
     """Revisions by name, the latest first. Who the server is stands in `_meta`, as in every result."""
 
     supported_versions: list[str]

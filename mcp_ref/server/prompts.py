@@ -31,6 +31,7 @@ from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..jsonschema import Validator, compile_schema
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life, Revision
 from ..typed import Signature, signature_of
+from .utilities.caching import CacheableResult
 from .utilities.pagination import PAGE_SIZE, Registry
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class PromptMessage:
 
 
 @dataclass
-class ListPromptsResult:
+class ListPromptsResult(CacheableResult):
     """One page of prompts."""
 
     prompts: list[Prompt]

@@ -30,6 +30,7 @@ from ..jsonschema import Validator, compile_schema
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
 from ..typed import Signature, signature_of, to_json
 from ..uritemplate import Matched, UriTemplate
+from .utilities.caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .utilities.pagination import PAGE_SIZE, Registry
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class ResourceTemplate:
 
 
 @dataclass
-class ListResourcesResult:
+class ListResourcesResult(CacheableResult):
     """One page of resources."""
 
     resources: list[Resource]
@@ -85,7 +86,7 @@ class ListResourcesResult:
 
 
 @dataclass
-class ListResourceTemplatesResult:
+class ListResourceTemplatesResult(CacheableResult):
     """One page of templates."""
 
     resource_templates: list[ResourceTemplate]
@@ -102,7 +103,7 @@ class ReadResourceRequestParams:
 
 
 @dataclass
-class ReadResourceResult:
+class ReadResourceResult(CacheableResult):
     """What it holds: often one item, several for a resource such as a directory."""
 
     contents: list[ResourceContents]
@@ -164,6 +165,7 @@ class RegisteredResource:
     resource: Resource
     function: Callable[..., object]
     signature: Signature
+    hints: CacheHints
 
 
 @dataclass
@@ -176,6 +178,7 @@ class RegisteredTemplate:
     signature: Signature
     checks: dict[str, Validator]
     """The parameters' schemas, compiled."""
+    hints: CacheHints
 
     def arguments(self, uri: str) -> dict[str, object] | None:
         """What the function is called with for this URI; None where the URI is not one of the family."""
@@ -212,15 +215,20 @@ class Resources:
         self,
         uri: str,
         function: Callable[..., object],
+        *,
+        cache_ttl: float = 0.0,
+        cache_scope: CacheScope = "private",
         **options: Unpack[ResourceOptions],
     ) -> Resource | ResourceTemplate:
         """Register a function that reads a resource, or, where `uri` has variables, a family of them.
 
-        The function returns str, bytes, contents, or a list of these; anything else is written as JSON. Raises
-        TemplateError for a bad template, ValueError for what is no URI, for one that is taken, and for a function that
-        lacks a variable.
+        The function returns str, bytes, contents, or a list of these; anything else is written as JSON. cache_ttl:
+        seconds that a client of 2026-07-28 may keep what it has read. cache_scope: "public" where everybody may then be
+        given it, "private" where only who has read it. Raises TemplateError for a bad template, ValueError for what is
+        no URI, for one that is taken, for a function that lacks a variable, and for hints that cannot be given.
         """
         check_meta_keys(options.get("meta"))
+        hints = hints_for(cache_ttl, cache_scope)
         signature = signature_of(function, context_type=self._context_type)
         matcher = UriTemplate(uri)
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
@@ -232,7 +240,7 @@ class Resources:
         check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
         if not matcher.variables:
             resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
-            self._resources.add(uri, RegisteredResource(resource, function, signature))
+            self._resources.add(uri, RegisteredResource(resource, function, signature, hints))
             return resource
         if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
             raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} of {uri!r}")
@@ -241,7 +249,7 @@ class Resources:
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
         template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` is not in it
         checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
-        self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature, checks))
+        self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature, checks, hints))
         return template
 
     def remove(self, uri: str) -> None:
@@ -251,6 +259,14 @@ class Resources:
     def has(self, uri: str) -> bool:
         """Whether a resource has this URI, or a template this text."""
         return self._resources.get(uri) is not None or self._templates.get(uri) is not None
+
+    def can_be_watched(self, uri: str) -> bool:
+        """Whether a URI is that of a resource, or of a template's family: only what can be read can be watched."""
+        if len(uri) > MAX_URI:
+            return False
+        return self._resources.get(uri) is not None or any(
+            family.arguments(uri) is not None for family in self._templates
+        )
 
     async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListResourcesResult:
         """Serve `resources/list`."""
@@ -268,19 +284,18 @@ class Resources:
         registered = self._resources.get(params.uri)
         if registered is not None:
             value = await call(registered.function, registered.signature, {}, scope)
-            return ReadResourceResult(_contents_of(params.uri, registered.resource.mime_type, value))
+            return _result_of(params.uri, registered.resource.mime_type, value, registered.hints)
         for family in self._templates:
             arguments = family.arguments(params.uri)
             if arguments is not None:
                 value = await call(family.function, family.signature, arguments, scope)
-                return ReadResourceResult(_contents_of(params.uri, family.template.mime_type, value))
+                return _result_of(params.uri, family.template.mime_type, value, family.hints)
         raise not_found(params.uri, scope)
 
     async def subscribe(self, params: SubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
         """Serve `resources/subscribe`. Only for what can be read; twice is like once."""
         _check_length(params.uri)
-        known = self._resources.get(params.uri) is not None
-        if not known and not any(family.arguments(params.uri) is not None for family in self._templates):
+        if not self.can_be_watched(params.uri):
             raise not_found(params.uri, scope)
         if len(scope.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in scope.subscriptions:
             raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a connection")
@@ -320,6 +335,11 @@ def _readings(value: Matched) -> list[JSON]:
 
 
 _NUMBER_OR_BOOLEAN = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
+
+
+def _result_of(uri: str, mime_type: str | None, value: object, hints: CacheHints) -> ReadResourceResult:
+    contents = _contents_of(uri, mime_type, value)
+    return ReadResourceResult(contents, ttl_ms=hints.ttl_ms, cache_scope=hints.scope)
 
 
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:

@@ -21,6 +21,7 @@ from tests.support import (
     Wire,
     greet,
     greeted_client,
+    handshake_of,
     initialize,
     notification,
     raw_client,
@@ -185,7 +186,7 @@ def test_a_client_never_uses_an_id_twice(revision: str) -> None:
     async def test() -> None:
         async with raw_server(plain) as (client, wire):
             connecting = asyncio.create_task(client.connect())
-            asked = await wire.receive_object()
+            asked = await handshake_of(wire)
             info: Object = {"name": "raw", "version": "1"}
             result: Object = {"protocolVersion": revision, "capabilities": {}, "serverInfo": info}
             await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})

@@ -324,9 +324,13 @@ def test_a_model_that_gives_something_else_is_named_in_the_log(caplog: pytest.Lo
         async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
             return "noon"  # type: ignore[return-value]
 
-        async with Client(server_that_asks(), sampling=model) as client:
+        why = "the sampling handler gives a CreateMessageResult, not str"
+        async with Client(server_that_asks(), sampling=model, revision="2025-11-25") as client:
             assert (await client.call_tool("think")).is_error
-        assert "the sampling handler gives a CreateMessageResult, not str" in caplog.text
+        assert why in caplog.text
+        async with Client(server_that_asks(), sampling=model) as client:
+            with pytest.raises(TypeError, match=why):
+                await client.call_tool("think")
 
     run(test())
 

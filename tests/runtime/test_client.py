@@ -21,8 +21,8 @@ from mcp_ref.client.elicitation import ElicitRequestFormParams, ElicitRequestURL
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
-from mcp_ref.runtime import client as module
-from mcp_ref.runtime.client import Subscription
+from mcp_ref.runtime import subscribing
+from mcp_ref.runtime.subscribing import Subscription
 from mcp_ref.server.tools import CallToolResult
 from mcp_ref.server.utilities import pagination
 from tests.support import PATIENCE, Wire, greet, notification, raw_server, run
@@ -133,7 +133,7 @@ def test_a_resource_that_changed_often_before_it_was_looked_at_is_named_once_in_
 
 
 def test_updates_that_nobody_reads_are_bounded_and_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_UPDATES", 3)
+    monkeypatch.setattr(subscribing, "MAX_UPDATES", 3)
 
     async def test() -> None:
         async with raw_server(Client) as (client, wire):
@@ -163,7 +163,7 @@ def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_leave_u
             leaving = asyncio.create_task(second.__aexit__())
             assert await answer(wire, "resources/unsubscribe", {}) == {"uri": "test://a"}
             await leaving
-            assert client._subscriptions == {}
+            assert client.subscriptions == {}
 
     run(test())
 
@@ -187,7 +187,7 @@ def test_a_subscription_that_does_not_come_about_watches_nothing(how: str) -> No
                 with pytest.raises((RequestTimeout, asyncio.CancelledError)):
                     await entering
                 assert (await wire.receive_object())["method"] == "notifications/cancelled"
-            assert client._subscriptions == {}
+            assert client.subscriptions == {}
             await wire.send(updated("test://a"))
             await wire.nothing_more()
 
@@ -215,10 +215,10 @@ def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come_befor
                     await following(updates)
             for left in (updates, other):
                 await left.__aexit__()  # nobody is there to unsubscribe from
-            assert client._subscriptions == {}
+            assert client.subscriptions == {}
             with pytest.raises(ConnectionClosed):
                 await client.subscribe("test://a").__aenter__()
-            assert client._subscriptions == {}
+            assert client.subscriptions == {}
 
     run(test())
 
@@ -375,7 +375,7 @@ def test_a_client_connects_once_whatever_became_of_it() -> None:
     run(test())
 
 
-@pytest.mark.parametrize("revision", ["2026-07-28", "2025-12-31", ""])
+@pytest.mark.parametrize("revision", ["2025-12-31", ""])
 def test_a_revision_that_this_client_cannot_open_with_is_refused_at_construction(revision: str) -> None:
     with pytest.raises(ValueError, match="revision"):
         Client(Server("s"), revision=revision)

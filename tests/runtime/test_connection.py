@@ -145,17 +145,18 @@ def test_a_handler_of_the_client_may_close_the_client_that_it_serves() -> None:
     run(test())
 
 
-def test_closing_is_safe_from_many_tasks_at_once_and_in_the_middle_of_connecting() -> None:
+@pytest.mark.parametrize(("revision", "opening"), [("2025-11-25", "initialize"), ("2026-07-28", "server/discover")])
+def test_closing_is_safe_from_many_tasks_at_once_and_in_the_middle_of_connecting(revision: str, opening: str) -> None:
     async def test() -> None:
-        async with raw_server(patient) as (client, wire):
+        async with raw_server(lambda t: Client(t, timeout=None, revision=revision)) as (client, wire):
             connecting = asyncio.create_task(client.connect())
-            assert (await wire.receive_object())["method"] == "initialize"
+            assert (await wire.receive_object())["method"] == opening
             await asyncio.wait_for(asyncio.gather(*(client.close() for _ in range(10))), PATIENCE)
             with pytest.raises(ConnectionClosed):
                 await asyncio.wait_for(connecting, PATIENCE)
             with pytest.raises(RuntimeError, match="not connected"):
                 await client.ping()
-            assert wire.frames.empty()  # initialize is never cancelled
+            assert wire.frames.empty()  # what opens a connection is never cancelled
 
     run(test())
 
@@ -285,6 +286,9 @@ def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get(error
 GREETED = """
 import json, os
 asked = json.loads(sys.stdin.readline())
+if asked["method"] == "server/discover":
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "what?"}}), flush=True)
+    asked = json.loads(sys.stdin.readline())
 info = {"name": "s", "version": "1"}
 result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
 print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)

@@ -19,13 +19,13 @@ import pytest
 
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.content import TextContent
-from mcp_ref.basic.lifecycle import InitializeResult
 from mcp_ref.client.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from mcp_ref.client.sampling import CreateMessageRequestParams, CreateMessageResult
 from mcp_ref.codec import _hints, _split
 from mcp_ref.jsonrpc.errors import InvalidMessage, McpError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, MAX_DEPTH, Object
 from mcp_ref.revisions import LEGACY, revision_named
+from mcp_ref.runtime.opening import Greeting
 from mcp_ref.server.prompts import GetPromptResult, Prompt
 from mcp_ref.server.resources import ReadResourceResult, Resource, ResourceTemplate
 from mcp_ref.server.tools import CallToolResult, Tool
@@ -278,7 +278,7 @@ def test_a_client_refuses_a_result_of_any_wrong_shape_or_reads_it_as_promised_an
 def test_a_client_greets_with_no_server_whose_greeting_has_a_wrong_shape(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         for wrong in wrong_shapes(GREETING):
-            async with raw_server(lambda transport: Client(transport, timeout=PATIENCE)) as (client, wire):
+            async with raw_server(lambda t: Client(t, timeout=PATIENCE, revisions=LEGACY)) as (client, wire):
                 connecting = asyncio.create_task(client.connect())
                 asked = await wire.receive_object()
                 await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": wrong})
@@ -290,7 +290,7 @@ def test_a_client_greets_with_no_server_whose_greeting_has_a_wrong_shape(caplog:
                         _ = client.revision
                     await asyncio.wait_for(wire.closed.wait(), PATIENCE)
                 else:
-                    assert has_type(client._greeting, InitializeResult), wrong
+                    assert has_type(client._greeting, Greeting), wrong
                     assert (await wire.receive_object())["method"] == "notifications/initialized"
 
     run(test())

@@ -18,7 +18,7 @@ from mcp_ref.basic.content import TextContent
 from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.client.sampling import CreateMessageRequestParams, CreateMessageResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, RequestTimeout
-from mcp_ref.revisions import LEGACY
+from mcp_ref.revisions import REVISIONS
 from mcp_ref.server.utilities.completion import PromptReference
 from mcp_ref.server.utilities.logging import LoggingMessageNotificationParams
 from tests.support import PATIENCE, ROOT
@@ -135,7 +135,7 @@ async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
 
 def test_every_method_waits_for_its_result() -> None:
     with SyncClient(Client(featured_server(), sampling=model)) as client:
-        assert (client.revision, client.server_info.name) == (LEGACY[-1], "featured")
+        assert (client.revision, client.server_info.name) == (REVISIONS[-1], "featured")
         assert client.ping() is None  # type: ignore[func-returns-value]
         assert [tool.name for tool in client.list_tools()] == ["work", "ask", "never", "refuse"]
         assert [resource.uri for resource in client.list_resources()] == ["test://a"]

@@ -26,10 +26,12 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHO
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server import resources
 from tests.support import (
+    ALONE_TRANSPORTS,
     MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
+    alone,
     greet,
     greeted_client,
     initialize,
@@ -600,6 +602,25 @@ def test_who_has_subscribed_is_told_of_updates_and_of_parts_until_unsubscribed(k
             server.resource_updated("test://a")
             await wire.nothing_more()
             await bystander.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+def test_in_2026_07_28_a_server_agrees_to_tell_of_what_can_be_read(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.resource("note://a")(lambda: "a")
+        server.resource("user://{id}")(lambda id: id)
+        async with raw_client(server, kind) as wire:
+            for id, asked, agreed in (
+                (1, ["note://a", "user://1", "note://b"], ["note://a", "user://1"]),
+                (2, ["note://b", "note://" + "b" * resources.MAX_URI], []),
+            ):
+                wanted: Object = {"notifications": {"resourceSubscriptions": [*asked]}}
+                await wire.send(alone("subscriptions/listen", wanted, id))
+                acknowledged = await wire.receive_object()
+                assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": agreed}  # type: ignore[call-overload,index]
 
     run(test())
 

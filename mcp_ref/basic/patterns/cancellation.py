@@ -20,7 +20,7 @@ from ...jsonrpc.messages import Object, RequestId
 log = logging.getLogger(__name__)
 
 UNCANCELLABLE = frozenset({"initialize"})
-"""[2025-11-25 basic/utilities/cancellation#behavior-requirements] initialize MUST NOT be cancelled by clients"""
+"""[2025-11-25 basic/utilities/cancellation#behavior-requirements] initialize MUST NOT be cancelled by clients."""
 
 
 @dataclass

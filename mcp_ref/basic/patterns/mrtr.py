@@ -20,9 +20,10 @@ import base64
 import hashlib
 import hmac
 import json
+from dataclasses import dataclass
 from typing import Final
 
-from ...jsonrpc.errors import ProtocolError
+from ...jsonrpc.errors import InvalidMessage, ProtocolError
 from ...jsonrpc.messages import INVALID_PARAMS, JSON, Object
 
 STATE_SECONDS: Final = 900
@@ -111,3 +112,56 @@ def _signature(key: bytes, text: str) -> bytes:
 
 def _encoded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode()
+
+
+# ---------------------------------------------------------------------------------------------------- client
+
+MAX_ROUNDS: Final = 16
+"""Rounds of questions that a client answers for one request, before it gives up."""
+
+MAX_QUESTIONS: Final = 100
+"""Questions that a client answers in one round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a server asks of a client in the course of a request."""
+
+    method: str
+    params: Object
+
+
+def questions_in(result: Object) -> dict[str, Question]:
+    """What an `input_required` result asks, by key; empty where it asks nothing but to be called again.
+
+    Raises InvalidMessage.
+    """
+    requests, state = result.get("inputRequests"), result.get("requestState")
+    if requests is None and isinstance(state, str):
+        return {}
+    if state is not None and not isinstance(state, str):
+        raise InvalidMessage("the result has a requestState that is no string")
+    if not isinstance(requests, dict):
+        # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST include at least one of the two
+        raise InvalidMessage("the result says input_required, but has neither inputRequests nor requestState")
+    if len(requests) > MAX_QUESTIONS:
+        raise InvalidMessage(f"the result asks {len(requests)} questions at once; {MAX_QUESTIONS} are answered")
+    questions = {}
+    for key, request in requests.items():
+        method = request.get("method") if isinstance(request, dict) else None
+        params = request.get("params", {}) if isinstance(request, dict) else None
+        if not isinstance(method, str) or not isinstance(params, dict):
+            raise InvalidMessage(f"inputRequests.{key[:80]} is no request: it has a method, and params")
+        questions[key] = Question(method, params)
+    return questions
+
+
+def retried(params: Object, result: Object, answers: Object) -> Object:
+    """The params of the retry: those of the request, the answers, and the state, as it was given."""
+    again = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
+    if answers:
+        again["inputResponses"] = answers
+    # [2026-07-28 basic/patterns/mrtr#client-requirements-basic-workflow] MUST echo it; MUST NOT include one if none
+    if result.get("requestState") is not None:
+        again["requestState"] = result["requestState"]
+    return again

@@ -91,22 +91,30 @@ class Post:
     async def serve(self, answer: Answer) -> None:
         """Serve it. The client's leaving is its cancellation."""
         loop = asyncio.get_running_loop()
+        self._wakeup = loop.create_future()
         serving = loop.create_task(self._answer(answer))
         gone = self._exchange.gone()
-        self._begun: asyncio.Future[None] = loop.create_future()
+        serving.add_done_callback(self._wake)
+        gone.add_done_callback(self._wake)
         try:
-            waits: list[asyncio.Future[Any]] = [serving, self._begun, gone]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await self._wakeup
             if not serving.done() and not gone.done():
                 carrier = await self._begin()
-                await asyncio.wait([*waits[:1], carrier.gone], return_when=asyncio.FIRST_COMPLETED)
+                ends: list[asyncio.Future[Any]] = [serving, carrier.gone]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            gone.remove_done_callback(self._wake)
             # [2026-07-28 basic/transports/streamable-http#cancellation] MUST be treated as cancellation
             self._is_left = serving.cancel()
             if self._is_left:
                 await asyncio.wait([serving])
         if not self._is_left:
             await self._respond(*serving.result())
+
+    def _wake(self, _: object = None) -> None:
+        """There is something to do: an answer, the first event, or the client has left."""
+        if not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     async def _begin(self) -> Carrier:
         if self._carrier is None:
@@ -151,8 +159,7 @@ class Post:
         piece = encode_event(frame)
         if self._carrier is None:
             self._waiting.append(piece)
-            if not self._begun.done():
-                self._begun.set_result(None)
+            self._wake()
         else:
             self._carrier.write(piece)
 

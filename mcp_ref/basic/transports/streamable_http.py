@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary
 from ...http.message import Exchange, HeaderList, Headers
 from ...http.sse import encode_event
 from ...jsonrpc.messages import (
+    JSON,
     Batch,
     ErrorResponse,
     Incoming,
@@ -38,13 +39,14 @@ from ...jsonrpc.messages import (
     encode,
 )
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
-from ..headers import Path, check_headers, check_parameters
+from ..headers import Path, check_headers, check_parameters, said_twice
 from ..versioning import check_fields, names_revision
 from . import Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
 from .http_alone import STREAMED, Drain, Post, Tell
 from .http_gate import SESSION_HEADER, SSE_TYPE, VERSION_HEADER, Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits, Session, Stream
+from .http_trace import watched_exchange
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +96,7 @@ class Endpoint:
         self._authenticate = authenticate
         self._trace = trace
         self._admitted: WeakKeyDictionary[Headers, Admission] = WeakKeyDictionary()
+        self._agreed: WeakKeyDictionary[Headers, tuple[JSON, str, str | None]] = WeakKeyDictionary()
         self._alone = alone
         self._parameters = parameters
         self._handshakes = handshakes
@@ -105,6 +108,7 @@ class Endpoint:
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
+        exchange = watched_exchange(exchange, self._trace)
         request = exchange.request
         # The same Headers object again means the same head, byte for byte, on the same connection: decided once.
         admission = self._admitted.get(request.headers)
@@ -212,7 +216,10 @@ class Endpoint:
             headers = exchange.request.headers
             if request.method != "initialize":
                 check_fields(request.params)
-                check_headers(headers, request)
+                said = said_twice(request)
+                if self._agreed.get(headers) != said:  # else the same head has repeated the same before
+                    check_headers(headers, said)
+                    self._agreed[headers] = said
                 if request.method == "tools/call":
                     name = request.params.get("name")
                     wanted = self._parameters(name) if isinstance(name, str) else {}

@@ -6,11 +6,11 @@
                              400, 404, 405 for the very first one: the URL is of the older transport, perhaps
 
 A stream that breaks is taken up again where it broke, by a GET with the id of its last event. After the handshake,
-another GET listens for what belongs to no request of ours.
+another GET listens for what belongs to no request of ours. A request of the stateless era has none of this.
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
-Below: mcp_ref/http (sockets and events), http_sse_client.py (the older transport). Elsewhere: the server's side
-       (streamable_http.py)
+Below: mcp_ref/http (sockets and events), http_sse_client.py (the older transport), http_alone_client.py (the later
+       one). Elsewhere: the server's side (streamable_http.py)
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ from ...jsonrpc.messages import (
     encode,
 )
 from ...revisions import Revision, find_revision
+from ..headers import Parameters
+from ..versioning import MODERN_ERRORS, names_revision
 from . import Lost, Receive, Trace, Transport
+from .http_alone_client import MAX_ANSWER, Posts, refusal
 from .http_gate import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type
 from .http_sse_client import SseClientTransport
+from .http_trace import watched
 
 log = logging.getLogger(__name__)
-
-MAX_ANSWER: Final = 64 * 1024 * 1024
-"""Bytes of one JSON answer (64 MiB); an event has the same limit."""
 
 MAX_RETRY: Final = 60.0
 """Seconds that a server can make us wait before we come back for a stream, at most."""
@@ -84,7 +85,8 @@ class StreamableHttpClientTransport(Transport):
     """The transport of one session with the server at `url`, which may also turn out to speak HTTP+SSE.
 
     headers: sent with every request, such as {"Authorization": "Bearer ..."}. http: makes the requests; closed with
-    the transport. trace: sees every message.
+    the transport. trace: sees every message, and every head if it has a method for that, see http_trace.py.
+    parameters: for the stateless era, see `headers.Parameters`.
     """
 
     def __init__(
@@ -94,11 +96,13 @@ class StreamableHttpClientTransport(Transport):
         headers: Mapping[str, str] | None = None,
         http: HttpClient | None = None,
         trace: Trace | None = None,
+        parameters: Parameters = lambda name: {},
     ) -> None:
         self.url = url
         self._own_headers = dict(headers or {})
-        self._http = http or HttpClient(limits=HTTP_LIMITS)
+        self._http = watched(http or HttpClient(limits=HTTP_LIMITS), trace)
         self._trace = trace
+        self._alone = Posts(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive | None = None
         self._lost: Lost | None = None
         self._opening: Request | None = None
@@ -120,11 +124,17 @@ class StreamableHttpClientTransport(Transport):
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """POST a message. What has no answer is accepted by the server before anything later is sent."""
-        if self._older is not None:
-            return self._older.send(message, related)
-        frame = encode(message)
         if self._closing is not None:
             return
+        if isinstance(message, Request) and names_revision(message.params):
+            self._alone.send(message, self._hand_in)
+            return
+        if _cancels(message, self._alone):
+            return
+        if self._older is not None:
+            self._older.send(message, related)
+            return
+        frame = encode(message)
         if isinstance(message, Request) and message.method == "initialize":
             self._opening = message
         ids = _asked(message)
@@ -142,6 +152,7 @@ class StreamableHttpClientTransport(Transport):
 
     def _after_notice(self, notice: Notification, task: asyncio.Task[None]) -> None:
         if notice.method == "notifications/initialized":
+            self._alone.leave()  # what was asked in the other era is not waited for any more
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notice.method == "notifications/cancelled":
             id: JSON = notice.params.get("requestId")
@@ -177,6 +188,7 @@ class StreamableHttpClientTransport(Transport):
     async def _close(self) -> None:
         if self._last_notice is not None and not self._last_notice.done():
             await asyncio.wait([self._last_notice], timeout=LAST_NOTICE_SECONDS)
+        await self._alone.close()
         tasks = [task for task in (*self._posts, self._listener, self._renewing) if task is not None]
         for task in tasks:
             task.cancel()
@@ -222,17 +234,18 @@ class StreamableHttpClientTransport(Transport):
             self._fail(ids, str(error), self._hand_in)
 
     async def _post(self, message: Outgoing, frame: bytes, ids: list[RequestId], take: _Take) -> None:
+        posting = self._http.request("POST", self.url, self._post_headers(message), frame, extra=not ids)
         if self._trace is not None:
             self._trace("->", frame)
         session = self._session if message is not self._opening else None
         dead = False
-        async with self._http.request("POST", self.url, self._post_headers(message), frame, extra=not ids) as response:
+        async with posting as response:
             if response.status == 404 and session is not None:
                 dead = True
             elif response.status in (400, 404, 405) and message is self._opening and take == self._hand_in:
                 await self._refused_at_first(response, ids)
             elif response.status >= 300:
-                self._refused(response.status, await response.read(MAX_ANSWER), ids, take)
+                self._refused(response, await response.read(MAX_ANSWER), ids, take)
             else:
                 if message is self._opening:
                     # [2025-11-25 basic/transports#session-management] MUST be on all requests from now on
@@ -247,7 +260,7 @@ class StreamableHttpClientTransport(Transport):
         """In the new session; that it is gone, too, is an error."""
         async with self._http.request("POST", self.url, self._post_headers(message), frame, extra=not ids) as response:
             if response.status >= 300:
-                self._refused(response.status, await response.read(MAX_ANSWER), ids, take)
+                self._refused(response, await response.read(MAX_ANSWER), ids, take)
             else:
                 await self._read_answer(response, ids, take)
 
@@ -269,12 +282,9 @@ class StreamableHttpClientTransport(Transport):
         if unanswered:
             self._fail(list(unanswered), "the server ended its answer without the response", take)
 
-    def _refused(self, status: int, body: bytes, ids: list[RequestId], take: _Take) -> None:
+    def _refused(self, response: HttpResponse, body: bytes, ids: list[RequestId], take: _Take) -> None:
         """An HTTP error. Its body may be a JSON-RPC error, which says more."""
-        text = f"the server answered HTTP {status}"
-        found = decode(body) if body else None
-        if isinstance(found, ErrorResponse):
-            text += f": {found.error.message}"
+        text, found = refusal(response, body), decode(body) if body else None
         if not isinstance(found, ErrorResponse) or (self._opening is not None and ids == [self._opening.id]):
             return self._fail(ids, text, take)
         if not ids:
@@ -287,13 +297,17 @@ class StreamableHttpClientTransport(Transport):
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         assert self._opening is not None
         body = await response.read(MAX_ANSWER)
+        found = decode(body) if body else None
+        if isinstance(found, ErrorResponse) and found.error.code in MODERN_ERRORS:
+            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] unless it is a modern error
+            return self._hand_in(ErrorResponse(self._opening.id, found.error))
         older = SseClientTransport(self.url, headers=self._own_headers, http=self._http, trace=self._trace)
         try:
             await older.start(self._hand_in, self._older_lost)
         except ConnectionClosed as error:
             log.debug("nor does it speak HTTP+SSE: %s", error)
             await older.close()
-            return self._refused(response.status, body, ids, self._hand_in)
+            return self._refused(response, body, ids, self._hand_in)
         except BaseException:
             await older.close()
             raise
@@ -459,6 +473,13 @@ class StreamableHttpClientTransport(Transport):
             log.warning("a message was not delivered: %s: %s", self.url, why)
         for id in ids:
             take(Undelivered(id, f"{self.url}: {why}"))
+
+
+def _cancels(message: Outgoing, alone: Posts) -> bool:
+    """Whether a message cancels a request that stands alone; that is done then, and nothing is to be sent."""
+    if not isinstance(message, Notification) or message.method != "notifications/cancelled":
+        return False
+    return alone.cancel(message.params.get("requestId"))
 
 
 def _resuming(parser: EventParser) -> dict[str, str]:

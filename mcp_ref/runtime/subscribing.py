@@ -1,0 +1,241 @@
+"""What a client watches: `client.subscribe(uri)`, the same in both eras, and what carries it.
+
+    earlier era      resources/subscribe; notifications come on the connection, and go by the resource's URI
+    stateless era    subscriptions/listen, a request that stays open; notifications go by its id
+
+A stream that breaks, or a server that was started anew, is asked again; what is watched may have changed meanwhile, and
+counts as changed.
+
+Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
+Above: client.py. Below: client_connection.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ..basic.lifecycle import CapabilityError
+from ..basic.meta import EmptyResult
+from ..basic.patterns.cancellation import CancelledNotificationParams
+from ..basic.patterns.subscriptions import (
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+)
+from ..jsonrpc.errors import ConnectionClosed, McpError
+from ..jsonrpc.messages import RequestId
+
+if TYPE_CHECKING:
+    from .client import Client
+
+log = logging.getLogger(__name__)
+
+MAX_UPDATES = 1000
+"""Updates of one subscription that wait to be read; the oldest are forgotten."""
+
+ATTEMPTS = 5
+"""Times that a subscription is asked for again in vain, before it ends."""
+
+MAX_PAUSE = 30.0
+"""Seconds between two such attempts, at most; the first pause is a tenth of a second, and each is twice as long."""
+
+
+class Subscription:
+    """The updates of one watched resource: an async context manager, and within it an async iterator of URIs.
+
+    Each URI that is yielded has changed since it was last yielded: the one that was subscribed to, or one below it. The
+    iterator ends when the server ends the subscription in good order, and raises ConnectionClosed when the connection
+    ends. Entering raises CapabilityError where the server does not let resources be watched.
+    """
+
+    def __init__(self, client: Client, uri: str) -> None:
+        self.uri = uri
+        self._client = client
+        self._changed: dict[str, None] = {}  # in order, each once: a second change before reading says nothing new
+        self._waker = asyncio.Event()
+        self._stream: Stream | None = None
+        self._ended = False
+        self._why: McpError | None = None
+
+    async def __aenter__(self) -> Subscription:
+        if self._client.revision.era == "modern":
+            wanted = SubscriptionFilter(resource_subscriptions=[self.uri])
+            self._stream = Stream(self._client, wanted, lambda method, uri: self.put(uri or self.uri), self.end)
+            await self._stream.open(self._client.timeout)
+            return self
+        from ..server.resources import SubscribeRequestParams
+
+        sharers = self._client.subscriptions.setdefault(self.uri, [])
+        sharers.append(self)  # first: the update may come before the answer is read
+        try:
+            await self._client.ask("resources/subscribe", SubscribeRequestParams(self.uri), EmptyResult, None)
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        from ..server.resources import UnsubscribeRequestParams
+
+        if self._stream is not None:
+            await self._stream.close()
+        elif self._leave() and not self._ended:
+            await self._client.ask("resources/unsubscribe", UnsubscribeRequestParams(self.uri), EmptyResult, None)
+
+    def _leave(self) -> bool:
+        """Stop receiving; True when nobody else watches the same resource."""
+        sharers = self._client.subscriptions.get(self.uri, [])
+        if self in sharers:
+            sharers.remove(self)
+        if not sharers:
+            self._client.subscriptions.pop(self.uri, None)
+        return not sharers
+
+    def __aiter__(self) -> Subscription:
+        return self
+
+    async def __anext__(self) -> str:
+        while not self._changed:
+            if self._why is not None:
+                raise ConnectionClosed(f"the connection ended, and with it the subscription to {self.uri}: {self._why}")
+            if self._ended:
+                raise StopAsyncIteration
+            self._waker.clear()
+            await self._waker.wait()
+        uri = next(iter(self._changed))
+        del self._changed[uri]
+        return uri
+
+    def put(self, uri: str) -> None:
+        """An update has come."""
+        self._changed[uri] = None
+        if len(self._changed) > MAX_UPDATES:
+            del self._changed[next(iter(self._changed))]
+        self._waker.set()
+
+    def end(self, why: McpError | None) -> None:
+        """Nothing more will come. why: None for an end in good order."""
+        self._ended, self._why = True, why
+        self._waker.set()
+
+
+class Stream:
+    """One `subscriptions/listen` request, and those that follow it when it breaks.
+
+    changed: called with the method and, for a resource, the URI of each notification. ended: called once, when nothing
+    more will come, with None for an end in good order.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        wanted: SubscriptionFilter,
+        changed: Callable[[str, str | None], None],
+        ended: Callable[[McpError | None], None],
+    ) -> None:
+        self._client = client
+        self._wanted = wanted
+        self._changed, self._ended = changed, ended
+        self._acknowledged: asyncio.Future[SubscriptionFilter] = asyncio.get_running_loop().create_future()
+        self._attempts = 0
+        self._again = False
+        self._done = False
+        self._task: asyncio.Task[None] | None = None
+
+    async def open(self, timeout: float | None) -> SubscriptionFilter:
+        """Begin to listen; gives what the server honours. timeout: seconds that it may take.
+
+        Raises CapabilityError where it honours nothing of it, and what a request raises.
+        """
+        self._task = asyncio.create_task(self._listen())
+        try:
+            async with asyncio.timeout(timeout):
+                honoured = await asyncio.shield(self._acknowledged)
+        except TimeoutError:
+            await self.close()
+            raise ConnectionClosed(f"the server did not acknowledge a subscription within {timeout} s") from None
+        except BaseException:
+            await self.close()
+            raise
+        if honoured == SubscriptionFilter() or honoured == SubscriptionFilter(resource_subscriptions=[]):
+            await self.close()
+            watched = ", ".join(self._wanted.resource_subscriptions or ["its lists"])
+            raise CapabilityError(f"the server does not tell of changes of {watched:.200}")
+        return honoured
+
+    async def close(self) -> None:
+        """Stop listening, and tell the server."""
+        self._done = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._acknowledged.done() and not self._acknowledged.cancelled():
+            self._acknowledged.exception()
+
+    def heard(self, method: str, params: object) -> None:
+        """A notification of this subscription has come."""
+        from ..server.resources import ResourceUpdatedNotificationParams
+
+        if isinstance(params, SubscriptionsAcknowledgedNotificationParams):
+            self._attempts = 0
+            if not self._acknowledged.done():
+                self._acknowledged.set_result(params.notifications)
+            elif self._again:
+                self._may_have_changed()
+            self._again = False
+        elif isinstance(params, CancelledNotificationParams):
+            self._end(None)  # [2026-07-28 basic/patterns/cancellation#intro] the server tears it down
+        else:
+            self._client.stale(method, params)
+            self._changed(method, params.uri if isinstance(params, ResourceUpdatedNotificationParams) else None)
+
+    def _may_have_changed(self) -> None:
+        """What was missed while nobody listened cannot be known."""
+        wanted = self._wanted
+        for uri in wanted.resource_subscriptions or ():
+            self._changed("notifications/resources/updated", uri)
+        for kind in ("tools", "prompts", "resources"):
+            if getattr(wanted, f"{kind}_list_changed"):
+                self._changed(f"notifications/{kind}/list_changed", None)
+
+    async def _listen(self) -> None:
+        while not self._done:
+            try:
+                await self._listen_once()
+                return self._end(None)
+            except ConnectionClosed as error:
+                if not self._acknowledged.done() or not self._client.reaches_again() or self._attempts >= ATTEMPTS:
+                    return self._end(error)
+                log.info("a subscription broke, and is asked for again: %s", error)
+            except McpError as error:
+                return self._end(error)
+            self._again = True
+            await asyncio.sleep(min(0.1 * 2**self._attempts, MAX_PAUSE))
+            self._attempts += 1
+
+    async def _listen_once(self) -> None:
+        connection = await self._client.live()
+
+        ids: list[RequestId] = []
+
+        def began(id: RequestId) -> None:
+            ids.append(id)
+            connection.listeners[id] = self
+
+        try:
+            params = SubscriptionsListenRequestParams(self._wanted)
+            await connection.request("subscriptions/listen", params, EmptyResult, timeout=None, began=began)
+        finally:
+            for id in ids:
+                del connection.listeners[id]
+
+    def _end(self, why: McpError | None) -> None:
+        if self._done:
+            return
+        self._done = True
+        if not self._acknowledged.done():
+            self._acknowledged.set_exception(why or ConnectionClosed("the server ended the subscription at once"))
+        self._ended(why)
