@@ -45,10 +45,12 @@ LISTS: Object = {"toolsListChanged": True, "promptsListChanged": True, "resource
 
 
 def make_server() -> Server:
-    """A server with all features, and nothing in them."""
+    """A server with all features, and nothing in them but resources of any name."""
     server = Server("s")
-    for feature in ("tools", "prompts", "resources"):
+    for feature in ("tools", "prompts"):
         getattr(server, feature)
+    for scheme in ("test", "file", "host"):
+        server.resource(f"{scheme}://{{+rest}}", name=scheme)(lambda rest: rest)
     return server
 
 
@@ -138,6 +140,8 @@ def test_what_the_server_does_not_have_is_not_honoured(kind: str) -> None:
             server = Server("s")
             if feature is not None:
                 getattr(server, feature)
+            if feature == "resources":
+                server.resource("test://a")(lambda: "a")
             async with raw_client(server, kind) as wire:
                 await wire.send(listen(1, **wanted))
                 assert await wire.receive_object() == acknowledged(1, **honoured)
