@@ -681,7 +681,11 @@ def test_a_client_says_that_it_cannot_check_an_unknown_dialect_and_goes_on(caplo
     assert "my-own-dialect" in caplog.text
 
 
-@pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1", "2026-07-28/basic/index#ref-resolution-2")
+@pytest.mark.spec(
+    "2026-07-28/basic/index#ref-resolution-1",
+    "2026-07-28/basic/index#ref-resolution-2",
+    "2026-07-28/basic/index#ref-resolution-4",
+)
 def test_a_reference_to_the_network_is_never_followed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)

@@ -122,6 +122,8 @@ def test_any_request_may_be_the_first(kind: str, speaks: list[str], method: str)
     "2026-07-28/basic/index#result-responses-3",
     "2026-07-28/basic/index#resulttype-1",
     "2026-07-28/basic/index#result-responses-2",
+    "2026-07-28/basic/index#meta-13",
+    "2026-07-28/server/discover#discoverresult-1",
 )
 def test_every_result_says_its_type_and_who_gives_it(kind: str) -> None:
     async def test() -> None:
@@ -269,6 +271,7 @@ def test_over_http_it_is_a_400_also_where_the_header_alone_names_the_revision(wr
 
 @KINDS
 @pytest.mark.parametrize("info", [None, "me", {}, {"name": 1}, {"name": "raw"}, []])
+@pytest.mark.spec("2026-07-28/basic/index#meta-14")
 def test_who_the_client_is_need_not_be_said_and_decides_nothing(kind: str, info: JSON) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -403,6 +406,7 @@ def test_a_feature_is_served_from_the_moment_it_is_offered(kind: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+@pytest.mark.spec("2026-07-28/basic/index#statelessness-2")
 def test_both_eras_are_served_on_one_connection_message_by_message(kind: str, revision: str) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -431,6 +435,7 @@ def test_a_handshake_never_agrees_on_this_revision(kind: str, offered: str) -> N
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
 def test_without_handshakes_initialize_is_refused_with_the_revisions_that_are_spoken(kind: str) -> None:
     async def test() -> None:
         async with raw_client(make_server([MODERN]), kind) as wire:
@@ -442,6 +447,7 @@ def test_without_handshakes_initialize_is_refused_with_the_revisions_that_are_sp
 
 
 @pytest.mark.parametrize("version", [None, "2025-11-25", MODERN])
+@pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
 def test_over_http_that_is_a_400_whatever_the_header_says(version: str | None) -> None:
     async def test() -> None:
         async with on_the_web(make_server([MODERN])) as web:
@@ -574,6 +580,7 @@ def test_lists_are_the_same_on_every_connection_whatever_was_asked_before(kind: 
     "2026-07-28/basic/index#error-codes-5",
     "2026-07-28/basic/index#error-codes-6",
     "2026-07-28/basic/index#error-codes-7",
+    "2026-07-28/basic/index#error-codes-2",
 )
 def test_all_error_codes_are_json_rpcs_or_defined_by_this_revision(kind: str) -> None:
     async def test() -> None:

@@ -247,7 +247,10 @@ def test_what_is_gathered_is_asked_in_one_round(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-13")
+@pytest.mark.spec(
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-13",
+    "2026-07-28/basic/patterns/mrtr#error-handling-4",
+)
 def test_what_was_not_answered_is_asked_again_and_nothing_else(kind: str) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -265,6 +268,7 @@ def test_what_was_not_answered_is_asked_again_and_nothing_else(kind: str) -> Non
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-3")
 def test_answers_that_nobody_asked_for_are_ignored(kind: str) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -565,6 +569,7 @@ def test_what_is_useful_but_not_needed_is_left_out(kind: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize("responses", [3, [], "x", {"1": 3}, {"1": None}, {"1": []}, {"x": "y"}], ids=str)
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
 def test_responses_that_are_no_object_of_results_are_invalid_params(kind: str, responses: JSON) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -580,6 +585,7 @@ def test_responses_that_are_no_object_of_results_are_invalid_params(kind: str, r
 @pytest.mark.parametrize(
     "answer", [{}, {"action": "yes"}, {"action": "accept", "content": 3}, {"roots": 3}, {"role": "x"}]
 )
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
 def test_an_answer_of_the_wrong_shape_is_invalid_params(kind: str, answer: Object) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -760,6 +766,7 @@ def test_a_state_that_nobody_could_give_back_is_not_given() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-5",
     "2026-07-28/basic/patterns/mrtr#security-considerations-1",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-8",
 )
 def test_a_wrong_state_is_an_error_and_never_a_new_question(kind: str) -> None:
     async def test() -> None:
@@ -784,6 +791,7 @@ def test_a_wrong_state_is_an_error_and_never_a_new_question(kind: str) -> None:
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-7")
 def test_a_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [NOW]
     monkeypatch.setattr(stateless, "time", SimpleNamespace(time=lambda: clock[0]))
@@ -804,6 +812,7 @@ def test_a_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/basic/index#statelessness-3")
 def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
     async def test() -> None:
         one, other, foreign = make_server(state_key=KEY), make_server(state_key=KEY), make_server()
@@ -820,7 +829,10 @@ def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
     run(test())
 
 
-@pytest.mark.spec("2026-07-28/client/elicitation#statefulness-1")
+@pytest.mark.spec(
+    "2026-07-28/client/elicitation#statefulness-1",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-6",
+)
 def test_a_state_is_of_no_use_to_another_person() -> None:
     async def authenticate(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")

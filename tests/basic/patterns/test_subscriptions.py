@@ -371,6 +371,7 @@ def test_a_client_that_does_not_read_holds_up_nobody() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/transports/stdio#cancellation-3",
     "2026-07-28/basic/patterns/cancellation#timing-considerations-1",
+    "2026-07-28/basic/transports/stdio#cancellation-2",
 )
 def test_over_one_channel_a_notification_ends_it_and_nothing_more_comes(kind: str) -> None:
     async def test() -> None:
@@ -455,6 +456,8 @@ async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None]
     "2026-07-28/basic/patterns/cancellation#behavior-requirements-1",
     "2026-07-28/basic/patterns/cancellation#behavior-requirements-2",
     "2026-07-28/basic/patterns/cancellation#behavior-requirements-3",
+    "2026-07-28/basic/patterns/subscriptions#cancellation-1",
+    "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
 )
 def test_over_one_channel_a_server_that_stops_says_of_each_that_it_ends_and_of_no_other_request() -> None:
     async def test() -> None:
@@ -482,6 +485,10 @@ def _named(message: Object) -> JSON:
     return params.get("requestId") if isinstance(params, dict) else None
 
 
+@pytest.mark.spec(
+    "2026-07-28/basic/patterns/subscriptions#cancellation-1",
+    "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
+)
 def test_over_http_its_stream_ends_with_the_answer() -> None:
     async def test() -> None:
         server = make_server()
@@ -513,6 +520,7 @@ def test_a_site_that_stops_ends_its_own_alone() -> None:
 
 
 @CONNECTED
+@pytest.mark.spec("2026-07-28/basic/transports/stdio#shutdown-4")
 def test_a_client_that_closes_is_not_waited_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_server, "GRACE", 10 * PATIENCE)
 

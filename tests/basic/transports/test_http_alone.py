@@ -84,6 +84,8 @@ def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) -> None:
     "2026-07-28/basic/transports/streamable-http#sending-messages-9",
     "2026-07-28/basic/transports/streamable-http#receiving-messages-1",
     "2026-07-28/basic/index#notifications-2",
+    "2026-07-28/basic/transports/streamable-http#receiving-messages-3",
+    "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
 )
 def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(speaks: list[str]) -> None:
     async def test() -> None:
@@ -258,6 +260,7 @@ def test_what_is_no_request_and_no_notification_is_refused(speaks: list[str], bo
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", "PATCH"])
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-1")
 def test_without_the_earlier_era_there_is_post_alone(method: str) -> None:
     async def test() -> None:
         async with on_the_web(Site([MODERN]).server) as web:
@@ -275,6 +278,10 @@ def test_without_the_earlier_era_there_is_post_alone(method: str) -> None:
 
 
 @SPEAKS
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-2",
+    "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-3",
+)
 def test_a_session_id_is_ignored_and_none_is_given(speaks: list[str]) -> None:
     async def test() -> None:
         async with on_the_web(Site(speaks).server) as web:
@@ -314,6 +321,7 @@ def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -> None
     "2026-07-28/basic/transports/streamable-http#cancellation-1",
     "2026-07-28/basic/transports/streamable-http#cancellation-3",
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1",
+    "2026-07-28/basic/transports/streamable-http#cancellation-2",
 )
 def test_a_client_that_leaves_has_cancelled(
     speaks: list[str], say: bool, how: str, caplog: pytest.LogCaptureFixture

@@ -411,6 +411,7 @@ def test_each_request_says_which_level_it_wants_and_gets_it_with_all_that_are_mo
 
 
 @pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+@pytest.mark.spec("2026-07-28/server/utilities/logging#error-handling-1")
 def test_an_invalid_level_of_a_request_is_invalid_params(kind: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", 3, True, ["info"], {"a": "info"}]
 
