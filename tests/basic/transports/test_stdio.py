@@ -373,7 +373,7 @@ def test_a_chatty_standard_error_is_drained_and_its_end_kept() -> None:
         seen: list[bytes] = []
         async with Client(server_command(), on_stderr=seen.append) as client:
             result = await client.call_tool("chatter", {"size": 1_000_000})
-            assert result.structured_content == {"result": 1_000_000}
+            assert result.structured_content == 1_000_000
             transport = client.connection.transport
             assert isinstance(transport, StdioClientTransport)
             await client.ping()
