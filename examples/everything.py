@@ -18,6 +18,7 @@ from mcp_ref import (
     EmbeddedResource,
     ImageContent,
     PromptMessage,
+    ProtocolError,
     Server,
     TextContent,
     TextResourceContents,
@@ -355,6 +356,68 @@ async def test_logging_tool(context: Context) -> TextContent:
     """Send a log message, to a client that asks for it."""
     await context.log("info", "A message of the logging tool")
     return TextContent("logged")
+
+
+# ---------------------------------------------------------------------------------------------------- tasks
+
+# Written like any other, but for `task=`: the client gets a handle, and the function goes on.
+
+
+@dataclass
+class Consent:
+    """A form with one box."""
+
+    confirm: bool
+
+
+@server.tool()
+def greet(name: str) -> TextContent:
+    """Greet: no task, and an answer at once."""
+    return TextContent(f"Hello, {name}!")
+
+
+@server.tool(task="optional")
+async def slow_compute(context: Context, seconds: float = 1, label: str = "work") -> TextContent:
+    """Compute for so many seconds, and say how it is."""
+    await context.set_status(f"{label}: {seconds} seconds to go")
+    await asyncio.sleep(seconds)
+    return TextContent(f"{label}: done")
+
+
+@server.tool(task="required")
+async def failing_job() -> TextContent:
+    """Fail after a while, as a tool does: the task is completed, with an error for the model."""
+    await asyncio.sleep(0.5)
+    raise ToolError("This job intentionally fails")
+
+
+@server.tool(task="optional")
+async def protocol_error_job() -> TextContent:
+    """Fail as a request does: the task has failed."""
+    raise ProtocolError(-32603, "This job intentionally cannot be served")
+
+
+@server.tool(task="optional")
+async def confirm_delete(filename: str, context: Context) -> TextContent:
+    """Ask before something is done; the task waits for the answer."""
+    answer = await context.elicit(f"Delete {filename}?", Consent)
+    done = answer.action == "accept" and answer.content == {"confirm": True}
+    return TextContent(f"{filename} {'deleted' if done else 'kept'}")
+
+
+@server.tool(task="optional")
+async def multi_input(context: Context) -> TextContent:
+    """Ask two things at once, to be answered in any order."""
+    answers = await context.gather_inputs(context.elicit("Name?", Name), context.elicit("Sure?", Consent))
+    return TextContent(f"{len(answers)} answers")
+
+
+@server.tool(task="required", asks_first=True)
+async def test_tool_with_task(context: Context) -> TextContent:
+    """Ask what must be known first, as any request does; then begin the task."""
+    answer = await context.elicit("What is your name?", Name, key="user_name")
+    await context.begin_task()
+    return TextContent(f"Hello, {(answer.content or {}).get('name')}!")
 
 
 # ------------------------------------------------------------------------------------------- lists that change, headers

@@ -15,14 +15,14 @@ Reading order, front to back; nothing is used before it is explained:
     codec.py                        dataclasses <-> JSON, for a revision
     basic/meta.py, content.py       shapes that all pages share
     basic/lifecycle.py              the handshake
-    basic/patterns/                 ping, cancellation, progress
+    basic/patterns/                 ping, cancellation, progress; mrtr, subscriptions; tasks
     basic/transports/               stdio, memory, and how to see the wire; Streamable HTTP and HTTP+SSE
     http/                           HTTP/1.1 on asyncio, and server-sent events; of use by itself
     typed/                          a typed function is the schema
     jsonschema/, uritemplate.py     two standards that the features stand on
     server/                         tools, resources, prompts; utilities: pagination, caching, completion, logging
     client/                         roots, sampling, elicitation
-    runtime/                        Connection, Context, Server, Client; web.py: a server on the web
+    runtime/                        Connection, Context, Server, Client; tasks at work; web.py: a server on the web
     cli/, __main__.py               the command line
 
 Before all of it, see it at work: `python3 -m mcp_ref demo` runs demo/server.py and demo/tour.py, which read like any
@@ -47,6 +47,9 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .basic.lifecycle import CapabilityError as CapabilityError
     from .basic.lifecycle import Implementation as Implementation
     from .basic.lifecycle import UnsupportedRevision as UnsupportedRevision
+    from .basic.patterns.tasks import MemoryTaskStore as MemoryTaskStore
+    from .basic.patterns.tasks import Task as Task
+    from .basic.patterns.tasks import TaskStore as TaskStore
     from .basic.transports.events import MemoryEventStore as MemoryEventStore
     from .basic.transports.events import SqliteEventStore as SqliteEventStore
     from .basic.transports.http_session import EndpointLimits as EndpointLimits
@@ -77,6 +80,7 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .runtime.context import Context as Context
     from .runtime.server import Server as Server
     from .runtime.sync import SyncClient as SyncClient
+    from .runtime.tasks_client import RunningTask as RunningTask
     from .server.prompts import GetPromptResult as GetPromptResult
     from .server.prompts import PromptMessage as PromptMessage
     from .server.tools import CallToolResult as CallToolResult
@@ -95,6 +99,7 @@ _PAGES = {
         "TextResourceContents"
     ),
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
+    "basic.patterns.tasks": "MemoryTaskStore Task TaskStore",
     "basic.transports.events": "MemoryEventStore SqliteEventStore",
     "basic.transports.http_session": "EndpointLimits",
     "basic.transports.trace": "tracer",
@@ -112,6 +117,7 @@ _PAGES = {
     "runtime.context": "Context",
     "runtime.server": "Server",
     "runtime.sync": "SyncClient",
+    "runtime.tasks_client": "RunningTask",
     "server.prompts": "GetPromptResult PromptMessage",
     "server.tools": "CallToolResult Tool ToolAnnotations ToolError",
     "server.utilities.completion": "Completion PromptReference ResourceTemplateReference",

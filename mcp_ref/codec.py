@@ -156,14 +156,17 @@ class Codec:
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
         hints = _hints(cls)
-        plan: list[tuple[str, str, _Read | None, str]] = []  # attribute, wire name, reader, what a required one is
+        # attribute, wire name, reader, what a required one is, whether it may be null all the same
+        plan: list[tuple[str, str, _Read | None, str, bool]] = []
         for field in dataclasses.fields(cls):
             hint, life = _split(hints[field.name])
             optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
             required = life.requires(revision) or not optional
             if get_origin(hint) is Literal and len(get_args(hint)) == 1:
                 required = True  # the tag of a union
-            plan.append((field.name, wire_name(field.name), self._reader(hint), _describe(hint) if required else ""))
+            nullable = not optional and type(None) in get_args(hint)
+            described = _describe(hint) if required else ""
+            plan.append((field.name, wire_name(field.name), self._reader(hint), described, nullable))
         adjust = getattr(cls, "from_wire", None)
 
         def read(value: JSON) -> object:
@@ -171,9 +174,12 @@ class Codec:
                 raise ShapeError("an object", value)
             if adjust:
                 value = cast(Object, adjust(value, revision))
-            members = {}
-            for attribute, name, convert, required in plan:
+            members: dict[str, object] = {}
+            for attribute, name, convert, required, nullable in plan:
                 member = value.get(name, _MISSING)
+                if member is None and nullable:
+                    members[attribute] = None
+                    continue
                 if member is _MISSING or (member is None and not required):
                     if required:
                         raise ShapeError(required, _MISSING, name)

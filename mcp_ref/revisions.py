@@ -43,6 +43,9 @@ class Revision:
     """A tool's result is `toolResult`, any JSON, instead of content blocks."""
     structured_results: bool = True
     """Tools have output schemas, and results data that match them. [2025-06-18 server/tools#structured-content]"""
+    structured_content_is_any_json: bool = False
+    """That data is any JSON, and its schema any schema; before, both are of an object. [2026-07-28
+    server/tools#structured-content]"""
     invalid_arguments_are_results: bool = False
     """Arguments that break a tool's schema give `isError`, not -32602. [2025-11-25 server/tools#error-handling]"""
     completions_are_declared: bool = True
@@ -57,6 +60,9 @@ class Revision:
     basic/transports#sending-messages-to-the-server]"""
     names_itself_in_http: bool = True
     """Each HTTP request names the revision in a header. [2025-06-18 basic/transports#protocol-version-header]"""
+    tasks_are_core: bool = False
+    """Tasks are a part of the protocol, asked for by the requestor; later they are an extension. [2025-11-25
+    basic/utilities/tasks#capabilities]"""
     resource_not_found_code: int = -32002
     """The error code for an unknown resource. [2025-11-25 server/resources#error-handling]"""
 
@@ -93,12 +99,14 @@ R2025_11_25: Final = Revision(
     elicitation_modes=True,
     sampling_tools=True,
     streams_are_polled=True,
+    tasks_are_core=True,
 )
 R2026_07_28: Final = Revision(
     5,
     "2026-07-28",
     era="modern",
     error_id_optional=True,
+    structured_content_is_any_json=True,
     invalid_arguments_are_results=True,
     elicitation_modes=True,
     sampling_tools=True,
@@ -170,6 +178,9 @@ class Life:
         return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
 
+NOT_ON_THE_WIRE: Final = Life(since=R2024_10_07, until=R2024_10_07)
+"""The life of a field that no revision has: it says in Python what JSON says otherwise."""
+
 # ---------------------------------------------------------------------------------------------------- vocabulary
 
 Direction = Literal["client", "server", "both"]
@@ -200,6 +211,9 @@ class Method:
 _EMPTY = "basic.meta:RequestParams"
 _NOTICE = "basic.meta:NotificationParams"
 _DONE = "basic.meta:EmptyResult"
+_ONE_TASK = "basic.patterns.tasks:TaskRequestParams"
+_TASK = "basic.patterns.tasks:Task"
+_TASKS = "extensions.io.modelcontextprotocol/tasks"
 
 METHODS: Final = (
     # base protocol
@@ -222,6 +236,24 @@ METHODS: Final = (
         "notifications/cancelled", "both", "basic.patterns.cancellation:CancelledNotificationParams", since=R2024_11_05
     ),
     Method("notifications/progress", "both", "basic.patterns.progress:ProgressNotificationParams"),
+    # tasks: first an experiment, then an extension
+    Method("tasks/get", "both", _ONE_TASK, _TASK, "tasks", since=R2025_11_25, until=R2026_07_28),
+    Method(
+        "tasks/result", "both", _ONE_TASK, "basic.patterns.tasks:GetTaskPayloadResult", "tasks", since=R2025_11_25,
+        until=R2026_07_28,
+    ),
+    Method(
+        "tasks/list", "both", "basic.meta:PaginatedRequestParams", "basic.patterns.tasks:ListTasksResult", "tasks.list",
+        since=R2025_11_25, until=R2026_07_28,
+    ),
+    Method("tasks/cancel", "both", _ONE_TASK, _TASK, "tasks.cancel", since=R2025_11_25, until=R2026_07_28),
+    Method("notifications/tasks/status", "both", _TASK, capability="tasks", since=R2025_11_25, until=R2026_07_28),
+    Method("tasks/get", "client", _ONE_TASK, _TASK, _TASKS, since=R2026_07_28),
+    Method(
+        "tasks/update", "client", "basic.patterns.tasks:UpdateTaskRequestParams", _DONE, _TASKS, since=R2026_07_28
+    ),
+    Method("tasks/cancel", "client", _ONE_TASK, _DONE, _TASKS, since=R2026_07_28),
+    Method("notifications/tasks", "server", _TASK, capability=_TASKS, since=R2026_07_28),
     # server features
     Method("tools/list", "client", "basic.meta:PaginatedRequestParams", "server.tools:ListToolsResult", "tools"),
     Method("tools/call", "client", "server.tools:CallToolRequestParams", "server.tools:CallToolResult", "tools"),
@@ -287,14 +319,13 @@ METHODS: Final = (
     ),
 )  # fmt: skip
 
-_METHODS_BY_NAME: Final = {method.name: method for method in METHODS}
+_METHODS_BY_NAME: Final = {each.name: [row for row in METHODS if row.name == each.name] for each in METHODS}
+"""Several rows for a name, one after the other, where it has come to mean something else."""
 
 
 def find_method(name: str, revision: Revision, sender: Literal["client", "server"]) -> Method | None:
     """The row for a method that `sender` may send in this revision. None means: method not found, -32601."""
-    method = _METHODS_BY_NAME.get(name)
-    if method is None or method.sender not in ("both", sender):
-        return None
-    if revision < method.since or (method.until is not None and method.until <= revision):
-        return None
-    return method
+    for method in _METHODS_BY_NAME.get(name, ()):
+        if method.since <= revision and (method.until is None or revision < method.until):
+            return method if method.sender in ("both", sender) else None
+    return None

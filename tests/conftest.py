@@ -21,8 +21,9 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.runtime.connection import Connection
+from mcp_ref.runtime.server import Server
 from tests import support
-from tests.schema import FrameChecker
+from tests.schema import FrameChecker, checked_alone
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -95,6 +96,7 @@ def every_frame_is_valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         await opened(self)
 
     monkeypatch.setattr(Connection, "open", open_checked)
+    monkeypatch.setattr(Server, "serve_alone", checked_alone(faults))
     yield
     assert not faults, "\n".join(faults)
 

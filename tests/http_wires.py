@@ -7,7 +7,9 @@ they were sent, as on the other transports.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, MutableMapping
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,24 @@ if TYPE_CHECKING:
 PATIENCE = 10.0
 MAX = 1 << 28
 BOTH = "application/json, text/event-stream"
+
+
+def alone_headers(frame: bytes) -> dict[str, str]:
+    """The headers that repeat what a request of 2026-07-28 says; none for other frames."""
+    try:
+        message = json.loads(frame)
+        params = message["params"]
+        version = params["_meta"]["io.modelcontextprotocol/protocolVersion"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    headers = {"MCP-Protocol-Version": str(version), "Mcp-Method": str(message["method"])}
+    members = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+    members |= dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId")
+    name = params.get(members.get(message["method"]))
+    if isinstance(name, str):
+        plain = name.isascii() and name.isprintable() and name == name.strip() and not name.startswith("=?base64?")
+        headers["Mcp-Name"] = name if plain else f"=?base64?{base64.b64encode(name.encode()).decode()}?="
+    return headers
 
 
 class _Begun:
@@ -169,7 +189,7 @@ class _Streamable(_Talk):
                 await answered.wait()
 
     async def _post(self, frame: bytes, answered: asyncio.Event) -> None:
-        headers = {"Accept": BOTH, "Content-Type": "application/json"}
+        headers = {"Accept": BOTH, "Content-Type": "application/json", **alone_headers(frame)}
         if self.session is not None:
             headers["Mcp-Session-Id"] = self.session
         with contextlib.suppress(HttpError):

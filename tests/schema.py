@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
 
+from mcp_ref.basic.versioning import names_revision
+from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import (
     JSON,
     Batch,
@@ -24,11 +27,25 @@ from mcp_ref.jsonrpc.messages import (
     encode,
 )
 from mcp_ref.jsonschema import Validator, compile_schema
+from mcp_ref.revisions import REVISIONS
+from mcp_ref.runtime.server import Server
+from mcp_ref.runtime.stateless import Drain, Tell
 from tests.support import DATA
 
 if TYPE_CHECKING:
     from mcp_ref.runtime.connection import Connection
 
+MODERN = tuple(revision.name for revision in REVISIONS if revision.era == "modern")
+"""The revisions in which every request stands alone."""
+
+_ERRORS = {
+    -32020: "HeaderMismatchError",
+    -32021: "MissingRequiredClientCapabilityError",
+    -32022: "UnsupportedProtocolVersionError",
+}
+"""The errors that they define."""
+
+_TASK_AUGMENTED = {"tools/call", "sampling/createMessage", "elicitation/create"}
 _EMPTY_RESULTS = {"ping", "resources/subscribe", "resources/unsubscribe", "logging/setLevel"}
 
 
@@ -88,14 +105,20 @@ def _faults(message: object, revision: str, asked: dict[RequestId, str]) -> list
     match message:
         case Request() | Notification():
             name = name_of_method(revision, message.method)
+            if name is None and revision in MODERN and message.method == "notifications/tasks":
+                return []  # an extension's, which this schema does not have
             if name is None:
                 return [f"{revision} has no {message.method}"]
             value: JSON = json.loads(encode(message))
         case Response():
-            name, value = _result_type(revision, asked.get(message.id, "")), message.result
+            name, value = _result_type(revision, asked.get(message.id, ""), message.result), message.result
         case ErrorResponse():
             if message.id is None and revision < "2025-11-25":
                 return []  # JSON-RPC demands null here, those schemas know only ids: JSON-RPC is followed
+            name = _ERRORS.get(message.error.code) if revision in MODERN else None
+            if name is not None:
+                faults = validator(revision, name).errors(json.loads(encode(message)))
+                return [f"{revision} {name}: {error} in {str(message)[:300]}" for error in faults]
             name = "JSONRPCErrorResponse" if revision >= "2025-11-25" else "JSONRPCError"
             value = json.loads(encode(message))
         case _:
@@ -108,7 +131,13 @@ def _faults(message: object, revision: str, asked: dict[RequestId, str]) -> list
     return [f"{revision} {name}: {error} in {str(value)[:300]}" for error in validator(revision, name).errors(value)]
 
 
-def _result_type(revision: str, method: str) -> str | None:
+def _result_type(revision: str, method: str, result: Object) -> str | None:
+    if result.get("resultType") == "input_required":
+        return "InputRequiredResult"
+    if result.get("resultType") == "task":
+        return None  # an extension's
+    if method in _TASK_AUGMENTED and "task" in result:
+        return "CreateTaskResult"
     if method in _EMPTY_RESULTS:
         return "EmptyResult" if "EmptyResult" in definitions(revision) else "Result"
     name = name_of_method(revision, method)
@@ -116,11 +145,13 @@ def _result_type(revision: str, method: str) -> str | None:
 
 
 class FrameChecker:
-    """Sits on one connection and holds all that it sends to the schema of the revision that is spoken."""
+    """Sits on one connection and holds all that it sends to the schema of the revision that is spoken. What it answers
+    to a request that stands alone is left to `checked_alone`."""
 
     def __init__(self, connection: Connection, faults: list[str]) -> None:
         self._connection, self._faults = connection, faults
         self._asked: dict[RequestId, str] = {}
+        self._alone: set[RequestId] = set()
 
     def attach(self) -> None:
         """Begin to watch."""
@@ -129,11 +160,36 @@ class FrameChecker:
 
         async def watched_serve(request: Request) -> Object:
             self._asked[request.id] = request.method
+            (self._alone.add if names_revision(request.params) else self._alone.discard)(request.id)
             return await serve(request)
 
         def checked_send(message: Outgoing, related: RequestId | None = None) -> None:
-            self._faults.extend(faults_of(message, self._connection.revision.name, self._asked))
+            if related is None or related not in self._alone:
+                self._faults.extend(faults_of(message, self._connection.revision.name, self._asked))
             send(message, related)
 
         self._connection.dispatcher._serve = watched_serve
         transport.send = checked_send  # type: ignore[method-assign]
+
+
+def checked_alone(faults: list[str]) -> Callable[..., Coroutine[object, object, Object]]:
+    """`Server.serve_alone`, holding all that is said for a request to the schema of 2026-07-28, on every transport."""
+    serve_alone = Server.serve_alone
+
+    async def serve(server: Server, request: Request, tell: Tell, drain: Drain, *rest: Any, **more: Any) -> Object:
+        def check(message: Outgoing) -> None:
+            faults.extend(faults_of(message, MODERN[-1], {request.id: request.method}))
+
+        def checked_tell(method: str, params: Object) -> None:
+            check(Notification(method, params))
+            tell(method, params)
+
+        try:
+            result = await serve_alone(server, request, checked_tell, drain, *rest, **more)
+        except ProtocolError as error:
+            check(ErrorResponse(request.id, error.to_error()))
+            raise
+        check(Response(request.id, result))
+        return result
+
+    return serve

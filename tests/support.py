@@ -18,6 +18,12 @@ from mcp_ref.basic.transports.stdio import StdioServerTransport
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.http_wires import http_wire
 
+MODERN = "2026-07-28"
+"""The revision in which every request stands alone."""
+
+META = "io.modelcontextprotocol/"
+"""Before the names of what every request of it says about itself."""
+
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,6 +82,13 @@ class Wire:
         assert isinstance(value, dict), value
         return value
 
+    async def ask_alone(
+        self, method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
+    ) -> Object:
+        """Send a request of 2026-07-28 and give its answer; what comes before it must be nothing."""
+        await self.send(alone(method, params, id, capabilities, **meta))
+        return await self.receive_object()
+
     async def ask(self, method: str, params: Object | None = None, id: JSON = "q") -> Object:
         """Send a request and give its answer; what comes before it must be nothing."""
         await self.send(request(method, params, id))
@@ -85,6 +98,66 @@ class Wire:
         """Nothing has come that was not received: a ping is answered next. [legacy revisions]"""
         answer = await self.ask("ping", id="nothing-more")
         assert answer == {"jsonrpc": "2.0", "id": "nothing-more", "result": {}}, answer
+
+    async def nothing_else(self) -> None:
+        """The same, in 2026-07-28."""
+        answer = await self.ask_alone("server/discover", id="nothing-else")
+        assert answer["id"] == "nothing-else", answer
+
+
+class AloneWire(Wire):
+    """The bare end for tests that run in all revisions: it adds to requests what 2026-07-28 wants of all of them, and
+    takes off results what it wants of all of them, if it is there and right."""
+
+    def __init__(self, wire: Wire, capabilities: Object | None) -> None:
+        super().__init__(wire._write)
+        self.frames, self.closed = wire.frames, wire.closed
+        self._capabilities = capabilities
+        self._cacheable: set[str] = set()
+
+    async def send(self, frame: JSON | bytes) -> None:
+        """One frame; a request is stamped."""
+        if isinstance(frame, dict) and "method" in frame and "id" in frame:
+            params = frame.get("params", {})
+            assert isinstance(params, dict) and isinstance(frame["method"], str)
+            meta = params.get("_meta", {})
+            assert isinstance(meta, dict)
+            # earlier revisions send all log messages unless they are told otherwise
+            stamped = alone(frame["method"], params, frame["id"], self._capabilities, logLevel="debug")["params"]
+            assert isinstance(stamped, dict) and isinstance(stamped["_meta"], dict)
+            frame = {**frame, "params": {**stamped, "_meta": {**stamped["_meta"], **meta}}}
+            change = self._cacheable.add if frame["method"] in CACHEABLE else self._cacheable.discard
+            change(json.dumps(frame["id"]))
+        await super().send(frame)
+
+    async def receive(self) -> JSON:
+        """The next frame, without what every result has."""
+        frame = await super().receive()
+        if not isinstance(frame, dict) or "result" not in frame:
+            return frame
+        result = dict(result_of(frame))
+        meta = result.pop("_meta")
+        assert isinstance(meta, dict) and isinstance(meta.get(f"{META}serverInfo"), dict), frame
+        assert result.pop("resultType") == "complete", frame
+        if json.dumps(frame["id"]) in self._cacheable:
+            assert type(result.pop("ttlMs")) is int and result.pop("cacheScope") in ("public", "private"), frame
+        own: Object = {name: value for name, value in meta.items() if name != f"{META}serverInfo"}
+        return {**frame, "result": {**result, "_meta": own} if own else result}
+
+    async def nothing_more(self) -> None:
+        """Nothing has come that was not received."""
+        await self.nothing_else()
+
+
+CACHEABLE = (
+    "server/discover",
+    "tools/list",
+    "prompts/list",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+)
+"""The methods whose results say how long they may be kept."""
 
 
 def request(method: str, params: Object | None = None, id: JSON = 1) -> Object:
@@ -104,9 +177,56 @@ def initialize(revision: str = "2025-11-25", capabilities: Object | None = None,
     return request("initialize", params, id)
 
 
+def alone(
+    method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
+) -> Object:
+    """A request of 2026-07-28, which stands alone. meta: more of `_meta`, or None for what is to be left out:
+    `protocolVersion`, `clientCapabilities`, `clientInfo`, `logLevel` by these names, others as they are."""
+    said: Object = {
+        "protocolVersion": MODERN,
+        "clientInfo": {"name": "raw", "version": "1"},
+        "clientCapabilities": capabilities or {},
+    }
+    own = {*said, "logLevel"}
+    given = {META + name if name in own else name: value for name, value in {**said, **meta}.items()}
+    return request(
+        method, {**(params or {}), "_meta": {name: value for name, value in given.items() if value is not None}}, id
+    )
+
+
+def who() -> Object:
+    """Who the servers of these tests are, as each result of 2026-07-28 says it."""
+    return {f"{META}serverInfo": {"name": "s", "version": "0.0.0"}}
+
+
+def complete(id: JSON = 1, **result: JSON) -> Object:
+    """The answer that a server named "s" gives in 2026-07-28."""
+    return {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta": who(), **result}}
+
+
+def result_of(answer: JSON) -> Object:
+    """The result in an answer."""
+    assert isinstance(answer, dict) and isinstance(answer.get("result"), dict), answer
+    result = answer["result"]
+    assert isinstance(result, dict)
+    return result
+
+
+def error_of(answer: JSON, code: int, id: JSON = 1) -> Object:
+    """The error in an answer, which has that code and answers that request."""
+    assert isinstance(answer, dict) and isinstance(answer.get("error"), dict), answer
+    error = answer["error"]
+    assert isinstance(error, dict) and error["code"] == code and answer["id"] == id, answer
+    assert isinstance(error["message"], str) and error["message"]
+    return error
+
+
 ALL_TRANSPORTS = ["memory", "stdio", "http", "http-json", "http+sse", "asgi"]
 SERVER_TRANSPORTS = ALL_TRANSPORTS if os.environ.get("MCP_REF_ALL_TRANSPORTS") else ["memory", "stdio", "http"]
 """The kinds of `raw_client`: every one is to give the same behaviour. CI runs them all, once."""
+
+ALONE_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
+"""Those that 2026-07-28 has."""
 
 CONNECTED_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio", "http+sse")]
 """Those on which something can be said before the handshake, and its errors come back as messages."""
@@ -127,8 +247,12 @@ async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire
 async def greeted_client(
     server: Server, kind: str = "memory", revision: str = "2025-11-25", capabilities: Object | None = None
 ) -> AsyncIterator[Wire]:
-    """A bare client, after the handshake."""
+    """A bare client, after the handshake; in 2026-07-28, which has none, one whose every request says what it has to,
+    and whose results are shown without what every result says."""
     async with raw_client(server, kind) as wire:
+        if revision == MODERN:
+            yield AloneWire(wire, capabilities)
+            return
         await wire.send(initialize(revision, capabilities))
         answer = await wire.receive_object()
         assert isinstance(answer["result"], dict), answer
@@ -254,6 +378,25 @@ async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabi
     params = asked["params"]
     assert isinstance(params, dict)
     return params
+
+
+async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> None:
+    """Have the client connect, and say who we are, as a server of 2026-07-28."""
+    connecting = asyncio.create_task(client.connect())
+    declared: Object = capabilities if capabilities is not None else {"tools": {"listChanged": True}}
+    about: Object = {"supportedVersions": [MODERN], "capabilities": declared, "ttlMs": 0, "cacheScope": "private"}
+    await reply(wire, "server/discover", about)
+    async with asyncio.timeout(PATIENCE):
+        await connecting
+
+
+async def reply(wire: Wire, method: str, result: Object) -> Object:
+    """Receive the next request, which is to be of that method, and answer it; gives its params."""
+    asked = await wire.receive_object()
+    assert asked["method"] == method, asked
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete", **result}})
+    assert isinstance(asked["params"], dict)
+    return asked["params"]
 
 
 def python(source: str) -> list[str]:

@@ -169,7 +169,7 @@ def test_it_works_vendored_under_another_name_without_site_packages(tmp_path: Pa
     for folder in (tmp_path / "app", tmp_path / "app" / "_vendor"):
         (folder / "__init__.py").touch()
     shutil.copytree(PACKAGE, tmp_path / "app" / "_vendor" / "mcp_ref", ignore=shutil.ignore_patterns("__pycache__"))
-    assert _run_isolated(tmp_path, "app._vendor.mcp_ref") == "{'result': 3}"
+    assert _run_isolated(tmp_path, "app._vendor.mcp_ref") == "3"
 
 
 def test_it_works_from_a_zip_file(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_it_works_from_a_zip_file(tmp_path: Path) -> None:
     with zipfile.ZipFile(archive, "w") as bundle:
         for path in MODULES:
             bundle.write(path, path.relative_to(ROOT))
-    assert _run_isolated(archive, "mcp_ref") == "{'result': 3}"
+    assert _run_isolated(archive, "mcp_ref") == "3"
 
 
 def test_serving_stdio_loads_no_http_and_no_email() -> None:

@@ -136,6 +136,11 @@ FEATURES: dict[str, list[Callable[[Revision], bool]]] = {
         lambda revision: revision.sampling_tools,
         has("server.tools:Tool", "icons"),
     ],
+    "tasks, both ways (an experiment, then the extension `io.modelcontextprotocol/tasks`)": [
+        lambda revision: revision.tasks_are_core,
+        methods("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"),
+        has("server.tools:Tool", "execution"),
+    ],
 }
 """What each row of the table of features stands for."""
 

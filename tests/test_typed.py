@@ -555,12 +555,7 @@ def test_the_example_of_the_package_is_true() -> None:
         "required": ["city"],
         "additionalProperties": False,
     }
-    assert signature.output_schema == {
-        "type": "object",
-        "properties": {"result": {"type": "array", "items": {"type": "number"}}},
-        "required": ["result"],
-    }
-    assert signature.wraps_result
+    assert signature.output_schema == {"type": "array", "items": {"type": "number"}}
     assert not signature.is_async
     assert signature.context_parameter is None
     assert [(p.name, p.required, p.default) for p in signature.parameters] == [("city", True, None), ("days", False, 3)]
@@ -758,7 +753,7 @@ def test_results_are_described_only_where_the_caller_asks_and_the_function_promi
         signature_of(own, result_types=())
 
 
-def test_objects_are_results_as_they_are_and_everything_else_is_wrapped() -> None:
+def test_any_json_can_be_a_result() -> None:
     def record() -> Point:
         return Point(1)
 
@@ -772,10 +767,9 @@ def test_objects_are_results_as_they_are_and_everything_else_is_wrapped() -> Non
         return 1
 
     assert signature_of(record, result_types=()).output_schema == POINT
-    assert not signature_of(mapping, result_types=()).wraps_result
-    assert signature_of(perhaps, result_types=()).wraps_result
-    schema = signature_of(number, result_types=()).output_schema
-    assert schema == {"type": "object", "properties": {"result": INTEGER}, "required": ["result"]}
+    assert signature_of(mapping, result_types=()).output_schema == {"type": "object", "additionalProperties": INTEGER}
+    assert signature_of(perhaps, result_types=()).output_schema == {**POINT, "type": ["object", "null"]}
+    assert signature_of(number, result_types=()).output_schema == INTEGER
 
 
 # --- the callables

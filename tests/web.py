@@ -15,6 +15,7 @@ from mcp_ref import Context, Server, TextContent
 from mcp_ref.http.server import serve
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.runtime.web import HttpOptions, Site
+from tests.http_wires import alone_headers
 from tests.support import PATIENCE, initialize, notification, request
 
 JSON_TYPE, SSE_TYPE = "application/json", "text/event-stream"
@@ -182,8 +183,9 @@ class Talk:
                 yield f"{name}: {value}"
 
     async def send(self, message: JSON | bytes, **headers: str | None) -> Reply:
-        """POST a message; its answer is not waited for."""
+        """POST a message; its answer is not waited for. One that stands alone says in its headers what it has to."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        headers = {**{name.replace("-", "_"): value for name, value in alone_headers(body).items()}, **headers}
         return await self.web.send("POST", self.web.site.path, body, *self.lines(**headers))
 
     async def post(self, message: JSON | bytes, **headers: str | None) -> Reply:

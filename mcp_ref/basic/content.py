@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
+from ..codec import ShapeError
 from ..jsonrpc.messages import Object
 from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Life, Revision
 
@@ -232,3 +233,24 @@ class ResourceLink:
 
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
+
+# ---------------------------------------------------------------------------------------------------- data
+
+
+def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
+    """Say that the data are JSON's null, where they are; leave out what an older peer could not read."""
+    if revision.structured_content_is_any_json:
+        # [2026-07-28 server/tools#structured-content] any JSON value, null too
+        return {**wire, "structuredContent": None} if is_null else wire
+    if type(wire.get("structuredContent", {})) is dict:
+        return wire
+    return {name: member for name, member in wire.items() if name != "structuredContent"}
+
+
+def read_structured_content(wire: Object, revision: Revision) -> Object:
+    """Tell data that are null from those that are not there. Raises ShapeError for what an older peer cannot mean."""
+    data = wire.get("structuredContent")
+    if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
+        raise ShapeError("an object", data, "structuredContent")
+    is_null = data is None and "structuredContent" in wire and revision.structured_content_is_any_json
+    return {**wire, "structuredNull": is_null} if is_null or "structuredNull" in wire else wire

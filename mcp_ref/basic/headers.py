@@ -5,7 +5,7 @@ nobody is fooled, a server refuses a request whose headers say something else th
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
-    Mcp-Name: execute_sql                   params.name, or params.uri of resources/read
+    Mcp-Name: execute_sql                   params.name, or params.uri of resources/read, params.taskId of tasks/...
     Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
@@ -15,7 +15,6 @@ Above: basic/transports/http_alone.py, streamable_http_client.py, server/tools.p
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol
@@ -28,11 +27,19 @@ METHOD_HEADER: Final = "Mcp-Method"
 NAME_HEADER: Final = "Mcp-Name"
 PARAM_PREFIX: Final = "Mcp-Param-"
 
-NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""The methods whose name stands in a header, and the member that it is."""
+NAMED: Final = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
+"""The methods whose name stands in a header, and the member that it is. For a task it leads to the process that runs
+it."""
 
 MAX_SAFE: Final = 2**53 - 1
-"""The largest integer that a header may carry."""
+"""The largest integer that a header carries, and without its sign the smallest."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PLAIN: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
@@ -55,7 +62,7 @@ def header_value(value: JSON) -> str:
     """How a string, integer or boolean is written in a header."""
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
     # [2026-07-28 basic/transports/streamable-http#value-encoding] MUST be Base64 where it is not plain ASCII
-    if _PLAIN.fullmatch(text) and not _SENTINEL.fullmatch(text):
+    if _PLAIN.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?=")):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
@@ -68,8 +75,11 @@ def text_of(header: str) -> str:
             raise ValueError("it has other characters than visible ASCII, space and tab")
         return header.strip(" \t")
     try:
-        return base64.b64decode(encoded[1], validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
+        data = base64.b64decode(encoded[1], validate=True)
+        if base64.b64encode(data).decode() != encoded[1]:  # what differs is nothing that an encoder would write
+            raise ValueError("there are bits that mean nothing")
+        return data.decode()
+    except ValueError as error:
         raise ValueError(f"its Base64 cannot be read: {error}") from None
 
 
@@ -142,9 +152,11 @@ def parameter_values(arguments: JSON, headers: dict[str, Path]) -> list[tuple[st
 def _is_same(text: str, value: JSON) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
-    if isinstance(value, int):
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):  # 42.0 is an integer in JSON
+        # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST be within the safe range
+        is_integer = re.fullmatch(r"-?[0-9]{1,16}(\.0+)?", text) is not None and abs(value) <= MAX_SAFE
         # [2026-07-28 basic/transports/streamable-http#server-validation] SHOULD compare integers as numbers
-        return re.fullmatch(r"-?\d{1,16}(\.0+)?", text) is not None and int(text.partition(".")[0]) == value
+        return is_integer and int(text.partition(".")[0]) == value
     return text == value
 
 
@@ -170,16 +182,22 @@ def mismatch(why: str) -> ProtocolError:
     return ProtocolError(HEADER_MISMATCH, f"Header mismatch: {why}")
 
 
-def check_headers(headers: Headers, request: Request) -> None:
-    """What every request says twice is the same. Raises ProtocolError."""
+def said_twice(request: Request) -> tuple[JSON, str, str | None]:
+    """What a request's headers are to repeat: revision, method, and a name where the method has one."""
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+    name = request.params.get(NAMED.get(request.method, ""))
+    return version, request.method, name if isinstance(name, str) else None
+
+
+def check_headers(headers: Headers, said: tuple[JSON, str, str | None]) -> None:
+    """The headers repeat what a request says. Raises ProtocolError."""
+    version, method, name = said
     if version is not None:  # that it is missing is another error
         _check(headers, "MCP-Protocol-Version", version, encoded=False)
-    _check(headers, METHOD_HEADER, request.method, encoded=False)
-    member = NAMED.get(request.method)
-    if member is not None and isinstance(request.params.get(member), str):
-        _check(headers, NAME_HEADER, request.params[member])
+    _check(headers, METHOD_HEADER, method, encoded=False)
+    if name is not None:
+        _check(headers, NAME_HEADER, name)
 
 
 def check_parameters(headers: Headers, arguments: JSON, wanted: dict[str, Path]) -> None:

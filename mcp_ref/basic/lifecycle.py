@@ -54,7 +54,8 @@ class ClientCapabilities:
     """What a client can do for a server. None: it cannot; an object, also `{}`: it can, with these sub-capabilities.
 
     roots: {"listChanged": bool}. sampling: {"tools": {}, "context": {}} (from 2025-11-25). elicitation: {"form": {},
-    "url": {}} (from 2025-11-25, where `{}` means form alone). experimental: {name: settings}.
+    "url": {}} (from 2025-11-25, where `{}` means form alone). tasks: which requests can be tasks (2025-11-25).
+    extensions, experimental: {name: settings}.
     """
 
     experimental: Object | None = None
@@ -62,6 +63,7 @@ class ClientCapabilities:
     sampling: Object | None = None
     elicitation: Annotated[Object | None, Life(since=R2025_06_18)] = None
     tasks: Annotated[Object | None, Life(since=R2025_11_25, until=R2026_07_28)] = None
+    extensions: Annotated[Object | None, Life(since=R2026_07_28)] = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Sub-capabilities that a revision does not know are left out."""
@@ -77,7 +79,7 @@ class ServerCapabilities:
     """What a server offers. None: it does not; an object, also `{}`: it does, with these sub-capabilities.
 
     tools, prompts: {"listChanged": bool}. resources: {"subscribe": bool, "listChanged": bool}. logging, completions:
-    {}.
+    {}. tasks: which requests can be tasks (2025-11-25). extensions, experimental: {name: settings}.
     """
 
     experimental: Object | None = None
@@ -87,6 +89,7 @@ class ServerCapabilities:
     resources: Object | None = None
     tools: Object | None = None
     tasks: Annotated[Object | None, Life(since=R2025_11_25, until=R2026_07_28)] = None
+    extensions: Annotated[Object | None, Life(since=R2026_07_28)] = None
 
 
 @dataclass
@@ -167,10 +170,16 @@ class CapabilityError(McpError):
     """A feature was used that the peer did not declare. Nothing was sent."""
 
 
+def steps(path: str) -> list[str]:
+    """`resources.subscribe` -> resources, subscribe. An extension's name is one step, dots and all."""
+    first, _, extension = path.partition(".")
+    return [first, extension] if first == "extensions" and extension else path.split(".")
+
+
 def declares(capabilities: Object, path: str) -> bool:
     """Whether capabilities, as on the wire, declare a path such as `resources.subscribe`. `{}` declares; false does
     not."""
     value: object = capabilities
-    for name in path.split("."):
+    for name in steps(path):
         value = value.get(name) if isinstance(value, dict) else None
     return value is not None and value is not False

@@ -19,7 +19,7 @@ from typing import Final, cast
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..revisions import Revision, find_revision
-from .lifecycle import CapabilityError
+from .lifecycle import CapabilityError, steps
 
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
@@ -44,7 +44,7 @@ class MissingCapability(ProtocolError, CapabilityError):
 
     def __init__(self, path: str) -> None:
         required: Object = {}
-        for name in reversed(path.split(".")):
+        for name in reversed(steps(path)):
             required = {name: required}
         # [2026-07-28 basic/index#meta] MUST be -32021, whose data lists the missing capabilities
         text = f"this needs {path}, which the request's client capabilities do not have"

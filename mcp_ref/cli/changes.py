@@ -1,7 +1,7 @@
 """`revisions [REVISION]`: what each revision has and changed, read off the data that the package itself works by.
 
-Nothing here is written by hand: behaviour comes from the `Revision` records, methods from the method table, and fields
-from the `Life` on each field.
+Nothing here is written by hand: behaviour comes from the `Revision` records, methods from the method table, fields from
+the `Life` on each field, and what replaces the handshake from the pages that read and write it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..codec import lives_of
 from ..jsonrpc.messages import JSON, Object
-from ..revisions import LEGACY, METHODS, REVISIONS, Life, Revision, revision_named
+from ..revisions import METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
 from ..runtime.connection import load
 from . import UsageError, show
 
@@ -42,17 +42,44 @@ def changes(revision: Revision) -> Object:
     before: Object = behaviour(earlier[-1]) if earlier else {}
     now = behaviour(revision)
     altered: Object = {name: [before.get(name), value] for name, value in now.items() if before.get(name) != value}
-    born: list[str] = [method.name for method in METHODS if method.since is revision]
-    gone: list[str] = [method.name for method in METHODS if method.until is revision]
+    had, has = (_methods(earlier[-1]) if earlier else [], _methods(revision))
+    born, gone = [name for name in has if name not in had], [name for name in had if name not in has]
     members_born, members_gone = members(revision)
     return {
         "revision": revision.name,
         "after": earlier[-1].name if earlier else None,
-        "spoken": revision in LEGACY,
         "behaviour": altered,
         "methods": {"added": _json(born), "removed": _json(gone)},
         "members": {"added": _json(members_born), "removed": _json(members_gone)},
+        "stateless": stateless() if "era" in altered and revision.era == "modern" else {},
     }
+
+
+def stateless() -> Object:
+    """What there is in the place of a handshake, of sessions, and of requests from the server."""
+    from ..basic import headers, versioning
+    from ..runtime.client_connection import QUESTIONS
+
+    return {
+        "each request says, in _meta": [
+            versioning.PROTOCOL_VERSION,
+            versioning.CLIENT_CAPABILITIES,
+            versioning.CLIENT_INFO,
+            versioning.LOG_LEVEL,
+        ],
+        "each result says, in _meta": [versioning.SERVER_INFO],
+        "each POST says, in its head": [
+            "MCP-Protocol-Version",
+            headers.METHOD_HEADER,
+            headers.NAME_HEADER,
+            f"{headers.PARAM_PREFIX}*",
+        ],
+        "a result may ask, as input_required": [*QUESTIONS],
+    }
+
+
+def _methods(revision: Revision) -> list[str]:
+    return [method.name for method in METHODS if _has(method.since, method.until, revision)]
 
 
 def _json(texts: list[str]) -> list[JSON]:
@@ -67,6 +94,8 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
         born += [cls.__name__] if life.since is revision else []
         gone += [cls.__name__] if life.until is revision else []
         for name, member in lives_of(cls).items():
+            if member is NOT_ON_THE_WIRE:
+                continue
             if life.since is None or life.since < revision:  # a new type's members are not news of their own
                 born += [f"{cls.__name__}.{name}"] if member.since is revision else []
                 gone += [f"{cls.__name__}.{name}"] if member.until is revision else []
@@ -89,8 +118,9 @@ def types() -> Iterator[type]:
 
 def show_table() -> None:
     """All revisions side by side."""
-    rows: dict[str, list[object]] = {"spoken here": [revision in LEGACY for revision in REVISIONS]}
-    rows |= {name: [behaviour(revision)[name] for revision in REVISIONS] for name in behaviour(REVISIONS[0])}
+    rows: dict[str, list[object]] = {
+        name: [behaviour(revision)[name] for revision in REVISIONS] for name in behaviour(REVISIONS[0])
+    }
     rows["methods"] = [sum(_has(method.since, method.until, r) for method in METHODS) for r in REVISIONS]
     show.out(" " * 31 + "  ".join(revision.name for revision in REVISIONS))
     for name, values in rows.items():
@@ -109,8 +139,9 @@ def _word(value: object, no: str = "-") -> str:
 def show_changes(revision: Revision, changed: Object) -> None:
     """One revision, as a list of changes."""
     since = f"after {changed['after']}" if changed["after"] else "the first"
-    show.out(f"{revision}, {since}" + ("" if changed["spoken"] else "; not spoken here yet"))
-    for title, word in (("Behaviour", "behaviour"), ("Methods", "methods"), ("Types and members", "members")):
+    show.out(f"{revision}, {since}")
+    titles = {"stateless": "In the place of a handshake", "behaviour": "Behaviour", "methods": "Methods"}
+    for word, title in {**titles, "members": "Types and members"}.items():
         group = changed[word]
         assert isinstance(group, dict)
         lines = list(_lines(word, group))
@@ -126,6 +157,12 @@ def _lines(word: str, group: Object) -> Iterator[str]:
             assert isinstance(pair, list)
             was = "" if pair[0] is None else f", was {_word(pair[0], 'no')}"
             yield f"{name.replace('_', ' ')}: {_word(pair[1], 'no')}{was}"
+        return
+    if word == "stateless":
+        for name, values in group.items():
+            assert isinstance(values, list)
+            yield f"{name}:"
+            yield from (f"  {value}" for value in values)
         return
     for sign, kind in (("+", "added"), ("-", "removed")):
         names = group[kind]

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from ..revisions import LEGACY, revision_named
+from ..revisions import revision_named
 from ..runtime.server import Server
 from . import UsageError
 from .show import did_you_mean, note
@@ -49,12 +49,9 @@ def serve(options: argparse.Namespace) -> int:
     server = find_server(module, path, name)
     if revision is not None:
         try:
-            chosen = revision_named(revision)
+            server.revisions = [revision_named(revision)]
         except ValueError as error:
             raise UsageError(str(error)) from None
-        if chosen not in LEGACY:
-            raise UsageError(f"revision {chosen} is not served over a handshake; choose {', '.join(map(str, LEGACY))}")
-        server.revisions = [chosen]
     if options.trace:
         server.trace = tracer()
     if options.http:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from ..basic.patterns.tasks import TaskHint, without_task
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..jsonschema import compile_schema
@@ -37,6 +38,7 @@ class ElicitRequestFormParams:
     requested_schema: Object
     mode: Annotated[Literal["form"] | None, Life(since=R2025_11_25)] = None
     meta: Object | None = None
+    task: TaskHint = None
 
 
 @dataclass
@@ -48,6 +50,7 @@ class ElicitRequestURLParams:
     elicitation_id: Annotated[str | None, Life(until=R2026_07_28, required_since=R2025_11_25)] = None
     meta: Object | None = None
     mode: Literal["url"] = "url"
+    task: TaskHint = None
 
 
 @dataclass
@@ -65,7 +68,7 @@ class ElicitRequestParams:
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
         """See `to_wire`."""
-        return {"request": wire}
+        return {"request": without_task(wire, revision)}
 
 
 @dataclass
@@ -195,8 +198,21 @@ def required_ids(error: ProtocolError) -> list[str]:
 # ---------------------------------------------------------------------------------------------------- server
 
 
+def visits(error: ProtocolError) -> dict[str, ElicitRequestParams]:
+    """The questions that stand for the error -32042 in 2026-07-28, which has none; empty for any other error."""
+    found = {}
+    for id in required_ids(error):
+        assert isinstance(error.data, dict) and isinstance(error.data["elicitations"], list)
+        [page] = [e for e in error.data["elicitations"] if isinstance(e, dict) and e.get("elicitationId") == id][:1]
+        found[id] = ElicitRequestParams(ElicitRequestURLParams(str(page.get("message")), str(page.get("url")), id))
+    return found
+
+
 def url_required(message: str, elicitations: list[ElicitRequestURLParams]) -> ProtocolError:
-    """The error to raise when a request cannot be served before the user has been to these URLs (2025-11-25 only)."""
+    """The error to raise when a request cannot be served before the user has been to these URLs.
+
+    In 2026-07-28 the client is asked for that in the result, and the request comes again.
+    """
     data: JSON = [
         {"mode": "url", "message": e.message, "url": e.url, "elicitationId": e.elicitation_id} for e in elicitations
     ]

@@ -12,10 +12,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, TypeAlias
 
-from ..basic.content import AudioContent, ContentBlock, ImageContent, Role, TextContent
+from ..basic.content import (
+    AudioContent,
+    ContentBlock,
+    ImageContent,
+    Role,
+    TextContent,
+    read_structured_content,
+    write_structured_content,
+)
+from ..basic.patterns.tasks import TaskHint, without_task
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INVALID_PARAMS, Object
-from ..revisions import R2025_11_25, Life, NotInRevision, Revision
+from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..revisions import NOT_ON_THE_WIRE, R2025_11_25, Life, NotInRevision, Revision
 from ..server.tools import Tool
 
 USER_REJECTED = -1
@@ -39,16 +48,26 @@ class ToolUseContent:
 
 @dataclass
 class ToolResultContent:
-    """What a tool gave, back to the model that asked for it."""
+    """What a tool gave, back to the model that asked for it. structured_null: see `CallToolResult`."""
 
     type: Literal["tool_result"] = field(default="tool_result", kw_only=True)
     life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
 
     tool_use_id: str
     content: list[ContentBlock]
-    structured_content: Object | None = None
+    structured_content: JSON = None
     is_error: bool = False
     meta: Object | None = None
+    structured_null: Annotated[bool, NOT_ON_THE_WIRE] = field(default=False, kw_only=True)
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """See `write_structured_content`."""
+        return write_structured_content(wire, self.structured_null, revision)
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """See `read_structured_content`."""
+        return read_structured_content(wire, revision)
 
 
 SamplingBlock: TypeAlias = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
@@ -121,6 +140,12 @@ class CreateMessageRequestParams:
     tools: Annotated[list[Tool] | None, Life(since=R2025_11_25, loss="refuse")] = None
     tool_choice: Annotated[ToolChoice | None, Life(since=R2025_11_25, loss="refuse")] = None
     meta: Object | None = None
+    task: TaskHint = None
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """See `without_task`."""
+        return without_task(wire, revision)
 
 
 @dataclass

@@ -230,7 +230,9 @@ class Connection(asyncio.Protocol):
             elif exchange.carrier is not None and not exchange.carrier.gone.done():
                 self._transport.abort()  # an end that looks orderly would pass for a whole answer
             return
-        if not exchange.answered:
+        if not exchange.answered and self.is_left:
+            self._keep_alive = False
+        elif not exchange.answered:
             log.error("the handler of %s %s did not answer", exchange.request.method, exchange.request.path)
             self.respond(exchange, 500, TEXT, b"the server did not answer\n")
         elif exchange.carrier is not None:

@@ -101,7 +101,7 @@ class Exchange(Protocol):
 
     The length of the body and how the connection goes on are the server's affair: headers that say so
     (Content-Length, Transfer-Encoding, Connection, Date) are a ValueError, as is a line break in any.
-    An answer to a client that has left is dropped, without an error.
+    An answer to a client that has left is dropped, without an error; none is needed.
     """
 
     request: Request

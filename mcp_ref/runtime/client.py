@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from .. import __version__
@@ -23,9 +24,17 @@ from ..basic.headers import parameter_headers
 from ..basic.lifecycle import ClientCapabilities, Implementation, declares
 from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams, check_meta_keys
 from ..basic.patterns.progress import ProgressHandler
+from ..basic.patterns.tasks import (
+    CLIENT_CAPABILITY,
+    EXTENSION,
+    CreateTaskResult,
+    Task,
+    TaskMetadata,
+    TaskRequestParams,
+)
 from ..basic.versioning import HEADER_MISMATCH
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError
-from ..jsonrpc.messages import INVALID_PARAMS, Object
+from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, RequestId
 from ..revisions import REVISIONS, Era, Revision, in_order
 from ..server.utilities.caching import ResponseCache
 from .client_connection import ClientConnection
@@ -44,10 +53,12 @@ if TYPE_CHECKING:
     from ..jsonrpc.dispatcher import Limits
     from ..server.prompts import GetPromptResult, Prompt
     from ..server.resources import ReadResourceResult, Resource, ResourceTemplate
-    from ..server.tools import CallToolResult, ResultChecker, Tool
+    from ..server.tools import CallToolAnswer, CallToolRequestParams, CallToolResult, ResultChecker, Tool
     from ..server.utilities.completion import Completion, Reference
     from ..server.utilities.logging import LoggingLevel, LoggingMessageNotificationParams
     from .server import Server
+    from .tasks import Tasks
+    from .tasks_client import RunningTask
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -74,6 +85,7 @@ class Client:
 
     sampling: asks a model; sampling_tools: it can use tools. elicitation: asks the user, by form, and by URL too where
     `elicitation_url`. roots: paths, `file://` URIs or `Root`s that the server may know of.
+    tasks: the server may ask the model and the user by tasks (2025-11-25).
     on_log, on_tools_changed, on_resources_changed, on_prompts_changed, on_elicitation_complete: called, on the event
     loop, for the server's notifications; keep them short.
 
@@ -98,6 +110,7 @@ class Client:
         elicitation: ElicitationHandler | None = None,
         elicitation_url: bool = False,
         roots: Iterable[Root | str | os.PathLike[str]] | None = None,
+        tasks: bool = False,
         on_log: Callable[[LoggingMessageNotificationParams], None] | None = None,
         on_tools_changed: Callable[[], None] | None = None,
         on_resources_changed: Callable[[], None] | None = None,
@@ -124,6 +137,7 @@ class Client:
         self._sampling, self._sampling_tools = sampling, sampling_tools
         self._elicitation, self._elicitation_url = elicitation, elicitation_url
         self._roots = _to_roots(roots) if roots is not None else None
+        self._serves_tasks = tasks
         self._on_log = on_log
         self._on_changed = {
             "notifications/tools/list_changed": on_tools_changed,
@@ -144,6 +158,8 @@ class Client:
         self.credential = _digest(headers, env, cwd)
         """Who we are to the server, as far as what it keeps private goes."""
         self._parameters: dict[str, dict[str, tuple[str, ...]]] = {}
+        self._task_support: dict[str, str] = {}  # of the tools that were listed
+        self._farewells: set[asyncio.Task[None]] = set()  # to tasks that nobody waits for
         self._restarting: asyncio.Task[None] | None = None
         self._restarts = 0
         self._closing = False
@@ -261,7 +277,16 @@ class Client:
             roots={"listChanged": True} if self._roots is not None else None,
             sampling=({"tools": {}} if self._sampling_tools else {}) if self._sampling is not None else None,
             elicitation=(form_and_url if self._elicitation_url else {}) if self._elicitation is not None else None,
+            tasks=CLIENT_CAPABILITY if self._serves_tasks else None,
+            extensions={EXTENSION: {}},
         )
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """The tasks that the server has made us begin."""
+        from .tasks import Tasks
+
+        return Tasks()
 
     async def close(self) -> None:
         """End the connection, and the server if we started it. Any number of times, from any task."""
@@ -271,8 +296,12 @@ class Client:
         if self._restarting is not None:
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
+        if self._farewells:
+            await asyncio.wait(self._farewells, timeout=1.0)
         if self._connection is not None:
             await self._connection.close()
+        if "tasks" in self.__dict__:
+            await self.tasks.close()
         if self._within is not None:
             await asyncio.wait([self._within], timeout=5.0)
 
@@ -367,6 +396,8 @@ class Client:
     async def ping(self, *, timeout: float | None = None) -> None:
         """Ask whether the server still answers. The stateless era has no ping; there, the server is asked who it is."""
         method = "ping" if self.revision.era == "legacy" else "server/discover"
+        if self.cache is not None:
+            self.cache.forget(self.name, method)  # what is kept says nothing of now
         await self.ask(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
@@ -380,6 +411,7 @@ class Client:
         tools = self._with_good_headers(await self._all("tools/list", page))
         self._checker = self._checker or ResultChecker()
         self._checker.learn(tools)
+        self._task_support = {tool.name: str((tool.execution or {}).get("taskSupport")) for tool in tools}
         return tools
 
     async def _all(self, method: str, page: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]) -> list[T]:
@@ -427,27 +459,139 @@ class Client:
 
         on_progress: called with progress, total and message. max_timeout: with it, each progress starts `timeout` anew,
         up to so many seconds in all. meta: `_meta` for the request, such as trace context.
+
+        Where the server makes a task of it, that is followed to its end, for at most `timeout` seconds; by default, as
+        long as the server keeps it. A call that nobody waits for any more cancels its task.
         """
-        from ..server.tools import CallToolRequestParams, CallToolResult
+        answer = await self._call(name, arguments, meta, None, on_progress, timeout, max_timeout)
+        if answer.result is not None:
+            result = answer.result
+        else:
+            from .tasks_client import give_up
+
+            running = self._running(name, answer)
+            try:
+                return await running.result(max_timeout if max_timeout is not None else timeout)
+            except BaseException:
+                give_up(running, self._farewells)
+                raise
+        self._check(name, result)
+        return result
+
+    async def start_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None = None,
+        *,
+        ttl: float | None = None,
+        on_progress: ProgressHandler | None = None,
+        timeout: float | None = None,
+        meta: Mapping[str, object] | None = None,
+    ) -> RunningTask[CallToolResult]:
+        """Call a tool as a task, and do not wait for it: `.status()`, `.result()`, `.cancel()` of what this gives do.
+
+        ttl: seconds for which the server is asked to keep it, in 2025-11-25; later, it decides alone. A tool that
+        cannot be a task is called as usual, and is over when this returns. timeout: for the request that begins it.
+        """
+        wanted: TaskMetadata | None = None
+        if self.revision.tasks_are_core and self.server_can("tasks.requests.tools.call"):
+            if name not in self._task_support:
+                await self.list_tools(timeout=timeout)
+            # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST NOT be tried where it is forbidden
+            if self._task_support.get(name) in ("optional", "required"):
+                wanted = TaskMetadata(None if ttl is None else round(ttl * 1000))
+        return self._running(name, await self._call(name, arguments, meta, wanted, on_progress, timeout, None))
+
+    async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
+        """A task of a tool that was begun earlier, by its id: by this client, or one before it. RemoteError where there
+        is none."""
+        from ..server.tools import CallToolAnswer
+
+        task = await self.ask("tasks/get", TaskRequestParams(id), Task, timeout)
+        return self._running(None, CallToolAnswer(task=CreateTaskResult(task)))
+
+    async def list_tasks(self, *, timeout: float | None = None) -> list[Task]:
+        """How all of our tasks are that the server still keeps, in 2025-11-25."""
+        from ..basic.patterns.tasks import ListTasksResult
+
+        async def page(cursor: str | None) -> tuple[list[Task], str | None]:
+            result = await self.ask("tasks/list", PaginatedRequestParams(cursor), ListTasksResult, timeout)
+            return result.tasks, result.next_cursor
+
+        return await self._all("tasks/list", page)
+
+    async def _call(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None,
+        meta: Mapping[str, object] | None,
+        wanted: TaskMetadata | None,
+        on_progress: ProgressHandler | None,
+        timeout: float | None,
+        max_timeout: float | None,
+    ) -> CallToolAnswer:
+        """What the server answers to `tools/call`."""
+        from ..server.tools import CallToolAnswer, CallToolRequestParams
 
         check_meta_keys(_object(meta))
-        params = CallToolRequestParams(name, _object(arguments), _object(meta))
+        params = CallToolRequestParams(name, _object(arguments), _object(meta), wanted or self._needed_task(name))
+        ids: list[RequestId] = []
+
+        async def ask() -> CallToolAnswer:
+            return await self.ask("tools/call", params, CallToolAnswer, timeout, max_timeout, on_progress, ids.append)
+
         try:
-            result = await self.ask("tools/call", params, CallToolResult, timeout, max_timeout, on_progress)
+            answer = await ask()
         except RemoteError as error:
-            if error.code != HEADER_MISMATCH or not isinstance(self._server, str):
+            if not await self._learns_better(error, params, timeout):
                 raise
+            answer = await ask()
+        if answer.task is not None and on_progress is not None:
+            self.connection.hear_progress(ids[-1], on_progress)
+        return answer
+
+    async def _learns_better(self, error: RemoteError, params: CallToolRequestParams, timeout: float | None) -> bool:
+        """Whether a call that was refused can be made in another way, after a look at the list of tools."""
+        if error.code == HEADER_MISMATCH and isinstance(self._server, str):
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
-            before = self._headers_of(name)
+            before = self._headers_of(params.name)
             if self.cache is not None:
                 self.cache.forget(self.name, "tools/list")
             await self.list_tools(timeout=timeout)
-            if self._headers_of(name) == before:
-                raise
-            result = await self.ask("tools/call", params, CallToolResult, timeout, max_timeout, on_progress)
-        if self._checker is not None and self.revision.structured_results:
+            return self._headers_of(params.name) != before
+        if error.code == METHOD_NOT_FOUND and params.task is None and self.server_can("tasks.requests.tools.call"):
+            await self.list_tools(timeout=timeout)
+            params.task = self._needed_task(params.name)
+            return params.task is not None
+        return False
+
+    def _needed_task(self, name: str) -> TaskMetadata | None:
+        """`task` for a tool that can be called in no other way."""
+        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST be called as a task where that is required, and
+        # MUST NOT where the server does not declare it
+        needed = self.revision.tasks_are_core and self._task_support.get(name) == "required"
+        return TaskMetadata() if needed and self.server_can("tasks.requests.tools.call") else None
+
+    def _running(self, name: str | None, answer: CallToolAnswer) -> RunningTask[CallToolResult]:
+        from ..server.tools import CallToolResult
+        from .tasks_client import RunningTask
+
+        task = answer.task.task if answer.task is not None else None
+        if answer.result is not None:
+            self._check(name, answer.result)
+        return RunningTask(
+            self.ask,
+            self.revision,
+            task,
+            CallToolResult,
+            answer.result,
+            self.connection.answer,
+            lambda result: self._check(name, result),
+        )
+
+    def _check(self, name: str | None, result: CallToolResult) -> None:
+        if name is not None and self._checker is not None and self.revision.structured_results:
             self._checker.check(name, result)
-        return result
 
     async def list_resources(self, *, timeout: float | None = None) -> list[Resource]:
         """All resources, page by page."""
@@ -555,12 +699,13 @@ class Client:
         timeout: float | None,
         max_timeout: float | None = None,
         on_progress: ProgressHandler | None = None,
+        began: Callable[[RequestId], None] | None = None,
     ) -> T:
         """Send any request of the protocol, and wait for its result. See `Connection.request`."""
         seconds = timeout if timeout is not None else self.timeout
         connection = await self.live()
         answer = await connection.request(
-            method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress
+            method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress, began=began
         )
         self._restarts = 0
         return answer
@@ -588,23 +733,37 @@ class Client:
             modes = {"form", "url"} if self._elicitation_url else {"form"}
             elicitation.check_request(params.request, modes, self.revision)
 
-    async def create_message(self, params: CreateMessageRequestParams, context: object) -> CreateMessageResult:
+    async def create_message(self, params: CreateMessageRequestParams, context: object) -> object:
         """Serve `sampling/createMessage`."""
+        self.check_question(params)
+        return await self._as_task(params.task, self._sample(params))
+
+    async def _as_task(self, wanted: TaskMetadata | None, work: Coroutine[object, object, object]) -> object:
+        """Serve a request as a task, where that is wanted and we have said that we can."""
+        if wanted is None or not self._serves_tasks or not self.revision.tasks_are_core:
+            return await work
+        from .tasks import LiveTask
+
+        return await self.tasks.start(LiveTask(self.tasks, self.connection, wanted.ttl), work)
+
+    async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         from ..client.sampling import CreateMessageResult
 
         assert self._sampling is not None
-        self.check_question(params)
         result = await self._sampling(params)
         if not isinstance(result, CreateMessageResult):
             raise TypeError(f"the sampling handler gives a CreateMessageResult, not {type(result).__name__}")
         return result
 
-    async def elicit(self, params: ElicitRequestParams, context: object) -> ElicitResult:
+    async def elicit(self, params: ElicitRequestParams, context: object) -> object:
         """Serve `elicitation/create`."""
+        self.check_question(params)
+        return await self._as_task(params.request.task, self._elicit(params))
+
+    async def _elicit(self, params: ElicitRequestParams) -> ElicitResult:
         from ..client.elicitation import ElicitRequestURLParams, ElicitResult, complete_answer
 
         assert self._elicitation is not None
-        self.check_question(params)
         if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
             self.expect_elicitation(params.request.elicitation_id)
         result = await self._elicitation(params.request)

@@ -16,10 +16,10 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ..basic.patterns import mrtr
+from ..basic.patterns import mrtr, tasks
 from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.patterns.ping import ping
-from ..basic.patterns.progress import ProgressNotificationParams, receive_progress
+from ..basic.patterns.progress import ProgressHandler, ProgressNotificationParams, receive_progress
 from ..basic.versioning import SUBSCRIPTION_ID, stamped
 from ..codec import ShapeError
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from .client import Client
 
 log = logging.getLogger(__name__)
+
+MAX_TASK_PROGRESS = 1000
+"""Tasks of whose progress a client is told; the oldest are forgotten."""
 
 
 class Listener(Protocol):
@@ -52,6 +55,8 @@ class ClientConnection(Connection):
         """The subscriptions of the stateless era, by the id of their request."""
         self.log_level: str | None = None
         """The least severe log messages that requests of the stateless era ask for; None for none."""
+        self.task_progress: dict[RequestId, ProgressHandler] = {}
+        """Who is told how far requests are that have become tasks, by their progress token; the oldest first."""
         self._client = client
         self._info: Object = {}
 
@@ -92,7 +97,7 @@ class ClientConnection(Connection):
         result = await send(params)
         if cache is not None:
             cache.put(client.name, client.credential, method, params, result, changes)
-        if _kind(result) == "complete":
+        if _is_answer(method, result):
             return result
         for _ in range(mrtr.MAX_ROUNDS):
             if _kind(result) != "input_required" or method not in mrtr.METHODS:
@@ -103,26 +108,30 @@ class ClientConnection(Connection):
             answers = await self._answer_all(mrtr.questions_in(result))
             params = mrtr.retried(params, result, answers)
             result = await send(params)
-            if _kind(result) == "complete":
+            if _is_answer(method, result):
                 return result
         raise InvalidMessage(f"{method}: the server still asks after {mrtr.MAX_ROUNDS} rounds of answers")
 
     async def _answer_all(self, questions: dict[str, mrtr.Question]) -> Object:
         """The answers, by key. All are asked at once, if all may be. Raises what the first that fails raises."""
         asked = {key: self._handling(question) for key, question in questions.items()}
-        tasks = {key: asyncio.create_task(self._answer(*each)) for key, each in asked.items()}
+        answers = {key: asyncio.create_task(self._answer(*each)) for key, each in asked.items()}
         try:
-            for task in asyncio.as_completed(tasks.values()):
-                await task
+            for answer in asyncio.as_completed(answers.values()):
+                await answer
         finally:
-            for each in tasks.values():
+            for each in answers.values():
                 each.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
-        return {key: task.result() for key, task in tasks.items()}
+            await asyncio.gather(*answers.values(), return_exceptions=True)
+        return {key: answer.result() for key, answer in answers.items()}
+
+    async def answer(self, question: mrtr.Question) -> Object:
+        """The answer to one question, as on the wire. Raises InvalidMessage for what may not be asked."""
+        return await self._answer(*self._handling(question))
 
     def _handling(self, question: mrtr.Question) -> tuple[Handler, object]:
         """Who answers a question, and its params. Raises InvalidMessage for one that may not be asked."""
-        row, handler = _QUESTIONS.get(question.method), self._handlers().get(question.method)
+        row, handler = QUESTIONS.get(question.method), self._handlers().get(question.method)
         if row is None or handler is None or not self._declared(self.capabilities, row):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST NOT ask what was not declared
             raise InvalidMessage(f"the server asks for {question.method[:80]}, which this client did not declare")
@@ -154,7 +163,31 @@ class ClientConnection(Connection):
 
     def handler(self, method: Method) -> Handler | None:
         """The function that serves a method; the capability was checked, so what it needs is there."""
+        feature, _, action = method.name.partition("/")
+        if feature == "tasks":
+            return cast("Handler", getattr(self._client.tasks, action))
         return self._handlers().get(method.name)
+
+    @property
+    def task_owner(self) -> str:
+        """Whose our tasks are: the server's."""
+        return "server"
+
+    async def _serve(self, request: Request) -> Object:
+        result = await super()._serve(request)
+        asked = request.params.get("_meta")
+        related = asked.get(tasks.RELATED_TASK) if isinstance(asked, dict) else None
+        if related is not None:
+            given = result.get("_meta")
+            # [2025-11-25 basic/utilities/tasks#related-task-metadata] responses MUST have it, like their requests
+            result["_meta"] = {**(given if isinstance(given, dict) else {}), tasks.RELATED_TASK: related}
+        return result
+
+    def hear_progress(self, token: RequestId, handler: ProgressHandler) -> None:
+        """Tell of a request's progress when it is answered by a task, too."""
+        self.task_progress[token] = handler
+        if len(self.task_progress) > MAX_TASK_PROGRESS:
+            del self.task_progress[next(iter(self.task_progress))]
 
     def _handlers(self) -> dict[str, Handler]:
         client = self._client
@@ -170,6 +203,10 @@ class ClientConnection(Connection):
         """Take one of the server's notifications."""
         listener = self._listener(params)
         if isinstance(params, ProgressNotificationParams):
+            handler = self.task_progress.get(params.progress_token)
+            if handler is not None and params.progress_token not in self.dispatcher.pending:
+                # [2025-11-25 basic/utilities/tasks] valid throughout the task's lifetime
+                return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
         elif listener is not None and isinstance(params, CancelledNotificationParams):
             # [2026-07-28 basic/patterns/cancellation#intro] the server tears it down: the same as its answer
@@ -193,12 +230,18 @@ class ClientConnection(Connection):
         self._client.lost(self)
 
 
-_QUESTIONS = {
+QUESTIONS = {
     method.name: method
     for method in METHODS
     if method.name in ("elicitation/create", "sampling/createMessage", "roots/list")
 }
 """What may stand in `inputRequests`. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
+
+
+def _is_answer(method: str, result: Object) -> bool:
+    """Whether it is what was asked for, or a handle by which that can be had."""
+    kind = _kind(result)
+    return kind == "complete" or (kind == "task" and method in tasks.METHODS)
 
 
 def _kind(result: Object) -> str:

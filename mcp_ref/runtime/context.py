@@ -25,7 +25,7 @@ import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
-from ..basic.lifecycle import CapabilityError, Implementation, declares
+from ..basic.lifecycle import Implementation, declares
 from ..basic.patterns.progress import ProgressReporter, progress_token
 from ..jsonrpc.errors import InvalidMessage, McpError
 from ..jsonrpc.messages import JSON, Object, RequestId
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..server.tools import Tool
     from ..server.utilities.logging import LoggingLevel
     from .server import Server
+    from .tasks import LiveTask
 
 T = TypeVar("T")
 
@@ -58,6 +59,12 @@ class Line(Protocol):
     logging_level: LoggingLevel | None
     """The least severe level of messages that the client wants; None for none."""
     subscriptions: set[str]
+    task: LiveTask | None
+    """The task that the request has become, or may become."""
+
+    @property
+    def task_owner(self) -> str:
+        """Whose a task is that the request becomes; see `TaskStore`."""
 
     @property
     def peer_info(self) -> Implementation | None:
@@ -175,6 +182,27 @@ class Context:
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
         return self._is_open() and self._line.interrupt(self.request_id)
 
+    # ------------------------------------------------------------------------------------- for what takes long
+
+    async def set_status(self, message: str) -> None:
+        """Say in words how the work is, to whoever asks about the task that the request has become. For a request that
+        is no task, nothing happens."""
+        await self._take_turns()
+        if self._line.task is not None:
+            self._line.task.set_status(message)
+            await self._line.drain(self.request_id)
+
+    async def begin_task(self) -> None:
+        """The questions are asked, the long work begins: the client gets its task now. For tools with `asks_first`; for
+        others, and for a request that is to be no task, nothing happens. Raises ProtocolError without room."""
+        if self._line.task is not None:
+            self._line.task.begin()
+
+    @property
+    def task_owner(self) -> str:
+        """Whose tasks are meant when the client asks about them."""
+        return self._line.task_owner
+
     # ------------------------------------------------------------------------------------- asking
 
     async def elicit(
@@ -184,13 +212,15 @@ class Context:
         *,
         timeout: float | None = PERSON_TIMEOUT,
         key: str | None = None,
+        as_task: bool = False,
     ) -> ElicitResult:
         """Ask the user to fill in a form, and wait for what they do.
 
         schema: a flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The
         answer's content, where its action is "accept", matches the schema. key: what the answer is found by when it
-        comes, in 2026-07-28; by default the number of the question in this call. Raises ValueError for a schema that no
-        form can show.
+        comes, in 2026-07-28; by default the number of the question in this call. as_task: where the client can, it
+        makes a task of it, and no request has to wait for the person (2025-11-25). Raises ValueError for a schema that
+        no form can show.
         """
         from ..client import elicitation
         from ..typed import schema_of
@@ -206,7 +236,7 @@ class Context:
         mode = "form" if self.revision.elicitation_modes else None
         form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
         result = await self._ask(
-            "elicitation/create", elicitation.ElicitRequestParams(form), elicitation.ElicitResult, timeout, key
+            "elicitation/create", elicitation.ElicitRequestParams(form), elicitation.ElicitResult, timeout, key, as_task
         )
         if result.action == "accept":
             errors = elicitation.content_errors(requested, result.content or {})  # type: ignore[arg-type]
@@ -222,6 +252,7 @@ class Context:
         *,
         timeout: float | None = PERSON_TIMEOUT,
         key: str | None = None,
+        as_task: bool = False,
     ) -> ElicitResult:
         """Ask the user to visit a web page. "accept" means that they agreed to; see `elicitation_complete` for done.
 
@@ -236,7 +267,7 @@ class Context:
             raise ValueError(fault)
         page = elicitation.ElicitRequestURLParams(message, url, elicitation_id or secrets.token_urlsafe(16))
         return await self._ask(
-            "elicitation/create", elicitation.ElicitRequestParams(page), elicitation.ElicitResult, timeout, key
+            "elicitation/create", elicitation.ElicitRequestParams(page), elicitation.ElicitResult, timeout, key, as_task
         )
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
@@ -260,10 +291,11 @@ class Context:
         tool_choice: ToolChoice | None = None,
         timeout: float | None = PERSON_TIMEOUT,
         key: str | None = None,
+        as_task: bool = False,
     ) -> CreateMessageResult:
         """Ask the client's language model to go on with a conversation; a text alone is what the user says.
 
-        tools, tool_choice: for a client that declared `sampling.tools` (2025-11-25 and later).
+        tools, tool_choice: for a client that declared `sampling.tools` (2025-11-25 and later). as_task: see `elicit`.
         """
         from ..client import sampling
 
@@ -281,8 +313,8 @@ class Context:
         capability = self._line.peer_capabilities.get("sampling")
         fault = sampling.request_fault(params, capability if isinstance(capability, dict) else {})
         if fault is not None:
-            raise CapabilityError(fault) if "declare" in fault else ValueError(fault)
-        return await self._ask("sampling/createMessage", params, sampling.CreateMessageResult, timeout, key)
+            raise self._line.missing("sampling.tools") if "declare" in fault else ValueError(fault)
+        return await self._ask("sampling/createMessage", params, sampling.CreateMessageResult, timeout, key, as_task)
 
     async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:
         """The directories and files that the user has opened to this server."""
@@ -297,12 +329,24 @@ class Context:
             raise InvalidMessage(f"the client's answer to roots/list: {error}") from None
 
     async def _ask(
-        self, method: str, params: object, result: type[T], timeout: float | None, key: str | None = None
+        self,
+        method: str,
+        params: object,
+        result: type[T],
+        timeout: float | None,
+        key: str | None = None,
+        as_task: bool = False,
     ) -> T:
+        if as_task and self.revision.tasks_are_core and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
+            from ..basic.patterns.tasks import ask_for_task
+
+            ask_for_task(params, timeout)
         return await self._line.ask(method, params, result, timeout, self.request_id, key)
 
     async def gather_inputs(self, *questions: Coroutine[object, object, object]) -> list[object]:
-        """Ask several things at once, and wait for all answers: `gather_inputs(context.list_roots(), ...)`.
+        """Ask several things at once, and wait for all answers:
+
+            roots, answer = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
         In 2026-07-28, where each round of questions is a request of its own, that is one round instead of several.
         """

@@ -19,39 +19,30 @@ Below: the pages of `server/`, each imported when a server first uses it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
 import secrets
-import signal
 import sys
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..basic import lifecycle
 from ..basic.lifecycle import (
     Implementation,
-    InitializeRequestParams,
-    InitializeResult,
-    Phase,
     ServerCapabilities,
     declares,
 )
 from ..basic.meta import RequestParams
-from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
-from ..basic.patterns.ping import ping
-from ..basic.patterns.progress import ProgressNotificationParams, receive_progress
+from ..basic.patterns.tasks import EXTENSION, SERVER_CAPABILITY, CreateTaskResult, becomes_task
 from ..basic.versioning import names_revision
 from ..codec import codec_for
 from ..jsonrpc.dispatcher import Limits
-from ..jsonrpc.errors import McpError
-from ..jsonrpc.messages import Object, Request, RequestId
+from ..jsonrpc.messages import Object, Request
 from ..revisions import REVISIONS, Method, Revision, in_order
 from ..server.utilities.caching import hints_by_method
-from .connection import Connection, Handler
+from .connection import Handler
 from .context import Context
+from .program import WORKER_NAME, run_program
+from .server_connection import ServerConnection
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -60,18 +51,20 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ..basic.content import Icon
+    from ..basic.handling import Scope
+    from ..basic.patterns.tasks import TaskMetadata, TaskStore
     from ..basic.transports import Trace, Transport
     from ..http.asgi import Application
     from ..http.server import HttpLimits
     from ..server.discover import DiscoverResult
     from ..server.prompts import PromptOptions, Prompts
     from ..server.resources import ResourceOptions, Resources
-    from ..server.tools import ToolOptions, Tools
+    from ..server.tools import CallToolResult, RegisteredTool, ToolOptions, Tools, Work
     from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
-    from ..server.utilities.logging import LoggingLevel
-    from .stateless import Drain, Listener, Route, Tell
-    from .web import HttpOptions
+    from .stateless import Drain, Listener, Route, Subscriptions, Tell
+    from .tasks import Tasks
+    from .web import HttpOptions, Site
 
 log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Callable[..., object])
@@ -83,10 +76,8 @@ GRACE = 0.75
 WORKERS = 32
 """Worker threads for plain `def` functions, at most."""
 
-_WORKER_NAME = "mcp-worker"
-
-MAX_ANNOUNCEMENTS = 10_000
-"""Changes that wait to be announced to one client; when it reads too slowly, the oldest are forgotten."""
+KEY_BYTES = 16
+"""The least length of the key that seals what clients carry for a server."""
 
 
 class Server:
@@ -96,11 +87,15 @@ class Server:
     it. revisions: those it speaks, also by name, in any order. logging: whether it offers log messages. page_size:
     items in one page of a list. executor: where plain `def` functions run, anything with the `submit` of
     `concurrent.futures.Executor`; give one that queues to your main thread where a host such as Blender demands it.
-    limits: bounds of each connection. trace: sees every frame.
+    task_store: keeps tasks, by default in memory.
 
     cache_ttl, cache_scope: how many seconds, in 2026-07-28, a client may keep what the server says of itself and its
     lists, and whether it is "public" or "private" then: one for all, or by method, such as {"tools/list": 300.0}. What
     a resource holds has hints of its own, see `resource`.
+
+    limits: bounds of each connection. trace: sees every frame. state_key: at least 16 random bytes, by which a server
+    knows what it gave a client to carry (`requestState`); servers that answer for each other share one, by default each
+    has its own.
     """
 
     def __init__(
@@ -122,6 +117,7 @@ class Server:
         state_key: bytes | None = None,
         cache_ttl: float | Mapping[str, float] = 0.0,
         cache_scope: CacheScope | Mapping[str, CacheScope] = "public",
+        task_store: TaskStore | None = None,
     ) -> None:
         self.info = Implementation(name, version, title, description, icons, website_url)
         self.instructions = instructions
@@ -135,6 +131,8 @@ class Server:
         self.listeners: set[Listener] = set()
         """The subscriptions that are open."""
         self._infos: dict[Revision, Object] = {}
+        if len(self.state_key) < KEY_BYTES:
+            raise ValueError(f"state_key has at least {KEY_BYTES} random bytes, not {len(self.state_key)}")
         if page_size < 1:
             raise ValueError(f"page_size is the number of items in a page, at least 1, not {page_size}")
         self._logging = logging
@@ -142,6 +140,9 @@ class Server:
         self._executor = executor
         self._workers: Executor | None = None
         self._connections: set[ServerConnection] = set()
+        self.sites: set[Site] = set()
+        """Where it is offered over HTTP."""
+        self._task_store = task_store
 
     # ------------------------------------------------------------------------------------- what it offers
 
@@ -152,7 +153,8 @@ class Server:
         """The tools; `@server.tool()` is the usual way to add one."""
         from ..server.tools import Tools
 
-        return Tools(Context, self._page_size, lambda: self._announce("notifications/tools/list_changed"))
+        changed = lambda: self._announce("notifications/tools/list_changed")  # noqa: E731
+        return Tools(Context, self._page_size, changed, self._start_task)
 
     @cached_property
     def resources(self) -> Resources:
@@ -174,6 +176,27 @@ class Server:
         from ..server.utilities.completion import Completions
 
         return Completions(Context, self._is_completable)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """The tasks that run or are kept: `@server.tool(task="optional")` is the usual way to have some."""
+        from .tasks import Tasks
+
+        return Tasks(self._task_store, lambda id: self._tell_listeners("notifications/tasks", id))
+
+    async def _start_task(
+        self, work: Work, tool: RegisteredTool, wanted: TaskMetadata | None, scope: Scope
+    ) -> CallToolResult | CreateTaskResult:
+        """Call a tool that can be a task, as one or not."""
+        from .tasks import TaskLine
+
+        context = cast(Context, scope)
+        if not becomes_task(tool.task, wanted is not None, context.revision, context.client_capabilities):
+            return await work(context)
+        line = TaskLine(self.tasks, context._line, wanted.ttl if wanted is not None else None)
+        within = Context(line, context.request_id, context.meta)
+        started = await self.tasks.start(line, work(within), late=tool.asks_first)
+        return cast("CallToolResult | CreateTaskResult", started)
 
     def _offers(self, feature: str) -> bool:
         return feature in self.__dict__  # where cached_property keeps what was used
@@ -252,12 +275,15 @@ class Server:
     def capabilities(self) -> ServerCapabilities:
         """What this server declares: what has been used of it so far."""
         changing: Object = {"listChanged": True}
+        has_tasks = self._offers("tools") and self.tools.can_be_tasks
         return ServerCapabilities(
             logging={} if self._logging else None,
             completions={} if self._offers("completions") else None,
             prompts=changing if self._offers("prompts") else None,
             resources={"subscribe": True, **changing} if self._offers("resources") else None,
             tools=changing if self._offers("tools") else None,
+            tasks=SERVER_CAPABILITY if has_tasks else None,
+            extensions={EXTENSION: {}} if has_tasks else None,
         )
 
     def offers(self, method: Method) -> bool:
@@ -307,6 +333,11 @@ class Server:
         """The revisions that a handshake can agree on, oldest first."""
         return [revision for revision in self.revisions if revision.era == "legacy"]
 
+    @property
+    def serves_alone(self) -> bool:
+        """Whether it speaks a revision in which each request stands alone."""
+        return self.revisions[-1].era == "modern"
+
     # ------------------------------------------------------------------------------------- serving
 
     @property
@@ -317,26 +348,46 @@ class Server:
         if self._workers is None:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._workers = ThreadPoolExecutor(WORKERS, _WORKER_NAME)
+            self._workers = ThreadPoolExecutor(WORKERS, WORKER_NAME)
         return self._workers
 
-    async def serve(self, transport: Transport) -> None:
-        """Have one conversation, until the client ends it. What is in flight then may finish within `GRACE` seconds."""
-        connection = ServerConnection(self, transport)
+    async def serve(self, transport: Transport, *, modern: bool = True) -> None:
+        """Have one conversation, until the client ends it. What is in flight then may finish within `GRACE` seconds.
+
+        modern: whether requests of the stateless era are served too, where this server speaks it.
+        """
+        connection = ServerConnection(self, transport, modern)
         self._connections.add(connection)
         try:
             await connection.open()
-            await asyncio.shield(connection.ended)
+            try:
+                await asyncio.shield(connection.ended)
+            finally:
+                await connection.farewell()
             await connection.dispatcher.finish(GRACE)
         finally:
             self._connections.discard(connection)
             await connection.close()
+            await self.end_tasks()
 
-    async def serve_alone(self, request: Request, tell: Tell, drain: Drain, principal: str | None = None) -> Object:
+    async def end_tasks(self) -> None:
+        """Stop the tasks that run, if nobody is served any more."""
+        if not self._connections and not self.sites and self._offers("tasks"):
+            await self.tasks.close()
+
+    async def serve_alone(
+        self,
+        request: Request,
+        tell: Tell,
+        drain: Drain,
+        principal: str | None = None,
+        subscriptions: Subscriptions | None = None,
+    ) -> Object:
         """Serve a request of the stateless era; gives its result. Raises ProtocolError.
 
         tell: sends a notification that belongs to it, by method and params. drain: waits until the client has taken
-        enough of them. principal: who has sent it, where that is known.
+        enough of them. principal: who has sent it, where that is known. subscriptions: those that are open on whatever
+        carries it.
         """
         from ..basic.versioning import read_meta, unsupported
         from .stateless import serve
@@ -344,7 +395,8 @@ class Server:
         if request.method == "initialize" and not names_revision(request.params):
             # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
             raise unsupported(str(request.params.get("protocolVersion")), self.revisions)
-        return await serve(self, request, read_meta(request.params, self.revisions), tell, drain, principal)
+        meta = read_meta(request.params, self.revisions)
+        return await serve(self, request, meta, tell, drain, principal, subscriptions)
 
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
@@ -395,7 +447,7 @@ class Server:
                 print(f"{self.info.name}: {url}", file=sys.stderr, flush=True)
                 await asyncio.Event().wait()
 
-        self._run_program(listen)
+        run_program(listen, lambda: self._workers)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> Application:
         """This server as an ASGI application, to be run by uvicorn and the like, or mounted in another application."""
@@ -410,205 +462,9 @@ class Server:
 
         Returns when the client has closed the input, or at SIGINT or SIGTERM.
         """
-        self._run_program(self.serve_stdio)
-
-    def _run_program(self, serve: Callable[[], Coroutine[object, object, None]]) -> None:
-        async def until_terminated() -> None:
-            task = asyncio.current_task()
-            if task is not None and threading.current_thread() is threading.main_thread():
-                with contextlib.suppress(NotImplementedError):  # Windows
-                    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-            try:
-                await serve()
-            finally:
-                await _end_tasks()
-
-        with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-            asyncio.run(until_terminated())
-        if self._workers is not None:
-            self._workers.shutdown(wait=False, cancel_futures=True)
-            _leave_if_stuck()
-
-
-async def _end_tasks() -> None:
-    """Cancel what is left, and leave the process although a tool ignores that: asyncio would wait for it."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    if tasks and (await asyncio.wait(tasks, timeout=0.2))[1]:
-        _leave("a tool ignores that it was cancelled")
-
-
-def _leave_if_stuck() -> None:
-    """Leave the process although a worker thread is still inside a tool: Python cannot stop a thread, and would wait.
-
-    [2025-11-25 basic/lifecycle#shutdown] the client expects the server to exit when its input is closed
-    """
-    workers = [thread for thread in threading.enumerate() if thread.name.startswith(_WORKER_NAME)]
-    for thread in workers:
-        thread.join(0.2 / len(workers))  # idle ones leave at once
-    if any(thread.is_alive() for thread in workers):
-        _leave("a tool still runs in a worker thread")
-
-
-def _leave(why: str) -> NoReturn:
-    log.warning("leaving while %s", why)
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+        run_program(self.serve_stdio, lambda: self._workers)
 
 
 def _not_bare(argument: object, decorator: str) -> None:
     if callable(argument):
         raise TypeError(f"write @server.{decorator}(...), with parentheses")
-
-
-class ServerConnection(Connection):
-    """The server's end of one conversation: how far the handshake is, and what this client asked for."""
-
-    def __init__(self, server: Server, transport: Transport) -> None:
-        super().__init__("server", transport, server.limits)
-        self.server = server
-        self.phase = Phase.NEW
-        self.ready = asyncio.Event()
-        self.logging_level: LoggingLevel | None = "debug"
-        self.subscriptions: set[str] = set()
-        self._announcements: dict[tuple[str, str | None], None] = {}  # method and URI, in order, each once
-        self._announcer: asyncio.Task[None] | None = None
-
-    async def _serve(self, request: Request) -> Object:
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
-        if names_revision(request.params) or not self.server.handshakes:
-            return await self.server.serve_alone(
-                request,
-                lambda method, params: self.dispatcher.notify(method, params, request.id),
-                lambda: self.transport.drain(request.id),
-            )
-        return await super()._serve(request)
-
-    # ------------------------------------------------------------------------------------- what a context speaks over
-
-    async def drain(self, related: RequestId) -> None:
-        """See `Line`."""
-        await self.transport.drain(related)
-
-    def is_serving(self, id: RequestId) -> bool:
-        """See `Line`."""
-        return self.dispatcher.is_serving(id)
-
-    def interrupt(self, related: RequestId) -> bool:
-        """See `Line`."""
-        return self.transport.interrupt(related)
-
-    def missing(self, capability: str) -> McpError:
-        """See `Line`."""
-        return lifecycle.CapabilityError(f"the client did not declare {capability}, which this needs")
-
-    async def ask(
-        self,
-        method: str,
-        params: object,
-        result: type[T],
-        timeout: float | None,
-        related: RequestId,
-        key: str | None,
-    ) -> T:
-        """See `Line`."""
-        # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
-        await self.ready.wait()
-        if not self.is_serving(related) and not self.ended.done():
-            raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
-        return await self.request(method, params, result, timeout=timeout, related=related)
-
-    # ------------------------------------------------------------------------------------- the handshake
-
-    def refusal(self, method: str) -> str | None:
-        """See `lifecycle.refusal`."""
-        return lifecycle.refusal(self.phase, method)
-
-    def context(self, request: Request, params: object) -> Context:
-        """The context of one request."""
-        return Context(self, request.id, cast(RequestParams, params).meta)
-
-    def handler(self, method: Method) -> Handler | None:
-        """The page's function that serves a method."""
-        server = self.server
-        feature, _, action = method.name.partition("/")
-        match feature, action:
-            case "initialize", _:
-                return cast(Handler, self._initialize)
-            case "ping", _:
-                return cast(Handler, ping)
-            case "logging", "setLevel":
-                from ..server.utilities.logging import set_level
-
-                return cast(Handler, set_level)
-            case "completion", "complete":
-                # an early client asks without its being declared
-                return server.handler(method) if server._offers("completions") else None
-            case _:
-                return server.handler(method)
-
-    async def _initialize(self, params: InitializeRequestParams, context: Context) -> InitializeResult:
-        revision = lifecycle.choose_revision(params.protocol_version, self.server.handshakes)
-        self.speak(revision)
-        declared = self.server.capabilities()
-        self.capabilities = self.codec.encode(declared)
-        self.peer_capabilities = self.codec.encode(params.capabilities)
-        self.peer_info = params.client_info
-        self.phase = Phase.READY if self.ready.is_set() else Phase.GREETED
-        return InitializeResult(revision.name, declared, self.server.info, self.server.instructions)
-
-    def notified(self, method: str, params: object) -> None:
-        """Take one of the client's notifications."""
-        if isinstance(params, CancelledNotificationParams):
-            receive_cancelled(params, self.dispatcher)
-        elif isinstance(params, ProgressNotificationParams):
-            receive_progress(params, self.dispatcher)
-        elif method == "notifications/initialized":
-            if self.phase is Phase.GREETED:
-                self.phase = Phase.READY
-            self.ready.set()  # it may also stand right behind an initialize that is still to be served
-
-    # ------------------------------------------------------------------------------------- what has changed
-
-    def announce(self, method: str, uri: str | None = None) -> None:
-        """Tell the client that a list or a resource has changed: once, however often that happens before it can be
-        told."""
-        if self.phase is Phase.NEW or self.ended.done():
-            return
-        self._announcements[method, uri] = None
-        if len(self._announcements) > MAX_ANNOUNCEMENTS:
-            del self._announcements[next(iter(self._announcements))]
-        if self._announcer is None:
-            self._announcer = self.loop.create_task(self._announce())
-
-    async def _announce(self) -> None:
-        from ..basic.meta import NotificationParams
-        from ..server.resources import ResourceUpdatedNotificationParams
-
-        try:
-            # [2025-11-25 basic/lifecycle#initialization] only pings and logging before the client is initialized
-            await self.ready.wait()
-            while self._announcements:
-                method, uri = next(iter(self._announcements))
-                del self._announcements[method, uri]
-                self.notify(method, NotificationParams() if uri is None else ResourceUpdatedNotificationParams(uri))
-                await self.transport.drain()
-        finally:
-            self._announcer = None
-
-    def resource_updated(self, uri: str) -> None:
-        """Tell the client that a resource has changed, if it watches it."""
-        if self.subscriptions:
-            from ..server.resources import covers
-
-            if any(covers(subscribed, uri) for subscribed in self.subscriptions):
-                self.announce("notifications/resources/updated", uri)
-
-    async def close(self, reason: McpError | None = None) -> None:
-        """Also stop announcing."""
-        if self._announcer is not None:
-            self._announcer.cancel()
-        await super().close(reason)

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..basic.lifecycle import Implementation
+from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
 from ..basic.patterns import mrtr
 from ..basic.patterns.subscriptions import (
@@ -27,6 +27,7 @@ from ..basic.patterns.subscriptions import (
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
 )
+from ..basic.patterns.tasks import EXTENSION_CAPABILITY, owner_of
 from ..basic.versioning import SERVER_INFO, SUBSCRIPTION_ID, MissingCapability, RequestMeta
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
@@ -38,7 +39,9 @@ from .connection import Handler, load
 from .context import Context
 
 if TYPE_CHECKING:
+    from ..server.utilities.logging import LoggingLevel
     from .server import Server
+    from .tasks import LiveTask
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -47,6 +50,9 @@ Tell = Callable[[str, Object], None]
 """Sends a notification, by method and params, on the way that its request came."""
 
 Drain = Callable[[], Awaitable[None]]
+
+FAREWELL = 0.5
+"""Seconds that the last word on the subscriptions of a carrier may take when it stops."""
 
 MAX_CHANGES = 10_000
 """Changes that wait to be told on one subscription; when its client reads too slowly, the oldest are forgotten."""
@@ -71,6 +77,7 @@ class Call:
         "_info",
         "_tell",
         "asks",
+        "carrier",
         "is_over",
         "logging_level",
         "loop",
@@ -79,18 +86,29 @@ class Call:
         "revision",
         "server",
         "subscriptions",
+        "task",
     )  # fmt: skip
 
-    def __init__(self, server: Server, meta: RequestMeta, tell: Tell, drain: Drain, principal: str | None) -> None:
+    def __init__(
+        self,
+        server: Server,
+        meta: RequestMeta,
+        tell: Tell,
+        drain: Drain,
+        principal: str | None,
+        subscriptions: Subscriptions | None,
+    ) -> None:
         self.server = server
         self.loop = asyncio.get_running_loop()
         self.revision = meta.revision
         self.peer_capabilities = meta.capabilities
-        level = meta.log_level
         # [2026-07-28 server/utilities/logging#per-request-log-level] no level: MUST NOT send any
-        self.logging_level = level if level in LEVELS else None
+        level = cast("LoggingLevel | None", meta.log_level)
+        self.logging_level = level if level is not None and server.capabilities().logging is not None else None
         self.subscriptions: set[str] = set()
+        self.carrier = subscriptions
         self.principal = principal
+        self.task: LiveTask | None = None
         self.is_over = False
         self.asks = False
         """Whether what it serves may be answered by a question."""
@@ -98,6 +116,11 @@ class Call:
         self._tell, self._drain = tell, drain
         self._answers: Object = {}
         self._asked: set[str] = set()
+
+    @property
+    def task_owner(self) -> str:
+        """See `Line`. Where nobody knows who asks, a task's id alone gives access."""
+        return owner_of(self.principal)
 
     @property
     def peer_info(self) -> Implementation | None:
@@ -160,6 +183,25 @@ class Call:
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the answer to {method}: {error}") from None
 
+    def in_this_era(self, error: ProtocolError) -> BaseException:
+        """What an error of a handler's means here: what has to be visited first is asked for in the result."""
+        from ..client.elicitation import visits
+
+        pages = visits(error) if self.asks else {}
+        if not pages:
+            return error
+        if not declares(self.peer_capabilities, "elicitation.url"):
+            return MissingCapability("elicitation.url")
+        for id in pages:
+            answer = self._answers.get(id)
+            if isinstance(answer, dict) and answer.get("action") != "accept":
+                return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to it")
+        codec = codec_for(self.revision)
+        # [2026-07-28 client/elicitation#url-mode-elicitation-requests] accept is consent: it may be asked for again
+        return mrtr.InputRequired(
+            {id: {"method": "elicitation/create", "params": codec.encode(page)} for id, page in pages.items()}
+        )
+
     @property
     def answers(self) -> Object:
         """What has been answered so far of what was asked."""
@@ -179,12 +221,24 @@ def route_of(server: Server, name: str, revision: Revision) -> Route:
 
 
 async def serve(
-    server: Server, request: Request, meta: RequestMeta, tell: Tell, drain: Drain, principal: str | None = None
+    server: Server,
+    request: Request,
+    meta: RequestMeta,
+    tell: Tell,
+    drain: Drain,
+    principal: str | None = None,
+    subscriptions: Subscriptions | None = None,
 ) -> Object:
     """Serve one request; gives its result. Raises ProtocolError. tell, drain: for its notifications."""
     route = route_of(server, request.method, meta.revision)
+    extension = route.method.capability or ""
+    if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
+        raise MissingCapability(extension)  # an extension is for those who both declare it
     codec = codec_for(meta.revision)
-    call = Call(server, meta, tell, drain, principal)
+    if meta.log_level is not None and meta.log_level not in LEVELS:
+        # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level is one of {', '.join(LEVELS)}")
+    call = Call(server, meta, tell, drain, principal, subscriptions)
     try:
         params: object = codec.decode(route.params, request.params)
     except ShapeError as error:
@@ -194,7 +248,10 @@ async def serve(
         if "inputResponses" in request.params or "requestState" in request.params:
             call.remember(_answers_in(server, request, principal))
     try:
-        result = await route.handler(params, Context(call, request.id, cast(RequestParams, params).meta))
+        try:
+            result = await route.handler(params, Context(call, request.id, cast(RequestParams, params).meta))
+        except ProtocolError as error:
+            raise call.in_this_era(error) from None
         if isinstance(result, CacheableResult) and request.method in server.cache_hints:
             # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both; a resource has its own
             result.ttl_ms, result.cache_scope = server.cache_hints[request.method]
@@ -229,12 +286,32 @@ def _answers_in(server: Server, request: Request, principal: str | None) -> Obje
 # ---------------------------------------------------------------------------------------------------- subscriptions
 
 
+class Subscriptions:
+    """The subscriptions that are open on one carrier, a connection or an endpoint, for it to end when it stops.
+
+    shared: whether all of them, and their answers, go over one channel.
+    """
+
+    def __init__(self, shared: bool) -> None:
+        self.shared = shared
+        self.open: set[Listener] = set()
+
+    async def end(self) -> None:
+        """End them in good order: each gets its answer, if its client takes it within `FAREWELL` seconds."""
+        serving = {listener.task for listener in self.open if listener.task is not None}
+        for listener in tuple(self.open):
+            listener.end()
+        if serving:
+            await asyncio.wait(serving, timeout=FAREWELL)
+
+
 class Listener:
     """One open subscription."""
 
     def __init__(self, wanted: SubscriptionFilter, id: RequestId, call: Call) -> None:
         self.loop = call.loop
         self.ended: asyncio.Future[None] = self.loop.create_future()
+        self.task = asyncio.current_task()
         self._wanted = wanted
         self._id = id
         self._call = call
@@ -242,9 +319,11 @@ class Listener:
         self._teller: asyncio.Task[None] | None = None
 
     def wants(self, method: str, uri: str | None) -> bool:
-        """Whether the client has asked for this."""
+        """Whether the client has asked for this. uri: of a resource; or the id of a task."""
         wanted = self._wanted
         match method:
+            case "notifications/tasks":
+                return uri in (wanted.task_ids or ())
             case "notifications/tools/list_changed":
                 return wanted.tools_list_changed is True
             case "notifications/prompts/list_changed":
@@ -274,13 +353,21 @@ class Listener:
             while self._changes and not self.ended.done():
                 method, uri = next(iter(self._changes))
                 del self._changes[method, uri]
-                self.tell(method, {} if uri is None else {"uri": uri})
+                if method == "notifications/tasks":
+                    self._tell_task(cast(str, uri))
+                else:
+                    self.tell(method, {} if uri is None else {"uri": uri})
                 await self._call.drain(self._id)
         finally:
             self._teller = None
 
-    async def close(self) -> None:
-        """Nothing more is told."""
+    def _tell_task(self, id: str) -> None:
+        task = self._call.server.tasks.store.get(id, self._call.task_owner)
+        if task is not None:
+            self.tell("notifications/tasks", codec_for(self._call.revision).encode(task))
+
+    def close(self) -> None:
+        """Nothing more is told of what changes."""
         self.end()
         if self._teller is not None:
             self._teller.cancel()
@@ -297,23 +384,40 @@ async def listen(params: SubscriptionsListenRequestParams, context: Context) -> 
 
     call = cast(Call, context._line)
     server, wanted = call.server, params.notifications
-    if len(wanted.resource_subscriptions or ()) > MAX_RESOURCES:
+    if max(len(wanted.resource_subscriptions or ()), len(wanted.task_ids or ())) > MAX_RESOURCES:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: a subscription names {MAX_RESOURCES} resources at most")
     offered = server.capabilities()
+    tasks: list[str] | None = None
+    if wanted.task_ids is not None and offered.extensions is not None:
+        if not context.client_can(EXTENSION_CAPABILITY):
+            raise MissingCapability(EXTENSION_CAPABILITY)
+        tasks = [id for id in wanted.task_ids if server.tasks.store.get(id, call.task_owner) is not None]
     honoured = SubscriptionFilter(
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
-        wanted.resource_subscriptions if offered.resources is not None else None,
+        [uri for uri in wanted.resource_subscriptions if server.resources.can_be_watched(uri)]
+        if wanted.resource_subscriptions is not None and offered.resources is not None
+        else None,
+        tasks,
     )
     listener = Listener(honoured, context.request_id, call)
     acknowledged = codec_for(call.revision).encode(SubscriptionsAcknowledgedNotificationParams(honoured))
     # [2026-07-28 basic/patterns/subscriptions#acknowledgment] MUST be the first message
     listener.tell("notifications/subscriptions/acknowledged", acknowledged)
     server.listeners.add(listener)
+    carrier = call.carrier
+    if carrier is not None:
+        carrier.open.add(listener)
     try:
         await listener.ended
     finally:
         server.listeners.discard(listener)
-        await listener.close()
+        if carrier is not None:
+            carrier.open.discard(listener)
+        listener.close()
+    if carrier is not None and carrier.shared:
+        # [2026-07-28 basic/patterns/cancellation#intro] MUST send it for a subscription that the server ends. The
+        # schema has it on stdio alone: over HTTP the end of the stream says it. The answer follows in both.
+        listener.tell("notifications/cancelled", {"requestId": context.request_id})
     return EmptyResult(meta={SUBSCRIPTION_ID: context.request_id})

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import AsyncIterator, Collection
+from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
@@ -27,6 +29,7 @@ from ..basic.transports.streamable_http import Endpoint
 from ..basic.transports.trace import trace_from_environment
 from ..http.message import Exchange, bracketed
 from ..http.server import HttpLimits, serve
+from .stateless import Subscriptions
 
 if TYPE_CHECKING:
     from ..basic.transports.events import EventStore
@@ -48,7 +51,8 @@ class HttpOptions(TypedDict, total=False):
     older: bool
     """Whether HTTP+SSE is served too, at /sse and /messages beside that path. [True]"""
     json_responses: bool
-    """Answer requests by JSON alone, without streams; see `Endpoint`. [False]"""
+    """Answer requests by JSON alone, without streams; see `Endpoint`. In 2026-07-28, where nothing listens beside a
+    request, progress and log messages are left out then; subscriptions are streams all the same. [False]"""
     allowed_hosts: Collection[str]
     """Names by which the server may be reached, with or without port; "*" for any. [those of loopback, and `host`]"""
     allowed_origins: Collection[str]
@@ -71,7 +75,8 @@ class Site:
         limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         authenticate = options.get("authenticate")
-        modern = any(revision.era == "modern" for revision in server.revisions)
+        modern = server.serves_alone
+        self._subscriptions = Subscriptions(shared=False)
         # [2026-07-28 basic/transports/streamable-http] there is no GET in the stateless era, and no DELETE
         methods = ("GET", "POST", "DELETE") if server.handshakes else ("POST",)
         self._endpoint = Endpoint(
@@ -82,7 +87,7 @@ class Site:
             limits=limits,
             authenticate=authenticate,
             trace=trace,
-            alone=server.serve_alone if modern else None,
+            alone=partial(server.serve_alone, subscriptions=self._subscriptions) if modern else None,
             parameters=server.parameter_headers,
             handshakes=bool(server.handshakes),
         )
@@ -93,7 +98,8 @@ class Site:
             if self.path in paths:
                 raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or older=False")
             self._older = SseEndpoint(
-                server.serve,
+                # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] for older clients alone
+                functools.partial(server.serve, modern=False),
                 *paths,
                 hosts=hosts,
                 origins=origins,
@@ -101,6 +107,7 @@ class Site:
                 authenticate=authenticate,
                 trace=trace,
             )
+        server.sites.add(self)
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
@@ -115,12 +122,12 @@ class Site:
 
     async def close(self) -> None:
         """End all conversations."""
-        for listener in tuple(self._server.listeners):
-            listener.end()
-        endings = [self._endpoint.close()]
+        endings = [self._subscriptions.end(), self._endpoint.close()]
         if self._older is not None:
             endings.append(self._older.close())
         await asyncio.gather(*endings)
+        self._server.sites.discard(self)
+        await self._server.end_tasks()
 
 
 @contextlib.asynccontextmanager

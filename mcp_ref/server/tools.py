@@ -17,9 +17,10 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypedDict, cast
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, TypedDict, cast, get_args
 
 from ..basic.content import (
     AudioContent,
@@ -29,15 +30,18 @@ from ..basic.content import (
     ImageContent,
     ResourceLink,
     TextContent,
+    read_structured_content,
+    write_structured_content,
 )
 from ..basic.handling import Scope, call
 from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.patterns.mrtr import InputRequired
+from ..basic.patterns.tasks import CreateTaskResult, TaskHint, TaskMetadata, TaskSupport, without_task
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..jsonschema import SchemaError, Validator, compile_schema
-from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision
+from ..revisions import NOT_ON_THE_WIRE, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision
 from ..typed import Signature, signature_of, to_json
 from .utilities.caching import CacheableResult
 from .utilities.pagination import PAGE_SIZE, Registry
@@ -67,7 +71,11 @@ class ToolAnnotations:
 
 @dataclass
 class Tool:
-    """What a client learns about a tool. `input_schema` and `output_schema` are JSON Schemas whose type is "object"."""
+    """What a client learns about a tool.
+
+    input_schema: a JSON Schema whose type is "object". output_schema: any JSON Schema; hidden from peers before
+    2026-07-28 unless its type is "object".
+    """
 
     name: str
     input_schema: Object
@@ -83,6 +91,12 @@ class Tool:
     def display_name(self) -> str:
         """What to show to people: the title, the annotations' title, or the name, whichever is there first."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
+
+    def to_wire(self, wire: Object, revision: Revision) -> Object:
+        """Older peers take only output schemas of objects."""
+        if "outputSchema" not in wire or revision.structured_content_is_any_json or _is_of_object(self.output_schema):
+            return wire
+        return {name: member for name, member in wire.items() if name != "outputSchema"}
 
 
 @dataclass
@@ -101,16 +115,32 @@ class CallToolRequestParams:
     name: str
     arguments: Object | None = None
     meta: Object | None = None
+    task: TaskHint = None
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """See `without_task`."""
+        return without_task(wire, revision)
 
 
 @dataclass
 class CallToolResult:
-    """What a tool gives back: blocks for the model, the same as data where the tool has an output schema."""
+    """What a tool gives back: blocks for the model, the same as data where the tool has an output schema.
+
+    structured_content: any JSON; peers before 2026-07-28 are not sent what is no object. None where there are no data.
+    structured_null: there are, and they are JSON's null.
+    """
 
     content: list[ContentBlock]
-    structured_content: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    structured_content: Annotated[JSON, Life(since=R2025_06_18)] = None
     is_error: bool = False
     meta: Object | None = None
+    structured_null: Annotated[bool, NOT_ON_THE_WIRE] = field(default=False, kw_only=True)
+
+    @property
+    def has_structured_content(self) -> bool:
+        """Whether there are data, be they null."""
+        return self.structured_null or self.structured_content is not None
 
     @property
     def text(self) -> str:
@@ -120,24 +150,21 @@ class CallToolResult:
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """2024-10-07 has no content blocks: the result is `toolResult`, any JSON."""
         if not revision.tool_result_is_bare:
-            return wire
+            return write_structured_content(wire, self.structured_null, revision)
         return {"toolResult": {"error": self.text} if self.is_error else self._bare(wire)}
 
     def _bare(self, wire: Object) -> JSON:
         """The value that was meant, where that can be seen."""
-        if self.structured_content is None:
-            alone = len(self.content) == 1 and isinstance(self.content[0], TextContent)
-            return self.text if alone else wire["content"]
-        value = self.structured_content.get("result")
-        # A value that is no object was put into {"result": ...} for later revisions; then the text is of it alone.
-        wrapped = self.structured_content.keys() == {"result"} and self.text == _text_of(value)
-        return value if wrapped else self.structured_content
+        if self.has_structured_content:
+            return self.structured_content
+        alone = len(self.content) == 1 and isinstance(self.content[0], TextContent)
+        return self.text if alone else wire["content"]
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
         """A bare result becomes one text block, and data where it is an object; blocks stay blocks."""
         if "toolResult" not in wire or "content" in wire:
-            return wire
+            return read_structured_content(wire, revision)
         bare = wire["toolResult"]
         if isinstance(bare, list) and bare and all(isinstance(b, dict) and b.get("type") in _BARE_BLOCKS for b in bare):
             return {**wire, "content": bare}
@@ -149,10 +176,24 @@ class CallToolResult:
 _BARE_BLOCKS = ("text", "image", "resource")
 
 
+@dataclass
+class CallToolAnswer:
+    """The answer to `tools/call`, as a client takes it: the result; or a task, which will have it."""
+
+    result: CallToolResult | None = None
+    task: CreateTaskResult | None = None
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """Tell one from the other."""
+        core = revision.tasks_are_core and "task" in wire and "content" not in wire
+        return {"task" if core or wire.get("resultType") == "task" else "result": wire}
+
+
 class ToolOptions(TypedDict, total=False):
     """What can be said about a tool beyond its function; what is not said is read off signature and docstring.
 
-    A schema that is given is shown to clients as it is, and arguments are checked against it.
+    A schema that is given is shown to clients as it is, and arguments or results are checked against it.
     """
 
     title: str
@@ -162,6 +203,11 @@ class ToolOptions(TypedDict, total=False):
     annotations: ToolAnnotations
     icons: list[Icon]
     meta: Object
+    task: TaskSupport
+    """Whether it can be a task, "optional", or must, "required"; for work that takes long. ["forbidden"]"""
+    asks_first: bool
+    """The task begins when the function says so, `context.begin_task()`: what it asks before that, it asks as an
+    ordinary request. [False: it begins at once]"""
 
 
 class ToolError(Exception):
@@ -180,20 +226,54 @@ class RegisteredTool:
     signature: Signature
     check_arguments: Validator
     check_result: Validator | None
+    headers: dict[str, tuple[str, ...]]
+    """The headers that carry arguments over HTTP, and the path to each argument."""
+    task: TaskSupport = "forbidden"
+    asks_first: bool = False
 
-    @property
-    def wraps_result(self) -> bool:
-        """Whether results go into {"result": …}: the derived schema says so where they are no objects themselves."""
-        return self.signature.wraps_result and self.tool.output_schema is self.signature.output_schema
+    def wraps_result(self, revision: Revision) -> bool:
+        """Whether data are shown as {"result": …}, for a peer to whom they are objects: so it gets them all the same.
+
+        Only where the schema was derived. One that was given may refer to its own root, and so cannot be put into
+        another; it is hidden, and the peer has the text.
+        """
+        schema = self.tool.output_schema
+        objects_only = revision.structured_results and not revision.structured_content_is_any_json
+        return objects_only and schema is self.signature.output_schema is not None and not _is_of_object(schema)
+
+    def listed(self, revision: Revision) -> Tool:
+        """The tool as a peer is to see it."""
+        if not self.wraps_result(revision):
+            return self.tool
+        wrapping: Object = {
+            "type": "object",
+            "properties": {"result": self.tool.output_schema},
+            "required": ["result"],
+        }
+        return replace(self.tool, output_schema=wrapping)
+
+
+Work = Callable[[Scope], Coroutine[object, object, CallToolResult]]
+"""Calls a tool, within the scope of a request or of a task."""
+
+Start = Callable[[Work, RegisteredTool, TaskMetadata | None, Scope], Awaitable[CallToolResult | CreateTaskResult]]
+"""Calls a tool that can be a task, as one or not; or one that cannot, when it is asked to."""
 
 
 class Tools:
-    """A server's tools: what is registered, `tools/list` and `tools/call`."""
+    """A server's tools: what is registered, `tools/list` and `tools/call`. start: begins tasks, if there are any."""
 
     def __init__(
-        self, context_type: type | None = None, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None
+        self,
+        context_type: type | None = None,
+        page_size: int = PAGE_SIZE,
+        changed: Callable[[], None] = lambda: None,
+        start: Start | None = None,
     ) -> None:
+        self.can_be_tasks = False
+        """Whether there is, or was, a tool that can be a task."""
         self._context_type = context_type
+        self._start = start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, changed)
 
     def add(
@@ -204,10 +284,14 @@ class Tools:
     ) -> Tool:
         """Register a function as a tool.
 
-        Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken and for a
-        schema that is none (SchemaError) or whose type is not "object". Warns of a name that clients may not take.
+        Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken, for a
+        schema that is none (SchemaError), and for an input schema whose type is not "object". Warns of a name that
+        clients may not take.
         """
         check_meta_keys(options.get("meta"))
+        task = options.get("task", "forbidden")
+        if task not in get_args(TaskSupport):
+            raise ValueError(f"task is one of {', '.join(get_args(TaskSupport))}, not {task!r}")
         signature = signature_of(function, context_type=self._context_type, result_types=(CallToolResult, *_BLOCKS))
         tool = Tool(
             name or signature.name,
@@ -217,18 +301,26 @@ class Tools:
             cast("Object | None", options.get("output_schema", signature.output_schema)),
             options.get("annotations"),
             options.get("icons"),
-            meta=options.get("meta"),
+            {"taskSupport": task} if task != "forbidden" else None,
+            options.get("meta"),
         )
         check_arguments, check_result = compile_schema(tool.input_schema), None
-        _check_type(tool.input_schema, "input_schema")
+        # [2026-07-28 server/tools#tool] MUST be a valid JSON Schema object, and schema.json wants the type "object"
+        if not _is_of_object(tool.input_schema):
+            wrong = str(tool.input_schema)[:80]
+            raise ValueError(f'input_schema is to be a JSON Schema with "type": "object", not {wrong}')
         if tool.output_schema is not None:
             check_result = compile_schema(tool.output_schema)
-            _check_type(tool.output_schema, "output_schema")
-        parameter_headers(tool.input_schema)  # wrong ones are found now, not when a client refuses the tool
+            if not isinstance(tool.output_schema, dict):  # true and false are schemas too, but have no place in a Tool
+                raise ValueError(f"output_schema is to be a JSON object, not {tool.output_schema}")
+        headers = parameter_headers(tool.input_schema)  # wrong ones are found now, not when a client refuses the tool
         if not _NAME.fullmatch(tool.name):
             rule = "SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
             log.warning("the tool name %.140r may be refused by clients: names %s", tool.name, rule)
-        self._registry.add(tool.name, RegisteredTool(tool, function, signature, check_arguments, check_result))
+        asks_first = options.get("asks_first", False)
+        registered = RegisteredTool(tool, function, signature, check_arguments, check_result, headers, task, asks_first)
+        self._registry.add(tool.name, registered)
+        self.can_be_tasks = self.can_be_tasks or task != "forbidden"
         return tool
 
     def remove(self, name: str) -> None:
@@ -238,19 +330,29 @@ class Tools:
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
         """The headers that carry a tool's arguments over HTTP, and the path to each argument."""
         registered = self._registry.get(name)
-        return parameter_headers(registered.tool.input_schema) if registered is not None else {}
+        return registered.headers if registered is not None else {}
 
     async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListToolsResult:
         """Serve `tools/list`."""
         page, following = self._registry.page(params.cursor, scope.revision)
-        return ListToolsResult([registered.tool for registered in page], following)
+        return ListToolsResult([registered.listed(scope.revision) for registered in page], following)
 
-    async def call(self, params: CallToolRequestParams, scope: Scope) -> CallToolResult:
+    async def call(self, params: CallToolRequestParams, scope: Scope) -> CallToolResult | CreateTaskResult:
         """Serve `tools/call`: find the tool, check the arguments, run it, make a result of what it gives."""
         registered = self._registry.get(params.name)
         if registered is None:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a protocol error
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
+        # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` where nothing is declared
+        if (
+            self._start is not None
+            and self.can_be_tasks
+            and (registered.task != "forbidden" or params.task is not None)
+        ):
+            return await self._start(partial(self._call, registered, params), registered, params.task, scope)
+        return await self._call(registered, params, scope)
+
+    async def _call(self, registered: RegisteredTool, params: CallToolRequestParams, scope: Scope) -> CallToolResult:
         arguments = params.arguments or {}
         if not registered.check_arguments.is_valid(arguments):
             return _invalid_arguments([str(error) for error in registered.check_arguments.errors(arguments)], scope)
@@ -260,7 +362,7 @@ class Tools:
             return _invalid_arguments([str(error)], scope)
         try:
             value = await call(registered.function, registered.signature, bound, scope)
-            return _result_of(registered, value)
+            return _result_of(registered, value, scope.revision)
         except (asyncio.CancelledError, InputRequired):
             raise
         except ToolError as error:
@@ -282,10 +384,9 @@ class Tools:
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
-def _check_type(schema: object, what: str) -> None:
-    # [2025-11-25 server/tools#tool] MUST be a valid JSON Schema object, and schema.json wants its type to be "object"
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise ValueError(f'{what} is to be a JSON Schema with "type": "object", not {str(schema)[:80]}')
+def _is_of_object(schema: object) -> bool:
+    """Whether a schema says at its root that it is of an object."""
+    return isinstance(schema, dict) and schema.get("type") == "object"
 
 
 def _invalid_arguments(errors: list[str], scope: Scope) -> CallToolResult:
@@ -303,30 +404,41 @@ def _error(text: str) -> CallToolResult:
 _BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 
 
-def _result_of(registered: RegisteredTool, value: object) -> CallToolResult:
+def _result_of(registered: RegisteredTool, value: object, revision: Revision) -> CallToolResult:
     """Make a result of what a tool's function returned."""
     if isinstance(value, CallToolResult):
         result = value
         if not all(isinstance(block, _BLOCKS) for block in result.content):
             raise TypeError("the content of a CallToolResult is a list of content blocks, such as TextContent")
-        if not isinstance(result.structured_content, dict | None):
-            raise TypeError("the structured content of a CallToolResult is a JSON object, a dict")
+        if not isinstance(result.structured_content, dict | list | str | int | float | None):
+            raise TypeError("the structured content of a CallToolResult is JSON, such as a dict")
+        if result.structured_null and result.structured_content is not None:
+            raise TypeError("a CallToolResult with structured_null has no other structured content")
     elif registered.check_result is None:
         result = CallToolResult(_blocks_of(value))
     else:
         data = to_json(value)
         # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
-        text = TextContent(_text_of(data))
-        if registered.wraps_result:
-            data = {"result": data}
-        result = CallToolResult([text], data if type(data) is dict else None)
-    check = registered.check_result
-    # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
-    if check is not None and not result.is_error and not check.is_valid(result.structured_content):
-        errors = "; ".join(map(str, check.errors(result.structured_content)))
-        log.error("tool %s broke its own output schema: %s", registered.tool.name, errors)
-        return _error(f"Tool {registered.tool.name} gave a result that does not match its output schema")
+        result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
+    if registered.check_result is not None and not result.is_error:
+        # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
+        fault = _fault(registered.check_result, result)
+        if fault is not None:
+            log.error("tool %s broke its own output schema: %s", registered.tool.name, fault)
+            return _error(f"Tool {registered.tool.name} gave a result that does not match its output schema")
+    if result.has_structured_content and registered.wraps_result(revision):
+        return CallToolResult(result.content, {"result": result.structured_content}, result.is_error, result.meta)
     return result
+
+
+def _fault(validator: Validator, result: CallToolResult) -> str | None:
+    """What is wrong with the data of a result, by the schema of its tool; None for nothing."""
+    # What counts is whether there are data: null, false, 0 and [] are some, and may be what the schema wants.
+    if not result.has_structured_content:
+        return "it has no structuredContent"
+    if validator.is_valid(result.structured_content):
+        return None
+    return "; ".join(map(str, validator.errors(result.structured_content)))
 
 
 def _blocks_of(value: object) -> list[ContentBlock]:
@@ -369,11 +481,9 @@ class ResultChecker:
         if validator is None:
             return
         # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema
-        errors = validator.errors(result.structured_content)
-        if result.structured_content is None or errors:
-            missing = result.structured_content is None
-            why = "it has no structuredContent" if missing else "; ".join(map(str, errors))
-            raise InvalidMessage(f"the result of tool {name!r} does not match its output schema: {why}")
+        fault = _fault(validator, result)
+        if fault is not None:
+            raise InvalidMessage(f"the result of tool {name!r} does not match its output schema: {fault}")
 
     @staticmethod
     def _compile(name: str, schema: Object) -> Validator | None:

@@ -43,9 +43,7 @@ class Signature:
     input_schema: Schema
     """Closed, so that a misspelled argument is an error and not ignored, unless the function takes **kwargs."""
     output_schema: Schema | None
-    """None where the function promises nothing that a schema can say."""
-    wraps_result: bool
-    """Whether the output schema is of {"result": …}, because the result is not an object by itself."""
+    """Of any JSON. None where the function promises nothing that a schema can say."""
     context_parameter: str | None
     is_async: bool
     """Whether it is an `async def`. A plain function that returns an awaitable is not looked through."""
@@ -109,16 +107,15 @@ def signature_of(
                 readers[each.name] = form.read
     if len(contexts) > 1:
         raise place.refuse(f"{' and '.join(contexts)}", "cannot both be the context")
-    output_schema, wraps = None, False
+    output_schema = None
     if result_types is not None:
-        output_schema, wraps = _output(hints.get("return"), result_types, Place(f"{name}() result", place.scope))
+        output_schema = _output(hints.get("return"), result_types, Place(f"{name}() result", place.scope))
     return Signature(
         name=name,
         description=description,
         parameters=parameters,
         input_schema=_input(parameters, rest),
         output_schema=output_schema,
-        wraps_result=wraps,
         context_parameter=contexts[0] if contexts else None,
         is_async=_is_async(function),
         reserved=fixed.union(contexts),
@@ -203,11 +200,7 @@ def _input(parameters: list[Parameter], rest: Form | None) -> Schema:
     return schema
 
 
-def _output(annotation: Any, result_types: tuple[type, ...], place: Place) -> tuple[Schema | None, bool]:
-    """The output schema, and whether it wraps the result: a result on the wire is an object."""
+def _output(annotation: Any, result_types: tuple[type, ...], place: Place) -> Schema | None:
     if annotation in (None, type(None), Any, object) or _mentions(annotation, result_types):
-        return None, False
-    schema = form_of(annotation, place).schema
-    if schema.get("type") == "object":
-        return schema, False
-    return object_schema({"result": schema}, ["result"]), True
+        return None
+    return form_of(annotation, place).schema

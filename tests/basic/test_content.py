@@ -24,7 +24,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import SERVER_TRANSPORTS, greet, greeted_client, raw_server, run
+from tests.support import MODERN, SERVER_TRANSPORTS, greet, greeted_client, raw_server, run
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -61,7 +61,7 @@ def on_the_wire(revision: str) -> list[JSON]:
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", NAMES)
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
 def test_the_same_blocks_are_written_in_the_shape_of_each_revision(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")

@@ -4,6 +4,7 @@
 
 All three serve the same tool, `add(a, b)`, to the same raw client, which writes and reads bytes and nothing else.
 Rounds are interleaved, so that a noisy machine is noisy for all. Printed are medians, and ratios to the official SDK.
+With --stateless the requests are those of 2026-07-28, beside ours of a connection of 2025-11-25.
 
 The bare loop reads lines with asyncio's streams, parses JSON, adds, and answers: no checks, the floor for any server
 that uses asyncio. Without --mcp the official SDK's column is left out.
@@ -65,7 +66,7 @@ async def main():
         request = json.loads(line)
         if "id" not in request:
             continue
-        if request["method"] == "initialize":
+        if request["method"] in ("initialize", "server/discover"):
             result = HELLO
         else:
             arguments = request["params"]["arguments"]
@@ -77,21 +78,28 @@ asyncio.run(main())
 
 INFO = {"name": "bench", "version": "1"}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": INFO}
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": INFO,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 
 class Peer:
-    """One server process and the raw client of it."""
+    """One server process and the raw client of it. stateless: whether its requests are those of 2026-07-28."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], stateless: bool = False) -> None:
         begun = time.perf_counter()
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=env)
         assert self.process.stdin is not None and self.process.stdout is not None
         self.stdin: IO[bytes] = self.process.stdin
         self.stdout = os.fdopen(os.dup(self.process.stdout.fileno()), "rb", 1 << 16)
-        self.ask("initialize", HELLO)
+        self.more: dict[str, object] = {"_meta": META} if stateless else {}
+        self.ask("server/discover" if stateless else "initialize", self.more or HELLO)
         self.start = time.perf_counter() - begun
-        self.write({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        if not stateless:
+            self.write({"jsonrpc": "2.0", "method": "notifications/initialized"})
         self.id = 10
 
     def write(self, message: object) -> None:
@@ -109,7 +117,7 @@ class Peer:
     def call_line(self, name: str, arguments: object) -> bytes:
         """A tools/call as bytes, with a fresh id."""
         self.id += 1
-        params = {"name": name, "arguments": arguments}
+        params = {"name": name, "arguments": arguments, **self.more}
         return json.dumps({"jsonrpc": "2.0", "id": self.id, "method": "tools/call", "params": params}).encode() + b"\n"
 
     def latency(self, calls: int, name: str = "add") -> float:
@@ -178,7 +186,7 @@ class Peer:
             self.process.wait()
 
 
-def measure(commands: dict[str, list[str]], rounds: int, calls: int) -> dict[str, dict[str, float]]:
+def measure(commands: dict[str, list[str]], rounds: int, calls: int, stateless: bool) -> dict[str, dict[str, float]]:
     """Medians over interleaved rounds, by server and figure."""
     samples: dict[str, dict[str, list[float]]] = {name: {} for name in commands}
 
@@ -187,8 +195,8 @@ def measure(commands: dict[str, list[str]], rounds: int, calls: int) -> dict[str
 
     for _ in range(rounds):
         for name, command in commands.items():
-            peer = Peer(command)
-            note(name, "spawn to initialize answer, ms", peer.start * 1000)
+            peer = Peer(command, stateless and name != "in a connection")
+            note(name, "spawn to first answer, ms", peer.start * 1000)
             peer.latency(calls // 10)  # warm
             note(name, "resident memory, MiB", peer.resident())
             note(name, "tools/call p50, ms", peer.latency(calls) * 1000)
@@ -218,6 +226,7 @@ def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--mcp", help="a Python that has the official SDK (mcp 2.3.0)")
+    parser.add_argument("--stateless", action="store_true", help="requests of 2026-07-28")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=2000)
     options = parser.parse_args()
@@ -227,7 +236,9 @@ def main() -> None:
     }
     if options.mcp:
         commands["mcp (official)"] = [options.mcp, "-c", OFFICIAL]
-    table = measure(commands, options.rounds, options.calls)
+    if options.stateless:
+        commands["in a connection"] = commands["mcp_ref"]
+    table = measure(commands, options.rounds, options.calls, options.stateless)
     print(f"{'':34}" + "".join(f"{name:>16}" for name in table) + ("        ratio" if options.mcp else ""))
     for figure in table["mcp_ref"]:
         row = f"{figure:34}" + "".join(f"{figures[figure]:16.3f}" for figures in table.values())

@@ -2,11 +2,12 @@
 
     python3 tests/bench/bench_streamable_http.py --mcp /path/to/venv/with/mcp/bin/python
 
-All three serve `async def add(a: int, b: int) -> int` with structured content, in sessions of 2025-11-25. The server
-has a core to itself, and the load comes from a process on another: it writes fixed bytes on 16 keep-alive connections,
-a session each, and counts what comes back. Rounds are interleaved, so that a noisy machine is noisy for all. Printed
-are medians of the rounds; the bare loop, which reads JSON and knows where its bytes are but checks nothing, is the
-limit for any server on asyncio.
+All three serve `async def add(a: int, b: int) -> int` with structured content, in sessions of 2025-11-25; or, with
+--stateless, by requests of 2026-07-28, which have more to say and to check: then what that costs is measured too, and
+the streams are those of `subscriptions/listen`. The server has a core to itself, and the load comes from a process on
+another: it writes fixed bytes on 16 keep-alive connections, and counts what comes back. Rounds are interleaved, so that
+a noisy machine is noisy for all. Printed are medians of the rounds; the bare loop, which reads JSON and knows where its
+bytes are but checks nothing, is the limit for any server on asyncio.
 
 Then: progress notifications that arrive a second as server-sent events; the memory of a session with an idle GET
 stream, and how long one `list_changed` takes to reach 1,000 of them; the memory after many calls.
@@ -28,7 +29,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -100,6 +101,9 @@ class Bare(asyncio.Protocol):
             arguments = request["params"]["arguments"]
             value = arguments["a"] + arguments["b"]
             result = {"content": [{"type": "text", "text": str(value)}], "structuredContent": {"result": value}}
+            if "_meta" in request["params"]:
+                result["resultType"] = "complete"
+                result["_meta"] = {"io.modelcontextprotocol/serverInfo": {"name": "bare", "version": "1"}}
         answer = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}, separators=(",", ":")).encode()
         self.transport.write(
             b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\nMcp-Session-Id: bare\\r\\n"
@@ -115,6 +119,11 @@ asyncio.run(main())
 
 INFO = {"name": "bench", "version": "1"}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": INFO}
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": INFO,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 FIRST_ID = 1_000_000_000
 """So that all ids, and with them all requests and answers, have the same length."""
 
@@ -169,7 +178,7 @@ class Session:
         self.id = found[1]
         self.ask({"jsonrpc": "2.0", "method": "notifications/initialized"})
 
-    def request(self, message: object) -> bytes:
+    def request(self, message: dict[str, Any]) -> bytes:
         """A POST, as bytes."""
         body = json.dumps(message).encode()
         session = f"Mcp-Session-Id: {self.id}\r\nMCP-Protocol-Version: 2025-11-25\r\n" if self.id else ""
@@ -180,7 +189,7 @@ class Session:
         )
         return head.encode() + body
 
-    def ask(self, message: object) -> tuple[str, bytes]:
+    def ask(self, message: dict[str, Any]) -> tuple[str, bytes]:
         """One exchange with a body of known length, or of chunks: head and body."""
         self.socket.sendall(self.request(message))
         data = b""
@@ -203,6 +212,29 @@ class Session:
         return self.request({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
 
 
+class Alone(Session):
+    """One keep-alive connection for requests of the stateless era."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.socket = socket.create_connection(("127.0.0.1", peer.port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def request(self, message: dict[str, Any]) -> bytes:
+        """A POST, as bytes."""
+        params = message.get("params", {})
+        meta = {**params.get("_meta", {}), **META}
+        body = json.dumps({**message, "params": {**params, "_meta": meta}}).encode()
+        name = f"Mcp-Name: {params['name']}\r\n" if "name" in params else ""
+        head = (
+            f"POST {self.peer.path} HTTP/1.1\r\nHost: 127.0.0.1:{self.peer.port}\r\n"
+            "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+            f"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: {message['method']}\r\n{name}"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        return head.encode() + body
+
+
 @dataclass(slots=True)
 class Caller:
     """A connection under load: the request around its id, how long an answer is, and how much of it has come."""
@@ -215,15 +247,15 @@ class Caller:
     received: int = 0
 
 
-def requests_a_second(peer: Peer, connections: int, seconds: float) -> tuple[float, float, float]:
+def requests_a_second(peer: Peer, connections: int, seconds: float, kind: type[Session]) -> tuple[float, float, float]:
     """Requests a second; the 99th percentile of latencies, in seconds; and requests a second of processor time."""
-    sessions = [Session(peer) for _ in range(connections)]
+    sessions = [kind(peer) for _ in range(connections)]
     parts = []
     for session in sessions:
         before, after = session.call(FIRST_ID).split(str(FIRST_ID).encode())
         head, body = session.ask({"jsonrpc": "2.0", "id": FIRST_ID, "method": "tools/call",
                                   "params": {"name": "add", "arguments": {"a": 1, "b": 2}}})  # fmt: skip
-        assert b'"result":3' in body.replace(b" ", b""), body
+        assert b'"structuredContent":' in body and b'"text":"3"' in body.replace(b" ", b""), body
         parts.append((before, after, len(head.encode()) + 4 + len(body)))
     poll = select.epoll()
     by_descriptor: dict[int, Caller] = {}
@@ -257,9 +289,9 @@ def requests_a_second(peer: Peer, connections: int, seconds: float) -> tuple[flo
     return len(times) / elapsed, times[int(len(times) * 0.99)], len(times) / worked
 
 
-def events_a_second(peer: Peer, events: int) -> float:
+def events_a_second(peer: Peer, events: int, kind: type[Session]) -> float:
     """Progress notifications of one call that arrive a second."""
-    session = Session(peer)
+    session = kind(peer)
     params = {"name": "count", "arguments": {"to": events}, "_meta": {"progressToken": "t"}}
     begun = time.perf_counter()
     _, body = session.ask({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params})
@@ -269,18 +301,25 @@ def events_a_second(peer: Peer, events: int) -> float:
     return events / elapsed
 
 
-def idle_streams(peer: Peer, count: int) -> tuple[float, float | None]:
-    """Bytes of memory that a session with an idle GET stream takes; seconds until a change has reached all."""
-    teller = Session(peer)
+LISTEN = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen",
+          "params": {"notifications": {"toolsListChanged": True}}}  # fmt: skip
+
+
+def idle_streams(peer: Peer, count: int, kind: type[Session]) -> tuple[float, float | None]:
+    """Bytes of memory that an idle stream takes, with the session that it is in; seconds until a change reaches all."""
+    teller = kind(peer)
     before = peer.rss()
     streams = []
     for _ in range(count):
-        session = Session(peer)
-        head = (
-            f"GET {peer.path} HTTP/1.1\r\nHost: 127.0.0.1:{peer.port}\r\nAccept: text/event-stream\r\n"
-            f"Mcp-Session-Id: {session.id}\r\nMCP-Protocol-Version: 2025-11-25\r\n\r\n"
-        )
-        session.socket.sendall(head.encode())
+        session = kind(peer)
+        if kind is Alone:
+            session.socket.sendall(session.request(LISTEN))
+        else:
+            head = (
+                f"GET {peer.path} HTTP/1.1\r\nHost: 127.0.0.1:{peer.port}\r\nAccept: text/event-stream\r\n"
+                f"Mcp-Session-Id: {session.id}\r\nMCP-Protocol-Version: 2025-11-25\r\n\r\n"
+            )
+            session.socket.sendall(head.encode())
         while b"text/event-stream" not in session.socket.recv(1 << 16):
             pass
         streams.append(session.socket)
@@ -307,9 +346,9 @@ def idle_streams(peer: Peer, count: int) -> tuple[float, float | None]:
     return size, reached
 
 
-def growth(peer: Peer, calls: int) -> tuple[float, float]:
+def growth(peer: Peer, calls: int, kind: type[Session]) -> tuple[float, float]:
     """Bytes of memory after 2,000 calls, and how many more after so many again."""
-    session = Session(peer)
+    session = kind(peer)
 
     def make(first: int, count: int) -> None:
         for id in range(first, first + count):
@@ -328,6 +367,7 @@ def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mcp", metavar="PYTHON", help="a Python that has the official SDK and uvicorn")
+    parser.add_argument("--stateless", action="store_true", help="requests of 2026-07-28")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--sessions", type=int, default=1000)
@@ -362,28 +402,39 @@ def main() -> None:
         )
         print(f"{what}: {ours * scale:,.1f} {unit}  {others}", flush=True)
 
+    kind = Alone if options.stateless else Session
     warm = 0.5
     for connections in (16, 1):
 
         def load(peer: Peer, connections: int = connections) -> tuple[float, ...]:
-            requests_a_second(peer, connections, warm)
-            return requests_a_second(peer, connections, options.seconds)
+            requests_a_second(peer, connections, warm, kind)
+            return requests_a_second(peer, connections, options.seconds, kind)
 
         found = rounds(True, load, "mcp_ref", "bare asyncio", "official SDK")
         label = f"tools/call, {connections} connection{'s' if connections > 1 else ''}"
         show(f"{label}", "requests/s", {name: values[0] for name, values in found.items()})
         show(f"{label}, 99th percentile", "ms", {name: values[1] for name, values in found.items()}, 1000)
         show(f"{label}, by processor time", "requests/s", {name: values[2] for name, values in found.items()})
-    found = rounds(False, lambda peer: (events_a_second(peer, 5000),), "mcp_ref", "official SDK")
+    if options.stateless:
+
+        def both(peer: Peer) -> tuple[float, ...]:
+            requests_a_second(peer, 16, warm, Alone)
+            alone = requests_a_second(peer, 16, options.seconds, Alone)[2]
+            return alone, requests_a_second(peer, 16, options.seconds, Session)[2]
+
+        alone, in_session = rounds(True, both, "mcp_ref")["mcp_ref"]
+        print(f"by processor time, stateless: {alone / in_session:.2f}x the requests/s of sessions", flush=True)
+    found = rounds(False, lambda peer: (events_a_second(peer, 5000, kind),), "mcp_ref", "official SDK")
     show("progress as events", "events/s", {name: values[0] for name, values in found.items()})
 
     peer = Peer(*kinds["mcp_ref"], False, theirs)
-    size, reached = idle_streams(peer, options.sessions)
+    size, reached = idle_streams(peer, options.sessions, kind)
     shown = "not all were reached" if reached is None else f"list_changed reaches all in {reached * 1000:.0f} ms"
-    print(f"{options.sessions} sessions with an idle GET stream: {size / 1000:.1f} kB each; {shown}")
+    what = "subscriptions" if options.stateless else "sessions with an idle GET stream"
+    print(f"{options.sessions} {what}: {size / 1000:.1f} kB each; {shown}")
     peer.close()
     peer = Peer(*kinds["mcp_ref"], True, theirs)
-    base, more = growth(peer, options.calls)
+    base, more = growth(peer, options.calls, kind)
     print(f"memory: {base / 2**20:.1f} MiB; {more / 1024:+.0f} KiB after {options.calls} calls")
     peer.close()
 

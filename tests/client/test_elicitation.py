@@ -481,3 +481,41 @@ def test_a_handler_that_gives_something_else_is_named_in_the_log(caplog: pytest.
         assert "the elicitation handler gives an ElicitResult, not str" in caplog.text
 
     run(test())
+
+
+def test_where_that_error_is_no_more_the_visit_is_asked_for_in_the_result_until_it_was_made() -> None:
+    visits: list[str] = []
+
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def join() -> str:
+            if len(visits) < 2:
+                raise url_required("Join first", [ElicitRequestURLParams("Join", URL, "visit-1")])
+            return "joined"
+
+        async def user(question: Question) -> ElicitResult:
+            assert isinstance(question, ElicitRequestURLParams)
+            assert (question.message, question.url, question.elicitation_id) == ("Join", URL, None)
+            visits.append(question.url)
+            return ElicitResult("accept")
+
+        async with Client(server, elicitation=user, elicitation_url=True, revision="2026-07-28") as client:
+            assert (await client.call_tool("join")).text == "joined"
+        visits.clear()
+        declining = User(ElicitResult("decline"))
+        async with Client(server, elicitation=declining, elicitation_url=True, revision="2026-07-28") as client:
+            with pytest.raises(RemoteError, match="did not agree") as refused:
+                await client.call_tool("join")
+            assert refused.value.code == -32602
+        async with Client(server, elicitation=user, revision="2026-07-28") as client:
+            with pytest.raises(RemoteError) as missing:
+                await client.call_tool("join")
+            assert (missing.value.code, missing.value.data) == (
+                -32021,
+                {"requiredCapabilities": {"elicitation": {"url": {}}}},
+            )
+
+    run(test())
+    assert visits == []

@@ -2,18 +2,27 @@
 
     conformance client --command "python3 -m tests.conformance.client" --scenario tools_call
 
-The server's URL is the last argument, and the scenario's name is in MCP_CONFORMANCE_SCENARIO.
+The server's URL is the last argument, the scenario's name is in MCP_CONFORMANCE_SCENARIO, and what else it wants the
+client to know, as JSON, in MCP_CONFORMANCE_CONTEXT.
 """
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
 
-from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+from mcp_ref import (
+    Client,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+)
 
 
-async def initialize(client: Client) -> None:
+async def connect(client: Client) -> None:
     """To have connected is all; one request follows, for which the server need not offer anything."""
     await client.ping()
 
@@ -42,12 +51,55 @@ async def return_the_schema(client: Client) -> None:
     await client.call_tool("json_schema_echo", {"schema": schema})
 
 
+async def answer_and_come_back(client: Client) -> None:
+    """Call tools that ask for a yes, with and without a state to bring back, and one in between that asks nothing."""
+    for tool in ("echo_state", "no_state", "unrelated", "no_result_type"):
+        result = await client.call_tool(f"test_mrtr_{tool}")
+        assert not result.is_error, result
+
+
+async def name_in_headers(client: Client) -> None:
+    """List and use one of everything: what is asked, and of what, also stands in headers."""
+    for tool in await client.list_tools():
+        await client.call_tool(tool.name)
+    for resource in await client.list_resources():
+        await client.read_resource(resource.uri)
+    for prompt in await client.list_prompts():
+        await client.get_prompt(prompt.name)
+
+
+async def arguments_in_headers(client: Client) -> None:
+    """Call the tools that the context names, with its arguments."""
+    await client.list_tools()
+    for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
+        await client.call_tool(call["name"], call["arguments"])
+
+
+async def call_what_is_listed(client: Client) -> None:
+    """Call each tool that the client lists: those with forbidden header names it leaves out."""
+    for tool in await client.list_tools():
+        required = tool.input_schema["required"]
+        assert isinstance(required, list)
+        await client.call_tool(tool.name, {str(name): "a value" for name in required})
+
+
+async def list_tools(client: Client) -> None:
+    """List the tools; nothing that their schemas refer to elsewhere is fetched."""
+    assert await client.list_tools()
+
+
 SCENARIOS: dict[str, Callable[[Client], Awaitable[None]]] = {
-    "initialize": initialize,
+    "initialize": connect,
+    "request-metadata": connect,
     "tools_call": add_numbers,
     "elicitation-sep1034-client-defaults": accept_defaults,
     "sse-retry": wait_for_the_answer,
     "json-schema-2020-12-preservation": return_the_schema,
+    "json-schema-ref-no-deref": list_tools,
+    "sep-2322-client-request-state": answer_and_come_back,
+    "http-standard-headers": name_in_headers,
+    "http-custom-headers": arguments_in_headers,
+    "http-invalid-tool-headers": call_what_is_listed,
 }
 
 
@@ -56,9 +108,14 @@ async def user(params: ElicitRequestFormParams | ElicitRequestURLParams) -> Elic
     return ElicitResult("accept", {})
 
 
+async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+    """Is declared, and not asked in any scenario."""
+    raise NotImplementedError
+
+
 async def main(url: str) -> None:
     """Do what the scenario wants."""
-    async with Client(url, elicitation=user) as client:
+    async with Client(url, elicitation=user, sampling=model, roots=[]) as client:
         await SCENARIOS[os.environ["MCP_CONFORMANCE_SCENARIO"]](client)
 
 

@@ -212,7 +212,7 @@ def test_what_a_revision_does_not_have_is_refused_before_it_is_sent(revision: Re
             if not revision.batch:
                 with pytest.raises(CapabilityError, match="batch"):
                     await client.batch(client.ping())
-            with pytest.raises(NotInRevision, match="tasks/list"):
-                await client.connection.request("tasks/list", {}, dict, timeout=1)
+            with pytest.raises(NotInRevision, match="server/discover"):
+                await client.connection.request("server/discover", {}, dict, timeout=1)
 
     run(test())

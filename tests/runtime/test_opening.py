@@ -151,12 +151,20 @@ def test_a_server_of_other_revisions_is_an_error_that_names_them(versions: list[
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-2")
-def test_a_server_that_refuses_one_of_its_revisions_is_asked_in_it_only_once() -> None:
+@pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_server_that_refuses_the_revision_which_it_names_is_asked_once_more_and_not_for_ever(
+    times: int, make: object
+) -> None:
     async def test() -> None:
-        async with raw_server(alone) as (client, wire):
+        async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
             connecting = asyncio.create_task(client.connect())
             data: Object = {"supported": [MODERN], "requested": MODERN}
-            await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
+            for _ in range(times):
+                await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
+            if times == 1:
+                await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
+                return await done(connecting)
             with pytest.raises(UnsupportedRevision, match=MODERN):
                 await done(connecting)
             await asyncio.wait_for(wire.closed.wait(), PATIENCE)

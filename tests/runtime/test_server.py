@@ -570,6 +570,7 @@ def test_revisions_that_cannot_be_served_are_refused_when_the_server_is_made(
 
 def test_a_servers_revisions_may_be_given_by_name() -> None:
     assert Server("s", revisions=["2025-03-26", "2024-11-05"]).revisions == [R2024_11_05, R2025_03_26]
+    assert Server("s", revisions=["2026-07-28"]).handshakes == []
 
 
 @pytest.mark.parametrize("size", [0, -1])

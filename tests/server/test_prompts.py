@@ -33,6 +33,7 @@ from mcp_ref import (
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
 from tests.support import (
+    MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
@@ -46,6 +47,7 @@ from tests.support import (
 )
 
 NAMES = [revision.name for revision in LEGACY]
+EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
@@ -96,7 +98,7 @@ async def error_of(wire: Wire, params: JSON) -> Object:
     "2024-11-05/server/prompts#capabilities-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_server_with_prompts_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
     async def test() -> None:
         for server, offers in ((giving("hello"), True), (Server("bare"), False)):
@@ -141,7 +143,7 @@ def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revisi
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_prompt_is_listed_with_its_arguments_and_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -183,7 +185,7 @@ def test_a_prompt_is_listed_with_its_arguments_and_what_the_revision_knows_of_it
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_what_a_function_returns_becomes_messages(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
     user: Object = {"role": "user", "content": {"type": "text", "text": text}}
@@ -207,7 +209,7 @@ def test_what_a_function_returns_becomes_messages(kind: str, revision: str) -> N
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_result_carries_the_description_and_its_arguments_filled_in(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -228,6 +230,8 @@ def test_a_result_carries_the_description_and_its_arguments_filled_in(kind: str,
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#image-content-1",
+    "2026-07-28/server/prompts#audio-content-1",
     "2025-11-25/server/prompts#image-content-1",
     "2025-06-18/server/prompts#image-content-1",
     "2025-03-26/server/prompts#image-content-1",
@@ -237,7 +241,7 @@ def test_a_result_carries_the_description_and_its_arguments_filled_in(kind: str,
     "2025-03-26/server/prompts#audio-content-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 70_000])
 def test_images_and_sounds_travel_as_base64_with_their_mime_type(kind: str, revision: str, size: int) -> None:
     data = bytes(number % 256 for number in range(size))
@@ -293,6 +297,9 @@ def test_an_image_or_sound_that_is_no_base64_or_has_no_mime_type_never_leaves_th
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#embedded-resources-1",
+    "2026-07-28/server/prompts#embedded-resources-2",
+    "2026-07-28/server/prompts#embedded-resources-3",
     "2025-11-25/server/prompts#embedded-resources-1",
     "2025-06-18/server/prompts#embedded-resources-1",
     "2025-03-26/server/prompts#embedded-resources-1",
@@ -307,7 +314,7 @@ def test_an_image_or_sound_that_is_no_base64_or_has_no_mime_type_never_leaves_th
     "2024-11-05/server/prompts#embedded-resources-3",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(kind: str, revision: str) -> None:
     async def test() -> None:
         server = giving(
@@ -331,6 +338,8 @@ def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(kind: s
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#embedded-resources-1",
+    "2026-07-28/server/prompts#embedded-resources-3",
     "2025-11-25/server/prompts#embedded-resources-1",
     "2025-06-18/server/prompts#embedded-resources-1",
     "2025-03-26/server/prompts#embedded-resources-1",
@@ -341,7 +350,7 @@ def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(kind: s
     "2024-11-05/server/prompts#embedded-resources-3",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize(
     "resource",
     [
@@ -362,7 +371,7 @@ def test_an_embedded_resource_without_a_uri_or_base64_never_leaves_the_server(
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_annotations_and_links_are_written_as_the_revision_knows_them(kind: str, revision: str) -> None:
     async def test() -> None:
         hints = Annotations(["assistant"], 1, "2025-01-12T15:00:58Z")
@@ -391,13 +400,14 @@ class Tone(Enum):
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#implementation-considerations-1",
     "2025-11-25/server/prompts#implementation-considerations-1",
     "2025-06-18/server/prompts#implementation-considerations-1",
     "2025-03-26/server/prompts#implementation-considerations-1",
     "2024-11-05/server/prompts#implementation-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -425,6 +435,10 @@ def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#error-handling-1",
+    "2026-07-28/server/prompts#error-handling-2",
+    "2026-07-28/server/prompts#implementation-considerations-1",
+    "2026-07-28/server/prompts#security-1",
     "2025-11-25/server/prompts#error-handling-1",
     "2025-06-18/server/prompts#error-handling-1",
     "2025-03-26/server/prompts#error-handling-1",
@@ -443,7 +457,7 @@ def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -
     "2024-11-05/server/prompts#security-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_params_and_reach_no_function(
     kind: str, revision: str
 ) -> None:
@@ -492,6 +506,8 @@ def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_pa
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#security-1",
+    "2026-07-28/server/prompts#error-handling-3",
     "2025-11-25/server/prompts#security-1",
     "2025-06-18/server/prompts#security-1",
     "2025-03-26/server/prompts#security-1",
@@ -502,7 +518,7 @@ def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_pa
     "2024-11-05/server/prompts#error-handling-3",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize(
     "value",
     [None, 3, {"role": "user"}, [3], object(), PromptMessage("system", TextContent("x")), TextContent(3), "\ud800"],  # type: ignore[arg-type]
@@ -518,13 +534,14 @@ def test_what_is_no_message_never_leaves_the_server(kind: str, revision: str, va
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#error-handling-3",
     "2025-11-25/server/prompts#error-handling-3",
     "2025-06-18/server/prompts#error-handling-3",
     "2025-03-26/server/prompts#error-handling-3",
     "2024-11-05/server/prompts#error-handling-3",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")

@@ -26,9 +26,12 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHO
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server import resources
 from tests.support import (
+    ALONE_TRANSPORTS,
+    MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
+    alone,
     greet,
     greeted_client,
     initialize,
@@ -39,8 +42,15 @@ from tests.support import (
 )
 
 NAMES = [revision.name for revision in LEGACY]
+EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
+
+
+def naming(revision: str) -> tuple[str, ...]:
+    """The methods that name a resource."""
+    return ("resources/read",) if revision == MODERN else ("resources/read", "resources/subscribe")
+
 
 CHANGED = notification("notifications/resources/list_changed")
 
@@ -68,13 +78,14 @@ async def error_of(wire: Wire, method: str, params: Object) -> Object:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#capabilities-1",
     "2025-11-25/server/resources#capabilities-1",
     "2025-06-18/server/resources#capabilities-1",
     "2025-03-26/server/resources#capabilities-1",
     "2024-11-05/server/resources#capabilities-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_server_with_resources_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
     async def test() -> None:
         full = Server("full")
@@ -131,7 +142,7 @@ def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revisi
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -183,13 +194,14 @@ def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str, revi
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#security-considerations-3",
     "2025-11-25/server/resources#security-considerations-3",
     "2025-06-18/server/resources#security-considerations-3",
     "2025-03-26/server/resources#security-considerations-3",
     "2024-11-05/server/resources#security-considerations-3",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 256, 100_000])
 def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, revision: str, size: int) -> None:
     data = bytes(number % 256 for number in range(size))
@@ -215,13 +227,14 @@ def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, revision
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#security-considerations-3",
     "2025-11-25/server/resources#security-considerations-3",
     "2025-06-18/server/resources#security-considerations-3",
     "2025-03-26/server/resources#security-considerations-3",
     "2024-11-05/server/resources#security-considerations-3",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize("blob", ["not base64!", "AAA", "AA==AA", "é", "AA\nAA", "_-8="])
 def test_a_blob_that_is_no_base64_never_leaves_the_server(kind: str, revision: str, blob: str) -> None:
     async def test() -> None:
@@ -240,7 +253,7 @@ class Weather:
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_what_a_function_returns_becomes_contents(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
 
@@ -271,7 +284,7 @@ def test_what_a_function_returns_becomes_contents(kind: str, revision: str) -> N
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_plain_function_reads_in_a_worker_thread_and_an_async_one_on_the_loop(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -300,28 +313,30 @@ def test_a_plain_function_reads_in_a_worker_thread_and_an_async_one_on_the_loop(
     "2024-11-05/server/resources#error-handling-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_resource_that_is_not_there_is_an_error_with_its_uri_as_data(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
         server.resources.add("file:///there.txt", lambda: "")
         async with greeted_client(server, kind, revision) as wire:
-            for method in ("resources/read", "resources/subscribe"):
+            for method in naming(revision):
                 error = await error_of(wire, method, {"uri": "file:///nonexistent.txt"})
-                assert error["code"] == (-32001 if revision == "2024-10-07" else -32002)
+                assert error["code"] == {"2024-10-07": -32001, MODERN: INVALID_PARAMS}.get(revision, -32002)
                 assert error["data"] == {"uri": "file:///nonexistent.txt"}
 
     run(test())
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#security-considerations-5",
+    "2026-07-28/server/resources#security-considerations-1",
     "2025-11-25/server/resources#security-considerations-1",
     "2025-06-18/server/resources#security-considerations-1",
     "2025-03-26/server/resources#security-considerations-1",
     "2024-11-05/server/resources#security-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind: str, revision: str) -> None:
     hostile = [
         "",
@@ -373,7 +388,7 @@ def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind
 
         async with greeted_client(server, kind, revision) as wire:
             for uri in hostile:
-                for method in ("resources/read", "resources/subscribe"):
+                for method in naming(revision):
                     code = (await error_of(wire, method, {"uri": uri}))["code"]
                     assert code in (INVALID_PARAMS, -32002, -32001), (uri, code)
             assert asked == []
@@ -385,13 +400,14 @@ def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#security-considerations-1",
     "2025-11-25/server/resources#security-considerations-1",
     "2025-06-18/server/resources#security-considerations-1",
     "2025-03-26/server/resources#security-considerations-1",
     "2024-11-05/server/resources#security-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_uri_that_is_no_text_or_beyond_all_length_is_invalid_params(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -399,15 +415,16 @@ def test_a_uri_that_is_no_text_or_beyond_all_length_is_invalid_params(kind: str,
         wrong: list[JSON] = [None, 3, ["test://a"], {"uri": "test://a"}, "test://" + "a" * resources.MAX_URI]
         async with greeted_client(server, kind, revision) as wire:
             for uri in wrong:
-                for method in ("resources/read", "resources/subscribe"):
+                for method in naming(revision):
                     assert (await error_of(wire, method, {"uri": uri}))["code"] == INVALID_PARAMS, uri
-            for method in ("resources/read", "resources/subscribe", "resources/unsubscribe"):
+            for method in (*naming(revision), *(() if revision == MODERN else ("resources/unsubscribe",))):
                 assert (await error_of(wire, method, {}))["code"] == INVALID_PARAMS
 
     run(test())
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#custom-uri-schemes-1",
     "2025-11-25/server/resources#custom-uri-schemes-1",
     "2025-06-18/server/resources#custom-uri-schemes-1",
 )
@@ -430,6 +447,7 @@ def test_a_uri_or_scheme_outside_rfc_3986_cannot_be_registered(uri: str) -> None
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#custom-uri-schemes-1",
     "2025-11-25/server/resources#custom-uri-schemes-1",
     "2025-06-18/server/resources#custom-uri-schemes-1",
 )
@@ -441,11 +459,12 @@ def test_a_uri_or_scheme_outside_rfc_3986_cannot_be_registered(uri: str) -> None
         "test://[::1]:80/a;b=c,d@e!$&'()*+~", "mailto:jane@example.org", "UPPER://CASE",
     ],
 )  # fmt: skip
-def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str) -> None:
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
         server.resources.add(uri, lambda: "here")
-        async with greeted_client(server, kind) as wire:
+        async with greeted_client(server, kind, revision) as wire:
             assert await read(wire, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "here"}]
 
     run(test())
@@ -458,7 +477,7 @@ def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str
     "2024-11-05/server/resources#error-handling-2",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -583,6 +602,25 @@ def test_who_has_subscribed_is_told_of_updates_and_of_parts_until_unsubscribed(k
             server.resource_updated("test://a")
             await wire.nothing_more()
             await bystander.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+def test_in_2026_07_28_a_server_agrees_to_tell_of_what_can_be_read(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.resource("note://a")(lambda: "a")
+        server.resource("user://{id}")(lambda id: id)
+        async with raw_client(server, kind) as wire:
+            for id, asked, agreed in (
+                (1, ["note://a", "user://1", "note://b"], ["note://a", "user://1"]),
+                (2, ["note://b", "note://" + "b" * resources.MAX_URI], []),
+            ):
+                wanted: Object = {"notifications": {"resourceSubscriptions": [*asked]}}
+                await wire.send(alone("subscriptions/listen", wanted, id))
+                acknowledged = await wire.receive_object()
+                assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": agreed}  # type: ignore[call-overload,index]
 
     run(test())
 

@@ -35,6 +35,7 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHO
 from mcp_ref.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY
 from tests.support import (
+    MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
@@ -49,6 +50,7 @@ from tests.support import (
 )
 
 NAMES = [revision.name for revision in LEGACY]
+EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
@@ -105,13 +107,14 @@ def text(value: str) -> Object:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#capabilities-1",
     "2025-11-25/server/tools#capabilities-1",
     "2025-06-18/server/tools#capabilities-1",
     "2025-03-26/server/tools#capabilities-1",
     "2024-11-05/server/tools#capabilities-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_server_with_tools_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
     async def test() -> None:
         for server, offers in ((tool_giving("x"), True), (Server("bare"), False)):
@@ -160,7 +163,7 @@ def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revisi
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_tool_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -215,9 +218,9 @@ class Leaf:
     size: int
 
 
-@pytest.mark.spec("2025-11-25/server/tools#tool-1")
+@pytest.mark.spec("2026-07-28/server/tools#tool-1", "2025-11-25/server/tools#tool-1")
 @KINDS
-@REVISIONS
+@EVERY
 def test_every_listed_input_schema_is_a_valid_schema_of_type_object(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -258,7 +261,11 @@ def test_every_listed_input_schema_is_a_valid_schema_of_type_object(kind: str, r
     run(test())
 
 
-@pytest.mark.spec("2025-11-25/server/tools#tool-1")
+ANY_OUTPUT: list[Object] = [{}, {"type": "string"}, {"type": ["object", "null"]}, {"properties": {}}]
+"""Schemas that are good for an output, not for an input."""
+
+
+@pytest.mark.spec("2025-11-25/server/tools#tool-1", "2026-07-28/server/tools#tool-1")
 @pytest.mark.parametrize("which", ["input_schema", "output_schema"])
 @pytest.mark.parametrize(
     "schema",
@@ -266,10 +273,7 @@ def test_every_listed_input_schema_is_a_valid_schema_of_type_object(kind: str, r
         None,
         True,
         [],
-        {},
-        {"type": "string"},
-        {"type": ["object", "null"]},
-        {"properties": {}},
+        *ANY_OUTPUT,
         {"type": "object", "properties": []},
         {"type": "object", "required": "a"},
         {"type": "object", "properties": {"a": {"type": "text"}}},
@@ -277,9 +281,9 @@ def test_every_listed_input_schema_is_a_valid_schema_of_type_object(kind: str, r
     ],
     ids=repr,
 )
-def test_what_is_no_schema_of_type_object_cannot_be_registered(which: str, schema: Object) -> None:
-    if which == "output_schema" and schema is None:
-        return  # which says that there is none
+def test_what_is_no_schema_and_an_input_that_is_no_object_cannot_be_registered(which: str, schema: Object) -> None:
+    if which == "output_schema" and (schema is None or schema in ANY_OUTPUT):
+        return  # None says that there is none
     server = Server("s")
     with pytest.raises((ValueError, TypeError)):
         server.tools.add(lambda: {}, "t", **{which: schema})  # type: ignore[arg-type]
@@ -338,7 +342,7 @@ def test_names_are_case_sensitive_and_unique() -> None:
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, revision: str) -> None:
     wrong: list[JSON] = [
         None,
@@ -350,7 +354,7 @@ def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, 
         {"name": "absent"},
         {"name": "T"},
         {"name": "__class__"},
-        {"name": "absent" * 10_000},
+        {"name": "absent" * 4_000},
         {"name": "t", "arguments": []},
         {"name": "t", "arguments": "x"},
         {"name": "t", "arguments": 3},
@@ -369,13 +373,14 @@ def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, 
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#security-considerations-1",
     "2025-11-25/server/tools#security-considerations-1",
     "2025-06-18/server/tools#security-considerations-1",
     "2025-03-26/server/tools#security-considerations-1",
     "2024-11-05/server/tools#security-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_reach_no_tool(
     kind: str, revision: str
 ) -> None:
@@ -427,13 +432,14 @@ def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_re
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#security-considerations-1",
     "2025-11-25/server/tools#security-considerations-1",
     "2025-06-18/server/tools#security-considerations-1",
     "2025-03-26/server/tools#security-considerations-1",
     "2024-11-05/server/tools#security-considerations-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_schema_that_is_given_is_the_one_that_arguments_are_held_to(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -460,7 +466,7 @@ def test_a_schema_that_is_given_is_the_one_that_arguments_are_held_to(kind: str,
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_arguments_may_be_left_out_where_none_are_required(kind: str, revision: str) -> None:
     async def test() -> None:
         async with greeted_client(tool_giving("x"), kind, revision) as wire:
@@ -473,7 +479,7 @@ def test_arguments_may_be_left_out_where_none_are_required(kind: str, revision: 
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_what_a_tool_returns_becomes_content(kind: str, revision: str) -> None:
     odd = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
     image: Object = {"type": "image", "data": "AP8=", "mimeType": "image/png"}
@@ -531,13 +537,15 @@ class Weather:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#structured-content-1",
+    "2026-07-28/server/tools#output-schema-1",
     "2025-11-25/server/tools#structured-content-1",
     "2025-06-18/server/tools#structured-content-1",
     "2025-11-25/server/tools#output-schema-1",
     "2025-06-18/server/tools#output-schema-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 def test_structured_results_conform_to_the_listed_schema_and_stand_in_a_text_block_too(
     kind: str, revision: str
 ) -> None:
@@ -608,11 +616,12 @@ def wrong_results() -> dict[str, Callable[[], object]]:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#output-schema-1",
     "2025-11-25/server/tools#output-schema-1",
     "2025-06-18/server/tools#output-schema-1",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize("wrong", wrong_results())
 def test_a_result_that_breaks_the_output_schema_never_leaves_the_server(
     kind: str, revision: str, wrong: str, caplog: pytest.LogCaptureFixture
@@ -630,7 +639,7 @@ def test_a_result_that_breaks_the_output_schema_never_leaves_the_server(
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_an_error_of_the_tools_own_needs_not_conform(kind: str, revision: str) -> None:
     async def test() -> None:
         schema: Object = {"type": "object", "required": ["n"]}
@@ -645,7 +654,7 @@ def test_an_error_of_the_tools_own_needs_not_conform(kind: str, revision: str) -
 
 
 @KINDS
-@REVISIONS
+@EVERY
 def test_a_tool_error_is_a_result_that_the_model_can_read(kind: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -721,13 +730,14 @@ def test_whatever_a_tool_raises_the_model_learns_that_it_failed_and_the_operator
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#security-considerations-4",
     "2025-11-25/server/tools#security-considerations-4",
     "2025-06-18/server/tools#security-considerations-4",
     "2025-03-26/server/tools#security-considerations-4",
     "2024-11-05/server/tools#security-considerations-4",
 )
 @KINDS
-@REVISIONS
+@EVERY
 @pytest.mark.parametrize(
     "value",
     [
@@ -742,7 +752,7 @@ def test_whatever_a_tool_raises_the_model_learns_that_it_failed_and_the_operator
         [ImageContent("AAAA", "image/png"), object()],
         CallToolResult(None),  # type: ignore[arg-type]
         CallToolResult([3]),  # type: ignore[list-item]
-        CallToolResult([], "x"),  # type: ignore[arg-type]
+        CallToolResult([], object()),  # type: ignore[arg-type]
     ],
     ids=repr,
 )
@@ -842,13 +852,15 @@ def test_a_tool_may_answer_with_a_protocol_error_of_its_choice() -> None:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/tools#security-considerations-3",
     "2025-11-25/server/tools#security-considerations-3",
     "2025-06-18/server/tools#security-considerations-3",
     "2025-03-26/server/tools#security-considerations-3",
     "2024-11-05/server/tools#security-considerations-3",
 )
 @KINDS
-def test_a_flood_of_calls_runs_few_tools_at_a_time_and_the_rest_is_refused(kind: str) -> None:
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_flood_of_calls_runs_few_tools_at_a_time_and_the_rest_is_refused(kind: str, revision: str) -> None:
     # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
     async def test() -> None:
         server = Server("s", limits=Limits(max_in_flight=3, patience=0.05))
@@ -861,7 +873,7 @@ def test_a_flood_of_calls_runs_few_tools_at_a_time_and_the_rest_is_refused(kind:
             await gate.wait()
             return number
 
-        async with greeted_client(server, kind) as wire:
+        async with greeted_client(server, kind, revision) as wire:
             for number in range(10):
                 await wire.send(request("tools/call", {"name": "slow", "arguments": {"number": number}}, number))
             refused = [await wire.receive_object() for _ in range(7)]
@@ -873,6 +885,8 @@ def test_a_flood_of_calls_runs_few_tools_at_a_time_and_the_rest_is_refused(kind:
             assert all("result" in answer for answer in served)
             assert "result" in await call(wire, "slow", {"number": 10})
 
+    if revision == MODERN and kind not in ("memory", "stdio"):
+        pytest.skip("over HTTP the limit is the endpoint's: basic/transports/test_http_alone.py")
     run(test())
 
 

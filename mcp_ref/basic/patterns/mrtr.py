@@ -17,7 +17,6 @@ Above: runtime/context.py asks; runtime/stateless.py serves. Below: the standard
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -31,7 +30,7 @@ STATE_SECONDS: Final = 900
 """Seconds that a state may be given back: as long as a person may take to answer."""
 
 MAX_STATE: Final = 1024 * 1024
-"""Characters of a state (1 Mi); a longer one is refused unread."""
+"""Characters of a state (1 Mi); a longer one is neither given nor read."""
 
 METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """[2026-07-28 basic/patterns/mrtr#supported-requests] MUST NOT be used for any other request"""
@@ -72,7 +71,10 @@ def digest(method: str, params: Object) -> str:
 
 
 def seal(key: bytes, answers: Object, request: str, principal: str | None, now: float) -> str:
-    """A state that holds answers. request: its `digest`. now: seconds since the epoch."""
+    """A state that holds answers. request: its `digest`. now: seconds since the epoch.
+
+    Raises ProtocolError for answers that are too long to be carried back.
+    """
     payload: Object = {
         "answers": answers,
         "request": request,
@@ -80,7 +82,10 @@ def seal(key: bytes, answers: Object, request: str, principal: str | None, now: 
         "until": int(now) + STATE_SECONDS,
     }
     text = _encoded(json.dumps(payload, separators=(",", ":")).encode())
-    return f"{text}.{_encoded(_signature(key, text))}"
+    state = f"{text}.{_encoded(_signature(key, text))}"
+    if len(state) > MAX_STATE:
+        raise ProtocolError(INVALID_PARAMS, "Invalid params: the answers so far are too long; none more can be asked")
+    return state
 
 
 def unseal(key: bytes, state: JSON, request: str, principal: str | None, now: float) -> Object:
@@ -91,10 +96,7 @@ def unseal(key: bytes, state: JSON, request: str, principal: str | None, now: fl
     text, _, signature = state.partition(".")
     if not hmac.compare_digest(_encoded(_signature(key, text)).encode(), signature.encode("utf-8", "replace")):
         raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState is not one that this server has given")
-    try:
-        payload = json.loads(base64.urlsafe_b64decode(text))
-    except (ValueError, binascii.Error):  # not with our signature
-        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState cannot be read") from None
+    payload = json.loads(base64.urlsafe_b64decode(text))  # we have signed it, so it is as `seal` wrote it
     # the same page: SHOULD verify the principal, an expiry, and the request
     if payload["principal"] != principal or payload["request"] != request:
         raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState belongs to another request")

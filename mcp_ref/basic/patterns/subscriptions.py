@@ -18,17 +18,19 @@ from dataclasses import dataclass
 from ...jsonrpc.messages import Object
 
 MAX_RESOURCES = 1000
-"""Resources that one subscription may name."""
+"""Resources, and tasks, that one subscription may name."""
 
 
 @dataclass
 class SubscriptionFilter:
-    """What to be told of. `resource_subscriptions`: the URIs of resources, each also standing for those below it."""
+    """What to be told of. `resource_subscriptions`: the URIs of resources, each also standing for those below it.
+    `task_ids`: tasks, see tasks.py."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
     resources_list_changed: bool | None = None
     resource_subscriptions: list[str] | None = None
+    task_ids: list[str] | None = None
 
 
 @dataclass

@@ -7,8 +7,7 @@ into bytes and lets the other side take its time: nothing waits on a slow peer b
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25)
 Files: `lines.py` (bytes to lines), `stdio.py` (a server process), `memory.py` (two peers in one program), `trace.py`
-(to
-       see every frame)
+       (to see every frame; `http_trace.py`: and every head)
 Above: `runtime/connection.py`.
 """
 

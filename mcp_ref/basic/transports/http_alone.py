@@ -44,6 +44,9 @@ from . import Trace
 
 log = logging.getLogger(__name__)
 
+STREAMED: Final = frozenset({"subscriptions/listen"})
+"""The methods whose answer is a stream of events, whatever the server would rather give."""
+
 _BAD_REQUEST: Final = (HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION)
 
 
@@ -66,35 +69,52 @@ class Post:
     """One request and its response: JSON, or events if there is something to say before the answer."""
 
     def __init__(
-        self, exchange: Exchange, request: Request, headers: HeaderList, sse_headers: HeaderList, trace: Trace | None
+        self,
+        exchange: Exchange,
+        request: Request,
+        headers: HeaderList,
+        sse_headers: HeaderList,
+        trace: Trace | None,
+        takes_json: bool,
+        takes_sse: bool,
     ) -> None:
         self._exchange = exchange
         self._request = request
         self._headers = headers
         self._sse_headers = sse_headers
         self._trace = trace
+        self._takes_json, self._takes_sse = takes_json, takes_sse
         self._carrier: Carrier | None = None
+        self._is_left = False
         self._waiting: list[bytes] = []
 
-    async def serve(self, answer: Answer, takes_sse: bool) -> None:
+    async def serve(self, answer: Answer) -> None:
         """Serve it. The client's leaving is its cancellation."""
         loop = asyncio.get_running_loop()
-        serving = loop.create_task(answer(self._tell if takes_sse else _say_nothing, self._drain))
+        self._wakeup = loop.create_future()
+        serving = loop.create_task(self._answer(answer))
         gone = self._exchange.gone()
-        self._begun: asyncio.Future[None] = loop.create_future()
+        serving.add_done_callback(self._wake)
+        gone.add_done_callback(self._wake)
         try:
-            waits: list[asyncio.Future[Any]] = [serving, self._begun, gone]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            await self._wakeup
             if not serving.done() and not gone.done():
                 carrier = await self._begin()
-                await asyncio.wait([*waits[:1], carrier.gone], return_when=asyncio.FIRST_COMPLETED)
+                ends: list[asyncio.Future[Any]] = [serving, carrier.gone]
+                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            gone.remove_done_callback(self._wake)
             # [2026-07-28 basic/transports/streamable-http#cancellation] MUST be treated as cancellation
-            left = serving.cancel()
-            if left:
+            self._is_left = serving.cancel()
+            if self._is_left:
                 await asyncio.wait([serving])
-        if not left:
-            await self._respond(serving)
+        if not self._is_left:
+            await self._respond(*serving.result())
+
+    def _wake(self, _: object = None) -> None:
+        """There is something to do: an answer, the first event, or the client has left."""
+        if not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     async def _begin(self) -> Carrier:
         if self._carrier is None:
@@ -103,19 +123,29 @@ class Post:
                 self._carrier.write(piece)
         return self._carrier
 
-    async def _respond(self, serving: asyncio.Task[Object]) -> None:
-        status = 200
+    async def _answer(self, answer: Answer) -> tuple[int, bytes]:
+        """The status of the answer, and itself."""
         try:
-            frame = encode(Response(self._request.id, serving.result()))
+            result = await answer(self._tell if self._takes_sse else _say_nothing, self._drain)
+            return 200, encode(Response(self._request.id, result))
         except ProtocolError as error:
-            status = status_of(error)
-            frame = encode(ErrorResponse(self._request.id, error.to_error()))
-        except BaseException:
-            log.exception("the handler of %s failed", self._request.method)
-            frame = encode(ErrorResponse(self._request.id, Error(INTERNAL_ERROR, "Internal error")))
+            return status_of(error), encode(ErrorResponse(self._request.id, error.to_error()))
+        except asyncio.CancelledError:
+            if self._is_left:
+                raise
+            return self._failed()
+        except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
+            return self._failed()
+
+    def _failed(self) -> tuple[int, bytes]:
+        # The traceback is for the operator; the client learns nothing about our insides.
+        log.exception("the handler of %s failed", self._request.method)
+        return 200, encode(ErrorResponse(self._request.id, Error(INTERNAL_ERROR, "Internal error")))
+
+    async def _respond(self, status: int, frame: bytes) -> None:
         if self._trace is not None:
             self._trace("->", frame)
-        if not self._waiting:
+        if not self._waiting and (self._takes_json or status != 200):
             json_type = ("Content-Type", "application/json")
             return await self._exchange.respond(status, [json_type, *self._headers], frame)
         carrier = await self._begin()
@@ -129,8 +159,7 @@ class Post:
         piece = encode_event(frame)
         if self._carrier is None:
             self._waiting.append(piece)
-            if not self._begun.done():
-                self._begun.set_result(None)
+            self._wake()
         else:
             self._carrier.write(piece)
 

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from ...http.client import HttpClient, HttpError, HttpResponse
+from ...http.client import HttpError, HttpResponse
 from ...http.sse import EventParser, EventTooLarge
 from ...jsonrpc.messages import (
     ErrorResponse,
@@ -33,6 +33,7 @@ from ..headers import Parameters, request_headers
 from ..versioning import MODERN_ERRORS
 from . import Receive, Trace
 from .http_gate import JSON_TYPE, SSE_TYPE, media_type
+from .http_trace import Requests
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Posts:
     """The requests that stand alone. headers: sent with each. parameters: the headers that a tool's arguments go in."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], http: HttpClient, trace: Trace | None, parameters: Parameters
+        self, url: str, headers: Mapping[str, str], http: Requests, trace: Trace | None, parameters: Parameters
     ) -> None:
         self._url = url
         self._headers = headers
@@ -101,11 +102,11 @@ class Posts:
             await asyncio.wait(tasks, timeout=5.0)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
+        posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMING)
         if self._trace is not None:
             self._trace("->", frame)
         try:
-            extra = request.method in STREAMING
-            async with self._http.request("POST", self._url, headers, frame, extra=extra) as response:
+            async with posting as response:
                 why = await self._read(request, response, receive)
                 if why is not None:
                     receive(Undelivered(request.id, f"{self._url}: {why}", tells_the_era(response.status)))

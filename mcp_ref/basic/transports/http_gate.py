@@ -48,6 +48,8 @@ CRITICAL: Final = (
 )
 """Headers on which something depends: two of a kind could be understood in two ways."""
 
+_PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
+
 PREFLIGHT_SECONDS: Final = 600
 """How long a browser may remember what a page may send."""
 
@@ -140,11 +142,16 @@ class Gate:
             _fault(request, takes_json, takes_sse, self._modern),
         )
 
-    def preflight(self, admission: Admission) -> HeaderList:
+    def preflight(self, request: Request, admission: Admission) -> HeaderList:
         """The answer to a browser that asks what a page may send."""
         if not admission.cors:
             return [("Allow", ", ".join((*self._methods, "OPTIONS")))]
         sendable = f"Accept, Authorization, Content-Type, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
+        if self._modern:
+            # [2026-07-28 basic/transports/streamable-http#schema-extension] the last are named by the tools' schemas
+            wanted = ",".join(request.headers.get_all("access-control-request-headers")).split(",")
+            named = [name.strip() for name in wanted if _PARAMETER.fullmatch(name.strip())]
+            sendable = ", ".join([sendable, "Mcp-Method, Mcp-Name", *named])
         return [
             *admission.cors,
             ("Access-Control-Allow-Methods", ", ".join(self._methods)),

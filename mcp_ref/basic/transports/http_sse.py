@@ -27,6 +27,7 @@ from ...jsonrpc.messages import Incoming, Outgoing, RequestId, decode, encode
 from . import Lost, Receive, Trace, Transport, Valve
 from .http_gate import Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits
+from .http_trace import watched_exchange
 from .streamable_http import JSON_HEADERS, SSE_HEADERS, Serve
 
 log = logging.getLogger(__name__)
@@ -131,6 +132,7 @@ class SseEndpoint:
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one HTTP request to either path."""
+        exchange = watched_exchange(exchange, self._trace)
         request = exchange.request
         gate = self._gates[request.path]
         admission = None
@@ -138,7 +140,7 @@ class SseEndpoint:
             # [2025-11-25 basic/transports#security-warning] the same check on every way in
             admission = gate.admit(request)
             if request.method == "OPTIONS":
-                return await exchange.respond(204, gate.preflight(admission), b"")
+                return await exchange.respond(204, gate.preflight(exchange.request, admission), b"")
             principal = await principal_of(request, self._authenticate)
             if admission.fault is not None:
                 raise admission.fault.again()

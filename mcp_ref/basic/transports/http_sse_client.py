@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from ...http.client import HttpClient, HttpError
+from ...http.client import HttpError
 from ...http.sse import Event, EventParser, EventTooLarge
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Outgoing, Request, RequestId, Undelivered, decode, encode
 from . import Lost, Receive, Trace, Transport
 from .http_gate import JSON_TYPE, SSE_TYPE, media_type
+from .http_trace import Requests
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class SseClientTransport(Transport):
     """The transport of one session. http: makes the requests; whoever gave it closes it."""
 
     def __init__(
-        self, url: str, *, headers: Mapping[str, str] | None = None, http: HttpClient, trace: Trace | None = None
+        self, url: str, *, headers: Mapping[str, str] | None = None, http: Requests, trace: Trace | None = None
     ) -> None:
         self.url = url
         self._headers = dict(headers or {})
@@ -107,12 +108,13 @@ class SseClientTransport(Transport):
     async def _post(self, frame: bytes, id: RequestId | None, before: asyncio.Task[None] | None) -> None:
         if before is not None and not before.done():
             await asyncio.wait([before])
+        headers = {**self._headers, "Content-Type": JSON_TYPE}
+        posting = self._http.request("POST", self._endpoint.result(), headers, frame)
         if self._trace is not None:
             self._trace("->", frame)
-        headers = {**self._headers, "Content-Type": JSON_TYPE}
         try:
             async with asyncio.timeout(POST_SECONDS):
-                async with self._http.request("POST", self._endpoint.result(), headers, frame) as response:
+                async with posting as response:
                     await response.read(MAX_EVENT)
                     why = f"the server answered HTTP {response.status}" if response.status >= 400 else None
         except TimeoutError:

@@ -26,6 +26,7 @@ from weakref import WeakKeyDictionary
 from ...http.message import Exchange, HeaderList, Headers
 from ...http.sse import encode_event
 from ...jsonrpc.messages import (
+    JSON,
     Batch,
     ErrorResponse,
     Incoming,
@@ -38,13 +39,14 @@ from ...jsonrpc.messages import (
     encode,
 )
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
-from ..headers import Path, check_headers, check_parameters
+from ..headers import Path, check_headers, check_parameters, said_twice
 from ..versioning import check_fields, names_revision
 from . import Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
-from .http_alone import Drain, Post, Tell
-from .http_gate import SESSION_HEADER, Admission, Authenticate, Gate, Refused, principal_of
+from .http_alone import STREAMED, Drain, Post, Tell
+from .http_gate import SESSION_HEADER, SSE_TYPE, VERSION_HEADER, Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits, Session, Stream
+from .http_trace import watched_exchange
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +68,9 @@ class Endpoint:
     """The MCP endpoint of one server: `handle` answers the HTTP requests on its path.
 
     serve: has one session's conversation. json_responses: answer by JSON alone; what a request causes before its answer
-    goes to the listening stream. store: keeps events for clients that come back. alone: serves requests of the
-    stateless era. parameters: the headers that a tool's arguments stand in, by its name. handshakes: whether the
-    earlier era is served at all.
+    goes to the listening stream, or in the stateless era nowhere. store: keeps events for clients that come back.
+    alone: serves requests of the stateless era. parameters: the headers that a tool's arguments stand in, by its name.
+    handshakes: whether the earlier era is served at all.
     """
 
     def __init__(
@@ -94,16 +96,19 @@ class Endpoint:
         self._authenticate = authenticate
         self._trace = trace
         self._admitted: WeakKeyDictionary[Headers, Admission] = WeakKeyDictionary()
+        self._agreed: WeakKeyDictionary[Headers, tuple[JSON, str, str | None]] = WeakKeyDictionary()
         self._alone = alone
         self._parameters = parameters
         self._handshakes = handshakes
-        self._posts: set[Post] = set()
+        self._requests: set[Post] = set()
+        self._subscriptions: set[Post] = set()
         self._conversations: set[asyncio.Task[None]] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._closing = False
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one HTTP request."""
+        exchange = watched_exchange(exchange, self._trace)
         request = exchange.request
         # The same Headers object again means the same head, byte for byte, on the same connection: decided once.
         admission = self._admitted.get(request.headers)
@@ -118,7 +123,7 @@ class Endpoint:
     async def _route(self, exchange: Exchange, admission: Admission) -> None:
         request = exchange.request
         if request.method == "OPTIONS":
-            return await exchange.respond(204, self._gate.preflight(admission), b"")
+            return await exchange.respond(204, self._gate.preflight(request, admission), b"")
         principal = await principal_of(request, self._authenticate)
         if admission.fault is not None:
             raise admission.fault.again()
@@ -137,7 +142,7 @@ class Endpoint:
     async def _post(self, exchange: Exchange, admission: Admission, principal: str | None) -> None:
         frame = exchange.request.body
         message = decode(frame)
-        if self._alone is not None and isinstance(message, Request) and self._is_alone(message, admission):
+        if self._alone is not None and self._is_alone(message, admission):
             return await self._post_alone(exchange, admission, message, principal)
         if isinstance(message, Request) and message.method == "initialize" and admission.session is None:
             return await self._initialize(exchange, admission, message, principal)
@@ -161,38 +166,74 @@ class Endpoint:
             raise Refused(429, f"the session has {self._limits.streams} streams already; wait for an answer")
         await self._answer(exchange, session, self._open(session, admission, ids), message, admission.cors)
 
-    def _is_alone(self, request: Request, admission: Admission) -> bool:
-        """Whether a request is of the stateless era: it says so, or its header does; or there is no other here."""
+    def _is_alone(self, message: Incoming, admission: Admission) -> bool:
+        """Whether a message is of the stateless era: it says so, or its header does; or there is no other here."""
         named = admission.revision is not None and find_revision(admission.revision) not in LEGACY
-        return named or names_revision(request.params) or not self._handshakes
+        says_so = isinstance(message, Request | Notification) and names_revision(message.params)
+        return named or says_so or not self._handshakes
 
     async def _post_alone(
+        self, exchange: Exchange, admission: Admission, message: Incoming, principal: str | None
+    ) -> None:
+        """Take a message that stands alone."""
+        if self._trace is not None:
+            self._trace("<-", exchange.request.body)
+        match message:
+            case Request():
+                await self._answer_alone(exchange, admission, message, principal)
+            case Notification():
+                named = find_revision(admission.revision)
+                if admission.revision is not None and (named is None or named in LEGACY):
+                    raise Refused(400, f"{VERSION_HEADER} {admission.revision[:100]!r} is not supported here")
+                # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. This revision has
+                # none that means anything over HTTP; they are ignored, also what a later one may have.
+                await exchange.respond(202, admission.cors, b"")
+            case Malformed():
+                id = None if message.answer else message.id
+                refusal = encode(ErrorResponse(id, message.error, omit_id=True))
+                await exchange.respond(400, [*JSON_HEADERS, *admission.cors], refusal)
+            case _:
+                # the same page: MUST be a single request or notification, and no response
+                raise Refused(400, "the body is to be a single request or notification")
+
+    async def _answer_alone(
         self, exchange: Exchange, admission: Admission, request: Request, principal: str | None
     ) -> None:
         """Serve a request that stands alone."""
         assert self._alone is not None
         serve, trace = self._alone, self._trace
-        if trace is not None:
-            trace("<-", exchange.request.body)
+        takes_sse = admission.takes_sse and not self._json_responses
+        posts, most = self._requests, self._limits.requests
+        if request.method in STREAMED:
+            if not admission.takes_sse:
+                raise Refused(406, f"Accept must list {SSE_TYPE}: {request.method} is answered by a stream")
+            takes_sse = True
+            posts, most = self._subscriptions, self._limits.subscriptions
+        if len(posts) >= most:
+            raise Refused(503, f"{most} of these are served at a time; try again later", [("Retry-After", "5")])
 
         async def answer(tell: Tell, drain: Drain) -> Object:
             headers = exchange.request.headers
             if request.method != "initialize":
                 check_fields(request.params)
-                check_headers(headers, request)
+                said = said_twice(request)
+                if self._agreed.get(headers) != said:  # else the same head has repeated the same before
+                    check_headers(headers, said)
+                    self._agreed[headers] = said
                 if request.method == "tools/call":
                     name = request.params.get("name")
                     wanted = self._parameters(name) if isinstance(name, str) else {}
                     check_parameters(headers, request.params.get("arguments"), wanted)
             return await serve(request, tell, drain, principal)
 
-        post = Post(exchange, request, admission.cors, SSE_HEADERS, trace)
-        self._posts.add(post)
+        takes_json = admission.takes_json or not admission.takes_sse
+        post = Post(exchange, request, admission.cors, SSE_HEADERS, trace, takes_json, takes_sse)
+        posts.add(post)
         self._keep()
         try:
-            await post.serve(answer, admission.takes_sse)
+            await post.serve(answer)
         finally:
-            self._posts.discard(post)
+            posts.discard(post)
 
     def _open(self, session: Session, admission: Admission, ids: tuple[RequestId, ...]) -> Stream:
         takes_json = admission.takes_json or not admission.takes_sse
@@ -363,10 +404,10 @@ class Endpoint:
     async def _keep_on(self) -> None:
         """Keep streams alive, and end sessions that nobody uses."""
         loop = asyncio.get_running_loop()
-        while self.sessions or self._posts:
+        while self.sessions or self._requests or self._subscriptions:
             await asyncio.sleep(min(self._limits.keep_alive, self._limits.session_idle))
             oldest = loop.time() - self._limits.session_idle
-            for post in self._posts:
+            for post in (*self._requests, *self._subscriptions):
                 post.keep_alive()
             for session in tuple(self.sessions.values()):
                 session.keep_alive()

@@ -47,6 +47,7 @@ from . import Lost, Receive, Trace, Transport
 from .http_alone_client import MAX_ANSWER, Posts, refusal
 from .http_gate import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type
 from .http_sse_client import SseClientTransport
+from .http_trace import watched
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,8 @@ class StreamableHttpClientTransport(Transport):
     """The transport of one session with the server at `url`, which may also turn out to speak HTTP+SSE.
 
     headers: sent with every request, such as {"Authorization": "Bearer ..."}. http: makes the requests; closed with
-    the transport. trace: sees every message. parameters: for the stateless era, see `headers.Parameters`.
+    the transport. trace: sees every message, and every head if it has a method for that, see http_trace.py.
+    parameters: for the stateless era, see `headers.Parameters`.
     """
 
     def __init__(
@@ -98,7 +100,7 @@ class StreamableHttpClientTransport(Transport):
     ) -> None:
         self.url = url
         self._own_headers = dict(headers or {})
-        self._http = http or HttpClient(limits=HTTP_LIMITS)
+        self._http = watched(http or HttpClient(limits=HTTP_LIMITS), trace)
         self._trace = trace
         self._alone = Posts(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive | None = None
@@ -232,11 +234,12 @@ class StreamableHttpClientTransport(Transport):
             self._fail(ids, str(error), self._hand_in)
 
     async def _post(self, message: Outgoing, frame: bytes, ids: list[RequestId], take: _Take) -> None:
+        posting = self._http.request("POST", self.url, self._post_headers(message), frame, extra=not ids)
         if self._trace is not None:
             self._trace("->", frame)
         session = self._session if message is not self._opening else None
         dead = False
-        async with self._http.request("POST", self.url, self._post_headers(message), frame, extra=not ids) as response:
+        async with posting as response:
             if response.status == 404 and session is not None:
                 dead = True
             elif response.status in (400, 404, 405) and message is self._opening and take == self._hand_in:

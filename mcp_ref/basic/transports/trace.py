@@ -2,8 +2,14 @@
 
     12:00:01.234  2025-11-25  ->  {"jsonrpc":"2.0","id":1,"method":"ping"}
 
+Over HTTP, the heads too: what is asked for and what was answered, with the headers that the protocol gives a meaning.
+
+    12:00:01.234  2026-07-28  ->  POST /mcp  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call  Mcp-Name: add
+
 Switched on by `--trace` on the command line, by `MCP_REF_TRACE=1` in the environment, or by handing `tracer()` to a
 `Server` or `Client`. It costs nothing when off.
+
+Elsewhere: which heads are shown, and when (http_trace.py)
 """
 
 from __future__ import annotations
@@ -12,9 +18,11 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterable
 from typing import Literal, TextIO
 
 from ...jsonrpc.messages import JSON
+from ..versioning import PROTOCOL_VERSION
 from . import Trace
 
 SECRET_NAMES = (
@@ -37,28 +45,45 @@ MAX_SHOWN = 4000
 """Characters of a frame that are shown."""
 
 
-def tracer(out: TextIO | None = None, color: bool | None = None) -> Trace:
-    """A function to give as `trace`: writes one line for each frame to `out` (standard error by default)."""
-    revision = "-"
+class Tracer:
+    """Writes one line for each frame, and for each HTTP head. To be given as `trace`."""
 
-    def trace(direction: Literal["->", "<-"], frame: bytes) -> None:
-        nonlocal revision
-        stream = out or sys.stderr
+    def __init__(self, out: TextIO | None = None, color: bool | None = None) -> None:
+        self._out, self._color = out, color
+        self._revision = "-"
+
+    def __call__(self, direction: Literal["->", "<-"], frame: bytes) -> None:
+        """Show a frame."""
         try:
             value = json.loads(frame)
-            revision = _negotiated(value) or revision
+            self._revision = _named(value) or self._revision
             text = json.dumps(redact(value), ensure_ascii=False)
         except (ValueError, RecursionError):
             text = f"(no JSON, {len(frame)} bytes) {frame[:200].decode('utf-8', 'backslashreplace')}"
+        self._write(direction, text)
+
+    def head(self, direction: Literal["->", "<-"], line: str, headers: Iterable[tuple[str, str]]) -> None:
+        """Show a head: its first line, "POST /mcp" or "200", and the headers that matter."""
+        fields = [f"{name}: {'***' if _sounds_secret(name) else value}" for name, value in headers]
+        self._write(direction, "  ".join([line, *fields]))
+
+    def _write(self, direction: Literal["->", "<-"], text: str) -> None:
+        stream = self._out or sys.stderr
         if len(text) > MAX_SHOWN:
             text = f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
         now = time.time()
         clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03d}"
-        paint = stream.isatty() if color is None else color
+        paint = stream.isatty() if self._color is None else self._color
         arrow = {"->": "\x1b[32m->\x1b[0m", "<-": "\x1b[36m<-\x1b[0m"}[direction] if paint else direction
-        stream.write(f"{clock}  {revision:<10}  {arrow}  {_printable(text)}\n")
+        stream.write(f"{clock}  {self._revision:<10}  {arrow}  {_printable(text)}\n")
 
-    return trace
+
+def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
+    """What to give as `trace`: writes one line for each frame and HTTP head to `out`, standard error by default.
+
+    The revision in a line is the one that was named last. color: by default, on a terminal.
+    """
+    return Tracer(out, color)
 
 
 def trace_from_environment() -> Trace | None:
@@ -76,15 +101,24 @@ def redact(value: JSON) -> JSON:
 
 
 def _is_secret(name: str, member: JSON) -> bool:
-    folded = name.lower()
-    if not isinstance(member, (str, list)) or folded in _HARMLESS:
-        return False
-    return any(word in folded for word in SECRET_NAMES)
+    return isinstance(member, (str, list)) and name.lower() not in _HARMLESS and _sounds_secret(name)
 
 
-def _negotiated(value: JSON) -> str | None:
-    result = value.get("result") if isinstance(value, dict) else None
-    version = result.get("protocolVersion") if isinstance(result, dict) else None
+def _sounds_secret(name: str) -> bool:
+    return any(word in name.lower() for word in SECRET_NAMES)
+
+
+def _named(value: JSON) -> str | None:
+    """The revision that a frame is in, where it says so; "-" for a handshake that is yet to agree on one."""
+    if not isinstance(value, dict):
+        return None
+    params, result = value.get("params"), value.get("result")
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+    if version is None and isinstance(result, dict):
+        version = result.get("protocolVersion")
+    if version is None and value.get("method") == "initialize":
+        return "-"
     return version[:10] if isinstance(version, str) else None
 
 

@@ -139,9 +139,6 @@ class ResponseCache:
         self._kept: dict[_Key, _Kept] = {}  # the oldest first
         self._size = 0
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
     def get(self, server: str, credential: str, method: str, params: Object) -> Object | None:
         """A fresh result of this very request; None where there is none."""
         for key in _keys(server, credential, method, params):

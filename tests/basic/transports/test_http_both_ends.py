@@ -143,7 +143,7 @@ def test_more_calls_that_ask_back_than_there_are_connections_are_all_answered(tm
             http = HttpClient(limits=ClientLimits(first_byte=None, idle=None, connections=5))
             async with Client(url, roots=[tmp_path], http=http, timeout=PATIENCE) as client:
                 results = await asyncio.gather(*(client.call_tool("roots") for _ in range(20)))
-                assert [result.structured_content for result in results] == [{"result": 1}] * 20
+                assert [result.structured_content for result in results] == [1] * 20
 
     run(test())
 

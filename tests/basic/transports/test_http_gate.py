@@ -10,8 +10,9 @@ import pytest
 from mcp_ref import Server
 from mcp_ref.basic.transports.http_gate import CRITICAL, Admission, Gate, Refused, accepted, media_type
 from mcp_ref.http.message import Headers, Request
-from mcp_ref.jsonrpc.messages import Object
-from tests.support import PATIENCE, initialize, request, run
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import PATIENCE, initialize, notification, request, run
 from tests.web import BOTH, JSON_TYPE, SSE_TYPE, STREAMABLE, Talk, Web, greeted, on_the_web
 
 EVERYWHERE = [
@@ -319,7 +320,7 @@ def test_a_client_that_takes_nothing_that_we_have_is_told_what_we_have(accept: s
 @pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
 def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(version: str) -> None:
     async def test() -> None:
-        async with greeted(Server("s")) as talk:
+        async with greeted(Server("s", revisions=LEGACY)) as talk:
             for reply in (
                 await talk.post(request("ping"), MCP_Protocol_Version=version),
                 await talk.get(MCP_Protocol_Version=version),
@@ -330,6 +331,28 @@ def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(version: str
                 assert reply.why.startswith(f"MCP-Protocol-Version {version[:100]!r} is not supported here;")
                 assert all(revision in reply.why for revision in STREAMABLE)
             assert (await talk.post(request("ping"))).status == 200  # the DELETE was none
+            assert len(talk.web.site._endpoint.sessions) == 1
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-06-18/basic/transports#protocol-version-header-4", "2025-11-25/basic/transports#protocol-version-header-4"
+)
+@pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
+def test_where_both_eras_are_served_it_is_refused_too_whatever_is_sent(version: str) -> None:
+    async def test() -> None:
+        async with greeted(Server("s")) as talk:
+            messages: list[JSON | bytes] = [request("ping"), initialize(), b"{", []]
+            for message in [*messages, notification("notifications/initialized")]:
+                reply = await talk.post(message, MCP_Protocol_Version=version)
+                assert reply.status == 400, message
+            for reply in (
+                await talk.get(MCP_Protocol_Version=version),
+                await talk.delete(MCP_Protocol_Version=version),
+            ):
+                assert reply.status == 400 and "is not supported here" in reply.why
+            assert (await talk.post(request("ping"))).status == 200
             assert len(talk.web.site._endpoint.sessions) == 1
 
     run(test())

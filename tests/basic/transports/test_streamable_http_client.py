@@ -1287,7 +1287,7 @@ def test_closing_in_any_state_leaves_nothing(
                     await close()
                 assert len(client.lost) == 1
             await eventually(lambda: site.under_way == 0)
-            assert client.transport._http._all == set()
+            assert client.transport._http._all == set()  # type: ignore[attr-defined]
 
     run(test())
 

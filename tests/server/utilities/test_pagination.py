@@ -11,7 +11,7 @@ from mcp_ref import Client, InvalidMessage, Server
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server.utilities import pagination
-from tests.support import SERVER_TRANSPORTS, Wire, greet, greeted_client, raw_server, run
+from tests.support import MODERN, SERVER_TRANSPORTS, Wire, greet, greeted_client, raw_server, run
 
 PAGED = [revision.name for revision in LEGACY if revision.pagination]
 LISTS = ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
@@ -64,7 +64,7 @@ async def error_code(wire: Wire, method: str, params: Object) -> JSON:
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", PAGED)
+@pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @pytest.mark.parametrize("method", LISTS)
 def test_the_pages_of_a_list_hold_every_item_once_and_in_order_and_the_last_has_no_cursor(
     kind: str, revision: str, method: str
@@ -145,6 +145,8 @@ def test_a_cursor_whose_rest_of_the_list_is_gone_gives_an_empty_last_page(method
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/pagination#error-handling-1",
+    "2026-07-28/server/utilities/pagination#implementation-guidelines-2",
     "2025-11-25/server/utilities/pagination#error-handling-1",
     "2025-06-18/server/utilities/pagination#error-handling-1",
     "2025-03-26/server/utilities/pagination#error-handling-1",
@@ -155,7 +157,7 @@ def test_a_cursor_whose_rest_of_the_list_is_gone_gives_an_empty_last_page(method
     "2024-11-05/server/utilities/pagination#implementation-guidelines-2",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", PAGED)
+@pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @pytest.mark.parametrize("method", LISTS)
 def test_a_cursor_that_the_server_never_gave_is_invalid_params(kind: str, revision: str, method: str) -> None:
     no_cursors: list[JSON] = [

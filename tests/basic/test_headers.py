@@ -1,0 +1,607 @@
+"""What a POST says twice: how values are written and read in headers, and that header and body say the same."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+
+import pytest
+
+from mcp_ref import Server, TextContent
+from mcp_ref.basic.headers import (
+    MAX_SAFE,
+    Path,
+    argument_at,
+    check_parameters,
+    header_value,
+    parameter_headers,
+    parameter_values,
+    text_of,
+)
+from mcp_ref.http.message import Headers
+from mcp_ref.jsonrpc.errors import ProtocolError
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from tests.support import META, MODERN, alone, error_of, result_of, run
+from tests.web import BOTH, JSON_TYPE, Reply, Talk, Web, on_the_web
+
+MISMATCH = -32020
+
+ENCODED: dict[str, str] = {
+    "us-west1": "us-west1",
+    "Hello, \u4e16\u754c": "=?base64?SGVsbG8sIOS4lueVjA==?=",
+    " padded ": "=?base64?IHBhZGRlZCA=?=",
+    "line1\nline2": "=?base64?bGluZTEKbGluZTI=?=",
+    "=?base64?literal?=": "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?=",
+}
+"""The examples of the spec."""
+
+
+def encoded(text: str) -> str:
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
+
+
+# ------------------------------------------------------------------------------------------------ values
+
+
+@pytest.mark.parametrize(("text", "header"), ENCODED.items())
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#value-encoding-1",
+    "2026-07-28/basic/transports/streamable-http#value-encoding-2",
+    "2026-07-28/basic/transports/streamable-http#value-encoding-6",
+)
+def test_what_is_not_plain_is_written_in_base64(text: str, header: str) -> None:
+    assert header_value(text) == header
+    assert text_of(header) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "a",
+        "a b",
+        "a\tb",
+        "~!",
+        "\t",
+        " ",
+        "a ",
+        " a",
+        "\x7f",
+        "\x00",
+        "\r",
+        "a\r\nX: y",
+        "\u00e9",
+        "\u00a0",
+        "\u0085",
+        "\U0001f600",
+        "x" * 5000,
+        "=?BASE64?x?=",
+        "=?base64?x",
+        "x?=",
+        "=?base64?=",
+        "=?base64??=",
+    ],
+)
+def test_every_text_comes_back_from_its_header_and_no_header_holds_more_than_plain_characters(text: str) -> None:
+    header = header_value(text)
+    assert text_of(header) == text
+    assert all(" " <= character <= "~" or character == "\t" for character in header)
+    assert header == header.strip(" \t")
+    if text.startswith("=?base64?") and text.endswith("?="):
+        assert header != text
+
+
+@pytest.mark.parametrize(
+    ("value", "header"),
+    [(42, "42"), (-7, "-7"), (0, "0"), (MAX_SAFE, "9007199254740991"), (True, "true"), (False, "false")],
+)
+def test_integers_are_written_in_decimals_and_booleans_in_lower_case(value: JSON, header: str) -> None:
+    assert header_value(value) == header
+
+
+@pytest.mark.parametrize(
+    "header", ["=?BASE64?SGk=?=", "=?Base64?SGk=?=", "=?base64?SGk=", "base64?SGk=?=", "=?base64?="]
+)
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#value-encoding-3")
+def test_markers_in_another_case_or_incomplete_are_no_markers(header: str) -> None:
+    assert text_of(header) == header
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "SGk",
+        "SGk==",
+        "SGl=",
+        "S Gk=",
+        "SGk=\n",
+        "SG_k",
+        "SG-k",
+        "%%%%",
+        "=",
+        "/w==",
+        "7aCA",
+        "SGk\u00e9",
+        "?",
+        "SGk=SGk=",
+    ],
+)
+def test_base64_is_read_strictly(inner: str) -> None:
+    with pytest.raises(ValueError, match="Base64"):
+        text_of(f"=?base64?{inner}?=")
+
+
+@pytest.mark.parametrize("header", ["\u00e9", "a\x00b", "a\x7f", "a\nb", "\x0b"])
+def test_other_characters_than_plain_ones_are_an_error(header: str) -> None:
+    with pytest.raises(ValueError, match="visible ASCII"):
+        text_of(header)
+
+
+def test_blanks_around_a_value_do_not_belong_to_it() -> None:
+    assert text_of(" \ta b\t ") == "a b"
+    assert text_of(" =?base64?SGk=?= ") == "Hi"
+
+
+# ------------------------------------------------------------------------------------------------ schemas
+
+
+def schema(**properties: JSON) -> Object:
+    return {"type": "object", "properties": properties}
+
+
+def marked(name: JSON, kind: JSON = "string", **more: JSON) -> Object:
+    return {"type": kind, "x-mcp-header": name, **more}
+
+
+def test_marked_arguments_are_found_wherever_properties_lead() -> None:
+    inner = schema(zone=marked("Zone", "integer"), on=marked("On", "boolean"), other={"type": "string"})
+    found = parameter_headers(schema(region=marked("Region"), place=inner, **{"x-mcp-header": marked("Own")}))
+    assert found.pop("Own") == ("x-mcp-header",)  # an argument of that name
+    assert found == {"Region": ("region",), "Zone": ("place", "zone"), "On": ("place", "on")}
+    arguments: Object = {"region": "us", "place": {"zone": 3, "on": False}}
+    assert [argument_at(arguments, path) for path in found.values()] == ["us", 3, False]
+    assert parameter_values(arguments, found) == [
+        ("Mcp-Param-Region", "us"),
+        ("Mcp-Param-Zone", "3"),
+        ("Mcp-Param-On", "false"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "arguments", [None, {}, {"place": None}, {"place": 3}, {"place": [1]}, {"place": {"zone": None}}]
+)
+def test_arguments_that_are_absent_or_null_have_no_header(arguments: JSON) -> None:
+    assert parameter_values(arguments, {"Zone": ("place", "zone")}) == []
+
+
+def test_a_marked_word_among_values_is_none() -> None:
+    value: JSON = {"x-mcp-header": "X"}
+    for word in ("default", "const"):
+        assert parameter_headers(schema(a={"type": "object", word: value})) == {}
+    for word in ("enum", "examples"):
+        assert parameter_headers(schema(a={"type": "object", word: [value]})) == {}
+    assert parameter_headers(True) == {}
+
+
+@pytest.mark.parametrize(
+    "name", ["", " ", "a b", "a:b", "a\r\nb", "\x00", "a\x7f", "\u00e9", "a/b", "(a)", 3, None, ["a"], {"a": "b"}, True]
+)
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#schema-extension-1",
+    "2026-07-28/basic/transports/streamable-http#schema-extension-2",
+    "2026-07-28/basic/transports/streamable-http#schema-extension-3",
+    "2026-07-28/server/tools#x-mcp-header-1",
+    "2026-07-28/server/tools#x-mcp-header-2",
+    "2026-07-28/server/tools#x-mcp-header-3",
+)
+def test_the_mark_is_the_name_of_a_header(name: JSON) -> None:
+    with pytest.raises(ValueError, match="is the name of a header"):
+        parameter_headers(schema(a=marked(name)))
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#schema-extension-4", "2026-07-28/server/tools#x-mcp-header-4"
+)
+def test_no_two_arguments_go_into_one_header() -> None:
+    for again in ("Region", "REGION", "region"):
+        with pytest.raises(ValueError, match="twice"):
+            parameter_headers(schema(a=marked("Region"), b=schema(c=marked(again))))
+    one = marked("Region")
+    with pytest.raises(ValueError, match="twice"):
+        parameter_headers(schema(a=one, b=one))
+
+
+@pytest.mark.parametrize("kind", ["number", "object", "array", "null", None, ["string", "null"], ["string"], 3])
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#schema-extension-5", "2026-07-28/server/tools#x-mcp-header-5"
+)
+def test_only_strings_integers_and_booleans_go_into_headers(kind: JSON) -> None:
+    with pytest.raises(ValueError, match="for a string, an integer or a boolean"):
+        parameter_headers(schema(a=marked("A", kind)))
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda inner: {"a": {"type": "array", "items": inner}},
+        lambda inner: {"a": {"type": "array", "prefixItems": [inner]}},
+        lambda inner: {"a": {"contains": inner}},
+        lambda inner: {"a": {"additionalProperties": inner}},
+        lambda inner: {"a": {"patternProperties": {"x": inner}}},
+        lambda inner: {"a": {"anyOf": [inner]}},
+        lambda inner: {"a": {"oneOf": [{"properties": {"b": inner}}]}},
+        lambda inner: {"a": {"allOf": [inner, {}]}},
+        lambda inner: {"a": {"not": inner}},
+        lambda inner: {"a": {"if": inner}},
+        lambda inner: {"a": {"then": inner}},
+        lambda inner: {"a": {"else": {"properties": {"b": inner}}}},
+        lambda inner: {"a": {"$ref": "#/properties/a/$defs/x", "$defs": {"x": inner}}},
+        lambda inner: {"a": {"dependentSchemas": {"b": inner}}},
+    ],
+)
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#schema-extension-7",
+    "2026-07-28/basic/transports/streamable-http#schema-extension-8",
+    "2026-07-28/server/tools#x-mcp-header-7",
+)
+def test_only_properties_lead_to_a_marked_argument(place: object) -> None:
+    with pytest.raises(ValueError, match="`properties` alone lead to"):
+        parameter_headers(schema(**place(marked("A"))))  # type: ignore[operator]
+
+
+def test_the_schema_itself_is_no_argument() -> None:
+    with pytest.raises(ValueError, match="`properties` alone lead to"):
+        parameter_headers({**schema(), "x-mcp-header": "A"})
+
+
+def test_a_tool_with_a_wrong_mark_is_refused_when_it_is_added() -> None:
+    server = Server("s")
+    with pytest.raises(ValueError, match="is the name of a header"):
+        server.tool("t", input_schema=schema(a=marked("")))(lambda a: a)
+    assert not server.parameter_headers("t")
+
+
+# ------------------------------------------------------------------------------------------------ comparing
+
+WANTED: dict[str, Path] = {"V": ("v",)}
+
+
+def agrees(value: JSON, *headers: str) -> bool:
+    try:
+        check_parameters(Headers([("Mcp-Param-V", header) for header in headers]), {"v": value}, WANTED)
+    except ProtocolError as error:
+        assert error.code == MISMATCH
+        return False
+    return True
+
+
+@pytest.mark.parametrize("header", ["42", "42.0", "42.000", " 42 ", "042", encoded("42")])
+@pytest.mark.parametrize("value", [42, 42.0])
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#server-validation-2")
+def test_integers_are_compared_as_numbers(header: str, value: JSON) -> None:
+    assert agrees(value, header)
+
+
+@pytest.mark.parametrize(
+    "header", ["43", "42.5", "4.2e1", "0x2a", "+42", "", "x", "42.", ".42", "\u0664\u0662", "true"]
+)
+def test_what_is_another_number_or_none_is_a_mismatch(header: str) -> None:
+    assert not agrees(42, header)
+    assert not agrees(42, encoded(header))
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#schema-extension-6", "2026-07-28/server/tools#x-mcp-header-6"
+)
+def test_integers_are_in_the_safe_range() -> None:
+    for value in (MAX_SAFE, -MAX_SAFE):
+        assert agrees(value, str(value))
+    for value in (MAX_SAFE + 1, -MAX_SAFE - 1, 10**30):
+        assert not agrees(value, str(value))
+    assert not agrees(MAX_SAFE, str(MAX_SAFE + 1))
+    assert not agrees(9007199254740993.0, "9007199254740993")
+
+
+def test_booleans_are_neither_numbers_nor_other_words() -> None:
+    assert agrees(True, "true") and agrees(False, "false")
+    for header in ("True", "TRUE", "1", "false", "yes", ""):
+        assert not agrees(True, header)
+    assert not agrees(1, "true") and not agrees(0, "false")
+
+
+def test_texts_are_compared_as_they_are() -> None:
+    assert agrees("", "") and agrees("1", "1") and agrees("True", "True") and agrees("\u00e9", encoded("\u00e9"))
+    assert agrees("a", encoded("a"))
+    assert not agrees("a", "A") and not agrees("1", "1.0") and not agrees("a", "b") and not agrees("a", "")
+    assert not agrees("\u00e9", "\u00e9") and not agrees("=?base64?YQ==?=", "=?base64?YQ==?=")
+
+
+@pytest.mark.parametrize("value", [[], {}, 1.5, ["a"]])
+def test_other_values_fit_no_header(value: JSON) -> None:
+    assert not agrees(value, json.dumps(value))
+
+
+def test_a_header_that_is_missing_or_twice_there_or_without_an_argument_is_a_mismatch() -> None:
+    assert not agrees("a")
+    assert not agrees("a", "a", "a")
+    assert agrees(None)
+    assert not agrees(None, "a") and not agrees(None, "")
+
+
+# ------------------------------------------------------------------------------------------------ on the wire
+
+REGION = schema(
+    region=marked("Region"), count=marked("Count", "integer"), on=marked("On", "boolean"), text={"type": "string"}
+)
+
+
+def make_server() -> Server:
+    server = Server("s")
+
+    @server.tool("q", input_schema=REGION)
+    async def query(
+        region: str | None = None, count: int | None = None, on: bool | None = None, text: str | None = None
+    ) -> TextContent:
+        return TextContent("run")
+
+    @server.tool("w\u00e4hle")
+    async def choose() -> TextContent:
+        return TextContent("run")
+
+    server.prompt("p")(lambda: "hi")
+    server.resource("test://a")(lambda: "a")
+    return server
+
+
+async def refused(reply: Reply, id: JSON = 1) -> str:
+    assert reply.status == 400 and reply.kind == JSON_TYPE
+    return str(error_of(reply.json, MISMATCH, id)["message"])
+
+
+CALLS: dict[str, Object] = {
+    "tools/call": {"name": "q", "arguments": {}},
+    "prompts/get": {"name": "p"},
+    "resources/read": {"uri": "test://a"},
+    "tools/list": {},
+    "server/discover": {},
+}
+
+
+@pytest.mark.parametrize("method", CALLS)
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#server-validation-1",
+    "2026-07-28/basic/transports/streamable-http#server-validation-3",
+    "2026-07-28/basic/transports/streamable-http#server-validation-4",
+    "2026-07-28/basic/transports/streamable-http#protocol-version-header-3",
+)
+def test_each_standard_header_must_be_there_and_say_what_the_body_says(method: str) -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            talk, frame = Talk(web), alone(method, CALLS[method])
+            assert (await talk.post(frame)).status == 200
+            names = ["MCP-Protocol-Version", "Mcp-Method", *(["Mcp-Name"] if CALLS[method] else [])]
+            for name in names:
+                for wrong in (None, "", "x", method.upper(), "2025-11-25", "q, q", "2026-07-28x"):
+                    why = await refused(await talk.post(frame, **{name.replace("-", "_"): wrong}))
+                    assert name in why
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-6")
+def test_a_server_without_the_earlier_era_wants_the_header_on_every_request() -> None:
+    async def test() -> None:
+        server = Server("s", revisions=[MODERN])
+        async with on_the_web(server) as web:
+            why = await refused(await Talk(web).post(alone("server/discover"), MCP_Protocol_Version=None))
+            assert why == "Header mismatch: MCP-Protocol-Version is missing"
+
+    run(test())
+
+
+def test_a_header_of_this_revision_over_another_body_is_a_mismatch_before_it_is_unsupported() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            for version in ("1900-01-01", "2025-11-25"):
+                frame = alone("tools/list", protocolVersion=version)
+                await refused(await Talk(web).post(frame, MCP_Protocol_Version=MODERN))
+
+    run(test())
+
+
+def test_what_the_body_lacks_is_said_before_what_the_headers_lack() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            frame = alone("tools/list", clientCapabilities=None)
+            reply = await Talk(web).post(frame, Mcp_Method=None)
+            assert reply.status == 400
+            error_of(reply.json, INVALID_PARAMS)
+
+    run(test())
+
+
+async def post(web: Web, frame: Object, *lines: str) -> Reply:
+    """POST with these headers and no others that say anything of the body."""
+    body = json.dumps(frame).encode()
+    return await web.ask("POST", "/mcp", body, f"Accept: {BOTH}", f"Content-Type: {JSON_TYPE}", *lines)
+
+
+VERSION = f"MCP-Protocol-Version: {MODERN}"
+
+
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#case-sensitivity-1")
+def test_names_of_headers_are_in_any_case_and_values_are_not() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
+            lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
+            for change in (str.upper, str.lower):
+                changed = [change(name) + colon + value for name, colon, value in (x.partition(":") for x in lines)]
+                assert (await post(web, frame, *changed)).status == 200
+            for line in lines[1:]:
+                others = [other for other in lines if other != line]
+                name, _, value = line.partition(":")
+                await refused(await post(web, frame, *others, f"{name}:{value.upper()}"))
+
+    run(test())
+
+
+def test_a_header_that_stands_there_twice_is_refused() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
+            lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
+            for line in lines:
+                assert (await post(web, frame, *lines, line)).status == 400
+            for line in lines[1:]:
+                assert "more than once" in await refused(await post(web, frame, *lines, line))
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#value-encoding-4",
+    "2026-07-28/basic/transports/streamable-http#value-encoding-5",
+    "2026-07-28/basic/transports/streamable-http#server-validation-5",
+    "2026-07-28/basic/transports/streamable-http#standard-request-headers-2",
+)
+def test_a_name_may_be_in_base64_and_must_be_where_it_is_not_plain() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            talk, plain = Talk(web), alone("tools/call", {"name": "q", "arguments": {}})
+            other = alone("tools/call", {"name": "w\u00e4hle", "arguments": {}})
+            assert (await talk.post(plain, Mcp_Name=encoded("q"))).status == 200
+            assert (await talk.post(other, Mcp_Name=encoded("w\u00e4hle"))).status == 200
+            assert (await talk.post(plain, Mcp_Name="  q\t")).status == 200
+            for wrong in (
+                "w\u00e4hle",
+                "w?hle",
+                encoded("wahle"),
+                "=?base64?d8OkaGxl",
+                "=?BASE64?d8OkaGxl?=",
+                "=?base64?d8OkaGx?=",
+            ):
+                await refused(await talk.post(other, Mcp_Name=wrong))
+            await refused(await talk.post(plain, Mcp_Method=encoded("tools/call")))
+            await refused(await talk.post(plain, MCP_Protocol_Version=encoded(MODERN)))
+
+    run(test())
+
+
+def test_a_body_without_a_name_is_invalid_params_whatever_the_header_says() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            wrong: list[Object] = [{}, {"name": 3}, {"name": None}]
+            for params in wrong:
+                for name in (None, "q"):
+                    reply = await Talk(web).post(alone("tools/call", params), Mcp_Name=name)
+                    error_of(reply.json, INVALID_PARAMS)
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-2",
+    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-3",
+    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-4",
+    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-6",
+    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-8",
+    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-10",
+    "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-11",
+)
+@pytest.mark.parametrize(
+    ("arguments", "headers", "status"),
+    [
+        ({}, {}, 200),
+        ({"text": "x"}, {}, 200),
+        ({"region": "us"}, {"Region": "us"}, 200),
+        ({"region": "\u00e9"}, {"Region": encoded("\u00e9")}, 200),
+        ({"region": ""}, {"Region": ""}, 200),
+        ({"count": 3, "on": False, "region": "us"}, {"Count": "3.0", "On": "false", "Region": "us"}, 200),
+        ({"region": "us"}, {}, 400),
+        ({"region": "us"}, {"Region": "eu"}, 400),
+        ({"region": "us"}, {"Region": "us\u00e9"}, 400),
+        ({"region": "us"}, {"Region": "=?base64?dXM?="}, 400),
+        ({"region": "us"}, {"Other": "us"}, 400),
+        ({}, {"Region": "us"}, 400),
+        ({"count": 2**53}, {"Count": str(2**53)}, 400),
+        ({"count": True}, {"Count": "1"}, 400),
+        ({}, {"Unknown": "\u00e9"}, 200),
+    ],
+    ids=str,
+)
+def test_marked_arguments_stand_in_headers(arguments: Object, headers: dict[str, str], status: int) -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            frame = alone("tools/call", {"name": "q", "arguments": arguments})
+            reply = await Talk(web).post(frame, **{f"Mcp_Param_{name}": value for name, value in headers.items()})
+            assert reply.status == status
+            if status == 400:
+                await refused(reply)
+            else:
+                assert result_of(reply.json)["content"] == [{"type": "text", "text": "run"}]
+
+    run(test())
+
+
+def test_null_arguments_have_no_header() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            frame = alone("tools/call", {"name": "q", "arguments": {"region": None}})
+            assert (await Talk(web).post(frame)).status == 200  # the schema has more to say about null
+            await refused(await Talk(web).post(frame, Mcp_Param_Region="null"))
+
+    run(test())
+
+
+def test_the_marks_count_over_http_alone_and_in_this_era_alone() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            talk = Talk(web)
+            await talk.greet()
+            frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+            reply = await talk.post({**frame, "params": {"name": "q", "arguments": {"region": "us"}}})
+            assert "result" in (await reply.object() if reply.kind != JSON_TYPE else reply.json)  # type: ignore[operator]
+
+    run(test())
+
+
+def test_a_tool_that_is_not_there_has_no_marks() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            reply = await Talk(web).post(alone("tools/call", {"name": "none"}), Mcp_Param_Region="us")
+            error_of(reply.json, INVALID_PARAMS)
+
+    run(test())
+
+
+def test_a_mismatch_never_reaches_the_tool_nor_repeats_long_values() -> None:
+    async def test() -> None:
+        server, called = make_server(), asyncio.Event()
+        server.tool("set", input_schema=REGION)(lambda **arguments: called.set())
+        async with on_the_web(server) as web:
+            frame = alone("tools/call", {"name": "set", "arguments": {"region": "x" * 5000}})
+            assert len(await refused(await Talk(web).post(frame, Mcp_Param_Region="y" * 5000))) < 400
+            assert not called.is_set()
+
+    run(test())
+
+
+def test_the_headers_of_a_long_call_are_those_of_the_spec() -> None:
+    """The example of the page."""
+
+    async def test() -> None:
+        server = Server("s")
+        server.tool("execute_sql", input_schema=schema(region=marked("Region"), query={"type": "string"}))(
+            lambda region, query: None
+        )
+        async with on_the_web(server) as web:
+            meta: Object = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
+            arguments: Object = {"region": "us-west1", "query": "SELECT * FROM users"}
+            params: Object = {"_meta": meta, "name": "execute_sql", "arguments": arguments}
+            lines = ["Mcp-Method: tools/call", "Mcp-Name: execute_sql", "Mcp-Param-Region: us-west1"]
+            frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+            assert (await post(web, frame, VERSION, *lines)).status == 200
+
+    run(test())
