@@ -27,7 +27,14 @@ from .. import (
     ToolError,
 )
 
-server = Server("demo", "1.0", title="The Demo's Server", instructions="Call `add` to add.", page_size=6)
+server = Server(
+    "demo",
+    "1.0",
+    title="The Demo's Server",
+    instructions="Call `add` to add.",
+    page_size=6,
+    cache_ttl={"tools/list": 60.0},
+)
 
 # ---------------------------------------------------------------------------------------------------- tools
 
@@ -139,6 +146,21 @@ async def connect_account(context: Context) -> str:
         return "not connected"
     await context.elicitation_complete(visit)
     return "connected"
+
+
+@dataclass
+class Doneness:
+    """The form that `bake` shows to the user."""
+
+    brown: bool = True
+
+
+@server.tool(task="optional")
+async def bake(context: Context) -> str:
+    """Take long, and ask in the middle: a client may have a task of it, do something else, and come back."""
+    await context.set_status("in the oven")
+    answer = await context.elicit("Is it brown?", Doneness)
+    return "a cake" if answer.content is not None and answer.content["brown"] else "dough"
 
 
 @server.tool()
