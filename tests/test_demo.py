@@ -182,7 +182,7 @@ def test_a_long_message_is_cut_and_says_how_long_it_is() -> None:
     out = io.StringIO()
     Screen(out)("->", b'{"jsonrpc":"2.0","method":"notifications/message","params":"' + b"x" * 5000 + b'"}')
     lines = out.getvalue().splitlines()
-    assert len(lines) == 5 and lines[-1].endswith("... (5062 characters)")
+    assert len(lines) == 6 and lines[-1].endswith("... (5062 characters)")
 
 
 def test_control_characters_of_a_message_do_not_reach_the_terminal() -> None:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, TextIO
 
-MOST_LINES = 4
+MOST_LINES = 5
 """Lines of one message that are shown."""
 
 PURPOSE = {

@@ -252,9 +252,8 @@ async def server_asks(screen: Screen, client: Client) -> None:
     screen.claim("that was one call of the program, and two requests", screen.sent["tools/call"] == before + 2)
     screen.say("A state that this server has not sealed, or for another call, is refused. By hand:")
     again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
-    forged = client.connection.dispatcher.request(
-        "tools/call", stamped(again, client.revision, {}, {}, None), timeout=9
-    )
+    params = stamped(again, client.revision, {}, {"name": "by hand", "version": "1"}, None)
+    forged = client.connection.dispatcher.request("tools/call", params, timeout=TIMEOUT)
     await refused(screen, "a forged state", -32602, forged)
 
     screen.chapter("Elicitation", "client/elicitation")
