@@ -122,7 +122,8 @@ class AloneWire(Wire):
             assert isinstance(params, dict) and isinstance(frame["method"], str)
             meta = params.get("_meta", {})
             assert isinstance(meta, dict)
-            stamped = alone(frame["method"], params, frame["id"], self._capabilities)["params"]
+            # earlier revisions send all log messages unless they are told otherwise
+            stamped = alone(frame["method"], params, frame["id"], self._capabilities, logLevel="debug")["params"]
             assert isinstance(stamped, dict) and isinstance(stamped["_meta"], dict)
             frame = {**frame, "params": {**stamped, "_meta": {**stamped["_meta"], **meta}}}
             change = self._cacheable.add if frame["method"] in CACHEABLE else self._cacheable.discard

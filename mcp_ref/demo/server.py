@@ -148,6 +148,9 @@ async def connect_account(context: Context) -> str:
     return "connected"
 
 
+server.tasks.poll_interval = 100  # milliseconds: the tour is in a hurry
+
+
 @dataclass
 class Doneness:
     """The form that `bake` shows to the user."""

@@ -136,6 +136,12 @@ class ClientConnection(Connection):
             raise InvalidMessage(f"the server's {question.method}: {error}") from None
         return self.codec.encode(await handler(params, self))
 
+    def _abandoned(self, id: RequestId, reason: str) -> None:
+        pending = self.dispatcher.pending.get(id)
+        if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
+            return  # the first question of all: the server may not know what a cancellation is
+        super()._abandoned(id, reason)
+
     def note_error(self, error: RemoteError) -> None:
         """Note the URLs that the server wants the user to visit before it serves the request."""
         if isinstance(error.data, dict) and "elicitations" in error.data:
@@ -190,7 +196,7 @@ class ClientConnection(Connection):
         if isinstance(params, ProgressNotificationParams):
             handler = self.task_progress.get(params.progress_token)
             if handler is not None and params.progress_token not in self.dispatcher.pending:
-                # [2025-11-25 basic/utilities/tasks#task-progress-notifications] valid throughout the task's lifetime
+                # [2025-11-25 basic/utilities/tasks] valid throughout the task's lifetime
                 return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
         elif listener is not None:

@@ -110,7 +110,7 @@ async def _discover(connection: ClientConnection, ours: Introduction, timeout: f
     """Ask a server of the stateless era for itself. None where it turns out to be none, and the handshake is next."""
     from ..server.discover import DiscoverResult
 
-    revision, refused = ours.of("modern")[-1], set[Revision]()
+    revision, refused = ours.of("modern")[-1], list[Revision]()
     while True:
         try:
             answer = await _ask(connection, revision, ours, timeout)
@@ -121,7 +121,7 @@ async def _discover(connection: ClientConnection, ours: Introduction, timeout: f
                 _check_legacy(ours, error)
                 return None
             # [2026-07-28 basic/transports/stdio#backward-compatibility] modern, but another version: not initialize
-            refused.add(revision)
+            refused.append(revision)
             chosen = _choose(_supported_in(error), ours, refused)
         except (ForeignAnswer, InvalidMessage, ShapeError, RequestTimeout) as error:
             _check_legacy(ours, error)
@@ -147,10 +147,11 @@ def _supported_in(error: RemoteError) -> list[JSON]:
     return listed if isinstance(listed, list) else []
 
 
-def _choose(names: Sequence[JSON], ours: Introduction, refused: set[Revision]) -> Revision | None:
+def _choose(names: Sequence[JSON], ours: Introduction, refused: Sequence[Revision]) -> Revision | None:
     """The latest revision that both speak. Raises UnsupportedRevision where there is none."""
     theirs = {find_revision(name) for name in names}
-    common = [revision for revision in ours.revisions if revision in theirs and revision not in refused]
+    # A server may refuse what it names, when one that is being replaced answers beside its successor: once more, then.
+    common = [revision for revision in ours.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
         listed = ", ".join(str(name)[:40] for name in names[:20]) or "none that it names"
         raise UnsupportedRevision(f"the server speaks {listed}; this client speaks {_names(ours)}")

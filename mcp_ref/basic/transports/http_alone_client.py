@@ -89,12 +89,16 @@ class Posts:
             task.cancel()
         return task is not None
 
-    async def close(self) -> None:
-        """Close all responses."""
+    def leave(self) -> list[asyncio.Task[None]]:
+        """Close all responses; gives those that are being closed."""
         tasks = list(self._asking.values())
         for task in tasks:
             task.cancel()
-        if tasks:
+        return tasks
+
+    async def close(self) -> None:
+        """Close all responses."""
+        if tasks := self.leave():
             await asyncio.wait(tasks, timeout=5.0)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:

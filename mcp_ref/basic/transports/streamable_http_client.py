@@ -42,7 +42,7 @@ from ...jsonrpc.messages import (
 )
 from ...revisions import Revision, find_revision
 from ..headers import Parameters
-from ..versioning import names_revision
+from ..versioning import MODERN_ERRORS, names_revision
 from . import Lost, Receive, Trace, Transport
 from .http_alone_client import MAX_ANSWER, Posts, refusal
 from .http_gate import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type
@@ -152,6 +152,7 @@ class StreamableHttpClientTransport(Transport):
 
     def _after_notice(self, notice: Notification, task: asyncio.Task[None]) -> None:
         if notice.method == "notifications/initialized":
+            self._alone.leave()  # what was asked in the other era is not waited for any more
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notice.method == "notifications/cancelled":
             id: JSON = notice.params.get("requestId")
@@ -296,6 +297,10 @@ class StreamableHttpClientTransport(Transport):
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         assert self._opening is not None
         body = await response.read(MAX_ANSWER)
+        found = decode(body) if body else None
+        if isinstance(found, ErrorResponse) and found.error.code in MODERN_ERRORS:
+            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] unless it is a modern error
+            return self._hand_in(ErrorResponse(self._opening.id, found.error))
         older = SseClientTransport(self.url, headers=self._own_headers, http=self._http, trace=self._trace)
         try:
             await older.start(self._hand_in, self._older_lost)

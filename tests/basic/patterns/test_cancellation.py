@@ -67,6 +67,7 @@ def cancel(id: JSON, **more: JSON) -> Object:
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/cancellation#implementation-notes-1",
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-5",
     "2025-06-18/basic/utilities/cancellation#behavior-requirements-4",
     "2025-03-26/basic/utilities/cancellation#behavior-requirements-4",
@@ -143,6 +144,10 @@ def test_a_client_stops_a_cancelled_request_and_answers_nothing(revision: str) -
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/cancellation#error-handling-1",
+    "2026-07-28/basic/patterns/cancellation#error-handling-2",
+    "2026-07-28/basic/patterns/cancellation#error-handling-3",
+    "2026-07-28/basic/patterns/cancellation#timing-considerations-1",
     "2025-11-25/basic/utilities/cancellation#error-handling-1",
     "2025-06-18/basic/utilities/cancellation#error-handling-1",
     "2025-03-26/basic/utilities/cancellation#error-handling-1",

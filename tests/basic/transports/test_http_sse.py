@@ -11,7 +11,7 @@ from mcp_ref import Server
 from mcp_ref.basic.transports.http_session import EndpointLimits
 from mcp_ref.http.message import Request
 from mcp_ref.jsonrpc.messages import JSON, Object
-from tests.support import initialize, notification, request, run
+from tests.support import MODERN, alone, error_of, initialize, notification, request, run
 from tests.web import CHANGED, JSON_TYPE, SSE_TYPE, Held, Reply, Web, answered, call, eventually, on_the_web, said
 
 OLD = "2024-11-05"
@@ -247,5 +247,19 @@ def test_a_server_may_do_without_the_older_transport() -> None:
         async with on_the_web(Server("s"), older=False) as web:
             assert (await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")).status == 404
             assert (await web.ask("POST", "/messages", b"{}", f"Content-Type: {JSON_TYPE}")).status == 404
+
+    run(test())
+
+
+def test_a_request_of_the_stateless_era_is_refused_as_by_an_older_server_and_the_handshake_goes_on() -> None:
+    async def test() -> None:
+        held = Held()
+        async with on_the_web(held.server) as web:
+            old = await connected(web)
+            error = error_of(await old.ask(alone("server/discover")), -32600)
+            assert MODERN not in str(error)
+            await old.greet()
+            error_of(await old.ask(alone("server/discover", id=2)), -32601, 2)
+            assert await old.ask(call("add", 3, a=2, b=3)) == answered("5", 3)
 
     run(test())

@@ -1,5 +1,6 @@
-"""fastmcp_client.py COMMAND...: the client of FastMCP, on the server that COMMAND starts, or that is at a URL in its
-place: over HTTP+SSE where it ends in /sse, else over Streamable HTTP. Prints one JSON object: see scenario.py.
+"""fastmcp_client.py ERA COMMAND...: the client of FastMCP, on the server that COMMAND starts, or that is at a URL in
+its place: over HTTP+SSE where it ends in /sse, else over Streamable HTTP. ERA is `legacy`, or `auto` for what it does
+where nothing is said: the newest revision that the server speaks. Prints one JSON object: see scenario.py.
 """
 
 import asyncio
@@ -14,10 +15,14 @@ import mcp_types as types
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport
+from mcp.client.subscriptions import listen
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from scenario import SCENARIO, WATCHED, Dialect, Seen, elicited, plain, run, sampled, until
 
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 
-async def main(command: list[str]) -> dict[str, Any]:
+
+async def main(era: str, command: list[str]) -> dict[str, Any]:
     seen = Seen()
 
     async def sampling(_: Any, params: types.CreateMessageRequestParams, __: Any) -> types.CreateMessageResult:
@@ -42,13 +47,22 @@ async def main(command: list[str]) -> dict[str, Any]:
         elicitation_handler=elicitation,
         log_handler=log,
         message_handler=message,
+        **({"mode": "legacy"} if era == "legacy" else {}),
     ) as client:
+        modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
         async def call_logging_at(level: Any, tool: str) -> Any:
+            if modern:
+                return await client.call_tool_mcp(tool, {}, meta={LOG_LEVEL: level})
             await client.set_logging_level(level)
             return await client.call_tool_mcp(tool, {})
 
         async def watch(touch: Any) -> None:
+            if modern:
+                async with listen(client.session, resource_subscriptions=[WATCHED]) as events:
+                    await touch()
+                    await anext(aiter(events))
+                return
             await client.session.subscribe_resource(WATCHED)  # this client leaves subscriptions to the SDK below it
             await touch()
             await until(lambda: len(seen.updated) > 0)
@@ -68,7 +82,7 @@ async def main(command: list[str]) -> dict[str, Any]:
             call_logging_at=call_logging_at,
             watch=watch,
             cancel=cancel,
-            ping=client.session.send_ping,
+            ping=None if modern else client.session.send_ping,
         )
         methods = SimpleNamespace(
             list_tools=client.list_tools_mcp,
@@ -80,8 +94,14 @@ async def main(command: list[str]) -> dict[str, Any]:
             get_prompt=client.get_prompt_mcp,
             complete=client.complete_mcp,
         )
-        return {"initialize": plain(client.initialize_result), **await run(methods, seen, dialect)}
+        initialized = {
+            "protocolVersion": client.protocol_version,
+            "serverInfo": plain(client.server_info),
+            "capabilities": plain(client.server_capabilities),
+            "instructions": client.instructions,
+        }
+        return {"initialize": initialized, **await run(methods, seen, dialect)}
 
 
 warnings.simplefilter("ignore")
-print(json.dumps(asyncio.run(main(sys.argv[1:]))))
+print(json.dumps(asyncio.run(main(sys.argv[1], sys.argv[2:]))))

@@ -29,6 +29,8 @@ export async function run(client, seen, dialect) {
     for (let i = 0; i < 2; i++) await call('echo', { message: 'barrier' });
   };
   const report = { ping: dialect.era === 'legacy' ? await attempt(client.ping()) : null };
+  // Before the tools are listed: the client does not know yet which arguments go into headers, too.
+  report.unlisted = await attempt(call('query_by_region', { region: 'north', query: 'snow' }));
 
   report.tools = await everyPage((page) => client.listTools(page), 'tools');
   report.resources = await everyPage((page) => client.listResources(page), 'resources');
@@ -44,6 +46,14 @@ export async function run(client, seen, dialect) {
       argument: { name: 'arg1', value: 'par' }
     })
   );
+
+  const read = async (name) =>
+    Number((await client.readResource({ uri: `test://counted/${name}` })).contents[0].text);
+  report.kept = [await read('kept'), await read('kept')];
+  const passing = await read('passing');
+  let later = passing;
+  for (let tries = 0; later === passing && tries < 250; tries++) await sleep(20), (later = await read('passing'));
+  report.passing = [passing, later];
 
   // This SDK drops progress that it reads in one piece with the result, so the tool must pause before it returns.
   const steps = [];
@@ -106,6 +116,7 @@ export function elicited(params) {
 /** A value for a form's field: its default, or its first choice, or some text. */
 function filledIn(schema) {
   if ('default' in schema) return schema.default;
+  if (schema.type === 'boolean') return true;
   if (schema.type === 'array') return [filledIn({ type: 'string', ...schema.items })];
   const choices = schema.enum ?? (schema.oneOf ?? schema.anyOf ?? []).map((choice) => choice.const);
   return choices.length > 0 ? choices[0] : 'an answer';

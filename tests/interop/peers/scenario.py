@@ -45,6 +45,8 @@ class Seen:
 
 async def run(client: Any, seen: Seen, dialect: Dialect) -> dict[str, Any]:
     report: dict[str, Any] = {"ping": await attempt(dialect.ping()) if dialect.ping else None}
+    # Before the tools are listed: the client does not know yet which arguments go into headers, too.
+    report["unlisted"] = await attempt(client.call_tool("query_by_region", {"region": "north", "query": "snow"}))
 
     report["tools"] = await every_page(client.list_tools, "tools", dialect)
     report["resources"] = await every_page(client.list_resources, "resources", dialect)
@@ -60,6 +62,9 @@ async def run(client: Any, seen: Seen, dialect: Dialect) -> dict[str, Any]:
     ]
     report["completion"] = await attempt(client.complete(dialect.prompt_reference, {"name": "arg1", "value": "par"}))
 
+    report["kept"] = [await read(client, dialect, "kept") for _ in range(2)]
+    report["passing"] = [first := await read(client, dialect, "passing"), await later(client, dialect, first)]
+
     report["progress"] = await progress(client)
     report["logs"] = await logs(client, seen, dialect)
     report["updates"] = await updates(client, seen, dialect)
@@ -68,6 +73,20 @@ async def run(client: Any, seen: Seen, dialect: Dialect) -> dict[str, Any]:
     report["sampling"] = seen.sampling
     report["elicitation"] = seen.elicitation
     return report
+
+
+async def read(client: Any, dialect: Dialect, name: str) -> int:
+    """How often a resource was read, as it says itself; what the client has kept of it says what it said before."""
+    result = await attempt(client.read_resource(dialect.uri(f"test://counted/{name}")))
+    return int(result["contents"][0]["text"])
+
+
+async def later(client: Any, dialect: Dialect, first: int) -> int:
+    """The same, once it may not be kept any more."""
+    deadline = asyncio.get_running_loop().time() + 5
+    while (count := await read(client, dialect, "passing")) == first and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(0.02)
+    return count
 
 
 async def progress(client: Any) -> dict[str, Any]:
@@ -136,6 +155,8 @@ def filled_in(schema: dict[str, Any]) -> Any:
     """A value for a form's field: its default, or its first choice, or some text."""
     if "default" in schema:
         return schema["default"]
+    if schema["type"] == "boolean":
+        return True
     if schema["type"] == "array":
         return [filled_in({"type": "string", **schema["items"]})]
     choices = schema.get("enum") or [choice["const"] for choice in schema.get("oneOf") or schema.get("anyOf") or []]
