@@ -15,7 +15,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from mcp_ref import Client, RemoteError, ResourceTemplateReference, TextResourceContents, tracer
+from mcp_ref import Client, McpError, RemoteError, ResourceTemplateReference, TextResourceContents, tracer
 
 SERVER = [sys.executable, str(Path(__file__).with_name("notes.py"))]
 
@@ -59,5 +59,5 @@ if __name__ == "__main__":
     uris = [word for word in sys.argv[1:] if word != "--trace"] or ["note://all"]
     try:
         asyncio.run(main(uris[0], trace="--trace" in sys.argv))
-    except RemoteError as error:
-        sys.exit(f"the server refused: {error}")
+    except McpError as error:
+        sys.exit(f"not watched: {error}")

@@ -1,7 +1,7 @@
 """Leads its user to a server's web page, with the care that takes: show the whole address, and ask before going.
 
 New here: `elicitation_url=True` declares that we can do this. The handler returns as soon as the user has agreed;
-that it is done is a notification, which comes whenever it comes. The tool's result says whether it worked.
+the tool's result says whether it worked. (In 2025-11-25 a notification also says when it is done.)
 
     python3 examples/sign_in_client.py                  plays the user, browser included, and looks for leaks
     python3 examples/sign_in_client.py --browser        asks you, and opens your browser
@@ -72,7 +72,8 @@ async def main() -> None:
         if result.is_error:
             sys.exit(1)
         async with asyncio.timeout(10):
-            await done.wait()
+            if client.revision.name == "2025-11-25":
+                await done.wait()
             for task in browsing:
                 print("The page says:", await task)
     assert not any(KEY.encode() in frame or b"correct" in frame for frame in frames)

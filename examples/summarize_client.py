@@ -1,8 +1,9 @@
 """Offers a model to summarize.py, and keeps its user in control of what the model is asked.
 
 New here: a *sampling handler*. Giving one to the client declares the capability. Put a call of your model's API where
-`first_sentences` stands; everything around it stays. The user sees the question first, and may refuse it: then the
-server gets an error, which is no accident, and says who decided.
+`first_sentences` stands; everything around it stays. The user sees the question first, and may refuse it: that is an
+error, which is no accident, and says who decided. (Before 2026-07-28 the server gets it. Since then the call ends here,
+as the server does not wait: it has asked in a result.)
 
     python3 examples/summarize_client.py                summarizes a text, with a model that is none (see below)
     python3 examples/summarize_client.py --ask          asks you, each time the server wants to use the model
@@ -28,6 +29,9 @@ A server offers tools, resources and prompts. A client offers roots, sampling an
 what it has. Nothing else is used."""
 
 
+one_at_a_time = asyncio.Lock()
+
+
 def first_sentences(question: str) -> str:
     """Stands for a model, so that this program runs anywhere: an honest summary of a text is often its beginning."""
     rule, _, text = question.removesuffix("\n</text>").partition("\n<text>\n")
@@ -37,6 +41,12 @@ def first_sentences(question: str) -> str:
 
 async def use_model(params: CreateMessageRequestParams) -> CreateMessageResult:
     """Answer one request of the server's, if the user agrees."""
+    async with one_at_a_time:  # a server may ask several things at once
+        return await use_model_now(params)
+
+
+async def use_model_now(params: CreateMessageRequestParams) -> CreateMessageResult:
+    """The same, when it is its turn."""
     question = "\n".join(block.text for m in params.messages for block in m.blocks if isinstance(block, TextContent))
     print(f"The server asks the model, for at most {params.max_tokens} tokens: {question[:70]!r}…")
     if "--ask" in sys.argv:
@@ -59,4 +69,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except ProtocolError as error:
+        sys.exit(f"not summarized: {error.message}")

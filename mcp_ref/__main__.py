@@ -65,7 +65,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     made = command("run", "serve a Server object over standard input and output, or over HTTP")
     made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
     made.add_argument("--revision", metavar="R", help="speak this revision alone")
-    made.add_argument("--trace", action="store_true", help="show every message on standard error")
+    made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     web_options(made)
     takes(made, "FILE[:NAME]")
 
@@ -79,6 +79,11 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 
     made = command("read", "read a resource; to a file or pipe its bytes are written as they are", asks=True)
     made.add_argument("uri", metavar="URI")
+    takes(made, "URI")
+
+    made = command("watch", "watch a resource: print its URI, or that of what is below it, when it changes", asks=True)
+    made.add_argument("uri", metavar="URI")
+    made.add_argument("--count", metavar="N", type=number, help="end after so many changes (Ctrl-C ends it anyway)")
     takes(made, "URI")
 
     made = command("prompt", "get a prompt's messages", asks=True)
@@ -127,6 +132,13 @@ def seconds(word: str) -> float:
     return value
 
 
+def number(word: str) -> int:
+    """How many, at least one."""
+    if not word.isdecimal() or int(word) < 1:
+        raise argparse.ArgumentTypeError(f"a number, 1 or more, not {word!r}")
+    return int(word)
+
+
 def connection_options(parser: argparse.ArgumentParser) -> None:
     """What can be said about any connection to a server."""
     group = parser.add_argument_group("the connection")
@@ -140,7 +152,7 @@ def connection_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--root", metavar="PATH", action="append", help="a directory that the server may know of")
     group.add_argument("--log", metavar="LEVEL", help="ask for log messages from this level on")
     group.add_argument("--stderr", action="store_true", help="show the server's standard error")
-    group.add_argument("--trace", action="store_true", help="show every message on standard error")
+    group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     group.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 

@@ -122,7 +122,8 @@ class AloneWire(Wire):
             assert isinstance(params, dict) and isinstance(frame["method"], str)
             meta = params.get("_meta", {})
             assert isinstance(meta, dict)
-            stamped = alone(frame["method"], params, frame["id"], self._capabilities)["params"]
+            # earlier revisions send all log messages unless they are told otherwise
+            stamped = alone(frame["method"], params, frame["id"], self._capabilities, logLevel="debug")["params"]
             assert isinstance(stamped, dict) and isinstance(stamped["_meta"], dict)
             frame = {**frame, "params": {**stamped, "_meta": {**stamped["_meta"], **meta}}}
             change = self._cacheable.add if frame["method"] in CACHEABLE else self._cacheable.discard
@@ -353,14 +354,21 @@ async def raw_server(client: Callable[[MemoryTransport], Client]) -> AsyncIterat
         await made.close()
 
 
-async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None) -> Object:
-    """Shake hands from the server's side; gives the client's initialize params."""
-    connecting = asyncio.create_task(client.connect())
+async def handshake_of(wire: Wire) -> Object:
+    """The client's `initialize`, from a server of the earlier era, which does not know what else it may be asked."""
     asked = await wire.receive_object()
-    if asked["method"] == "server/discover":  # which a server of the earlier era does not know
+    if asked["method"] == "server/discover":
         error: Object = {"code": -32601, "message": "Method not found"}
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
         asked = await wire.receive_object()
+    assert asked["method"] == "initialize", asked
+    return asked
+
+
+async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None) -> Object:
+    """Shake hands from the server's side; gives the client's initialize params."""
+    connecting = asyncio.create_task(client.connect())
+    asked = await handshake_of(wire)
     info: Object = {"name": "raw", "version": "1"}
     result: Object = {"protocolVersion": revision, "capabilities": capabilities or {}, "serverInfo": info}
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})

@@ -40,17 +40,18 @@ def usage_error(*words: str) -> None:
 def test_list_shows_what_a_server_offers_and_how_to_call_it(capsys: Captured) -> None:
     assert ask("list") == 0
     out = capsys.readouterr().out
-    assert out.startswith("The Demo's Server 1.0, revision 2025-11-25\nCall `add` to add.\n\nTools\n")
+    assert out.startswith("The Demo's Server 1.0, revision 2026-07-28\nCall `add` to add.\n\nTools\n")
     assert "\n  add  a: integer, b: integer\n      Add two numbers." in out
     assert "\nResources\n  notes://today  text/plain\n" in out
     assert "\nResource templates\n  notes://{day}/words  application/json\n" in out
     assert "\nPrompts\n  translate  text, language\n" in out
 
 
-def test_list_json_has_every_page_of_every_list(capsys: Captured) -> None:
-    assert ask("list", "--json", "--revision", "2025-06-18") == 0
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+def test_list_json_has_every_page_of_every_list(revision: str, capsys: Captured) -> None:
+    assert ask("list", "--json", "--revision", revision) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert listed["protocolVersion"] == "2025-06-18" and listed["serverInfo"]["name"] == "demo"
+    assert listed["protocolVersion"] == revision and listed["serverInfo"]["name"] == "demo"
     assert listed["capabilities"]["tools"] == {"listChanged": True} and listed["instructions"] == "Call `add` to add."
     assert len(listed["tools"]) == 12 and listed["tools"][0]["inputSchema"]["required"] == ["a", "b"]
     assert [resource["uri"] for resource in listed["resources"]] == ["notes://today", "demo://interrupted"]
@@ -60,7 +61,17 @@ def test_list_json_has_every_page_of_every_list(capsys: Captured) -> None:
 
 def test_list_of_a_server_with_nothing_asks_for_nothing(capsys: Captured) -> None:
     assert ask("list", server=python("from mcp_ref import Server; Server('bare', '2').run()")) == 0
-    assert capsys.readouterr().out == "bare 2, revision 2025-11-25\n"
+    assert capsys.readouterr().out == "bare 2, revision 2026-07-28\n"
+
+
+@pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
+def test_any_revision_can_be_asked_for_and_served_alone_and_list_says_which_is_spoken(
+    revision: str, capsys: Captured
+) -> None:
+    assert ask("list", "--revision", revision) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(f" 1.0, revision {revision}")
+    assert ask("list", server=[*DEMO, "--revision", revision]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(f" 1.0, revision {revision}")
 
 
 def test_call_prints_the_text(capsys: Captured) -> None:
@@ -159,10 +170,12 @@ def test_roots_are_given_to_the_server(capsys: Captured, tmp_path: Path) -> None
     assert ask("call", "where", "--root", str(tmp_path)) == 0
     assert json.loads(capsys.readouterr().out) == [tmp_path.as_uri()]
     assert ask("call", "where") == 1
+    assert "this needs roots" in capsys.readouterr().err
+    assert ask("call", "where", "--revision", "2025-11-25") == 1
     assert "the client did not declare roots" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+@pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
 def test_trace_shows_every_frame_and_the_revision(revision: str, capsys: Captured) -> None:
     assert ask("call", "add", "a=1", "b=2", "--trace", "--revision", revision) == 0
     lines = capsys.readouterr().err.splitlines()
@@ -214,8 +227,10 @@ def test_no_answer_in_time_is_3(capsys: Captured) -> None:
 
 
 def test_no_common_revision_is_3(capsys: Captured) -> None:
-    assert ask("list", "--revision", "2025-11-25", server=[*DEMO, "--revision", "2024-11-05"]) == 3
-    assert "this client speaks 2025-11-25" in capsys.readouterr().err
+    for ours, theirs in (("2025-11-25", "2024-11-05"), ("2026-07-28", "2025-11-25"), ("2025-11-25", "2026-07-28")):
+        assert ask("list", "--revision", ours, server=[*DEMO, "--revision", theirs]) == 3
+        err = capsys.readouterr().err
+        assert ours in err and "Traceback" not in err, err
 
 
 def test_a_server_without_the_feature_is_1(capsys: Captured) -> None:
@@ -223,11 +238,11 @@ def test_a_server_without_the_feature_is_1(capsys: Captured) -> None:
     assert "the server does not offer tools" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("revision", "why"), [("2020-01-01", "known are"), ("2026-07-28", "has no handshake")])
-def test_a_revision_that_cannot_be_spoken_is_2(revision: str, why: str, capsys: Captured) -> None:
-    assert ask("list", "--revision", revision) == 2
-    assert why in capsys.readouterr().err
-    assert main(["run", "mcp_ref.demo.server", "--revision", revision]) == 2
+def test_a_revision_that_there_is_not_is_2(capsys: Captured) -> None:
+    assert ask("list", "--revision", "2020-01-01") == 2
+    assert "known are" in capsys.readouterr().err
+    assert main(["run", "mcp_ref.demo.server", "--revision", "2020-01-01"]) == 2
+    assert "known are" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["a", "=1", "a:=x"])
@@ -292,11 +307,23 @@ def test_help_names_every_command_and_exit_code(capsys: Captured) -> None:
             main(words)
         assert caught.value.code == 0
         out = capsys.readouterr().out
-        for word in ("demo", "run", "list", "call", "read", "prompt", "complete", "revisions", "130", "no connection"):
+        for word in (
+            "demo",
+            "run",
+            "list",
+            "call",
+            "read",
+            "watch",
+            "prompt",
+            "complete",
+            "revisions",
+            "130",
+            "no connection",
+        ):
             assert word in out
 
 
-@pytest.mark.parametrize("name", ["demo", "run", "list", "call", "read", "prompt", "complete", "revisions"])
+@pytest.mark.parametrize("name", ["demo", "run", "list", "call", "read", "watch", "prompt", "complete", "revisions"])
 def test_every_command_has_help(name: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit):
         main([name, "--help"])
@@ -524,10 +551,65 @@ def test_a_person_may_say_no() -> None:
     assert out == "no table then\n"
 
 
+def test_a_person_who_is_asked_several_things_at_once_is_asked_one_after_the_other() -> None:
+    source = """
+from mcp_ref import Context, Server
+server = Server("curious")
+@server.tool()
+async def ask(context: Context) -> str:
+    forms = [{"type": "object", "properties": {name: {"type": "string"}}} for name in ("first", "second")]
+    answers = await context.gather_inputs(*(context.elicit("Tell me", form) for form in forms))
+    return " ".join(f"{name}={value}" for answer in answers for name, value in answer.content.items())
+server.run()"""
+    for revision in ("2025-11-25", "2026-07-28"):
+        out, terminal = at_a_terminal(b"a\nb\n", "call", "ask", "--revision", revision, server=python(source))
+        assert out == "first=a second=b\n", terminal
+        assert terminal.index("first (string): ") < terminal.rindex("The server asks") < terminal.index("second")
+
+
 @pytest.mark.parametrize(("typed", "result"), [(b"y\n", "connected\n"), (b"n\n", "not connected\n")])
 def test_a_person_is_shown_the_whole_url_and_asked(typed: bytes, result: str) -> None:
     out, terminal = at_a_terminal(typed, "call", "connect_account")
     assert out == result and "https://example.com/sign-in" in terminal
+
+
+def test_a_person_is_told_who_answers_and_what_is_spoken() -> None:
+    for revision in ("2025-11-25", "2026-07-28"):
+        out, terminal = at_a_terminal(b"", "call", "add", "a=1", "b=2", "--revision", revision)
+        assert out == "3\n" and terminal.splitlines() == [f"The Demo's Server 1.0, revision {revision}"]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_watch_prints_what_has_changed_a_line_each_time(revision: str, capsys: Captured) -> None:
+    source = """
+import threading
+from mcp_ref import Server
+server = Server("ticker")
+server.resource("tick://all")(lambda: "tick")
+server.resource("tick://all/{n}")(lambda n: n)
+def tick(n=0):
+    server.resource_updated(f"tick://all/{n}")
+    timer = threading.Timer(0.01, tick, [n + 1])
+    timer.daemon = True
+    timer.start()
+tick()
+server.run()"""
+    command = ["watch", "tick://all", "--count", "3", "--revision", revision]
+    assert ask(*command, server=python(source)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and all(line.startswith("tick://all/") for line in lines) and len(set(lines)) == 3
+    assert ask(*command, "--json", server=python(source)) == 0
+    assert len([json.loads(line) for line in capsys.readouterr().out.splitlines()]) == 3
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_what_cannot_be_watched_is_1_with_what_could_be(revision: str, capsys: Captured) -> None:
+    assert ask("watch", "notes://tody", "--revision", revision) == 1
+    assert "did you mean 'notes://today'?" in capsys.readouterr().err
+    bare = python("from mcp_ref import Server; Server('bare').run()")
+    assert ask("watch", "notes://today", "--revision", revision, server=bare) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    usage_error("watch", "notes://today", "--count", "0", "--", "x")
 
 
 def test_progress_is_shown_at_a_terminal() -> None:
@@ -544,7 +626,7 @@ def test_the_table_of_revisions_is_the_data(capsys: Captured) -> None:
     assert header.split() == [revision.name for revision in REVISIONS]
     table = {row[:30].strip(): row[30:].split() for row in rows}
     assert table["batch"] == ["yes" if revision.batch else "-" for revision in REVISIONS]
-    assert table["spoken here"] == ["yes"] * len(LEGACY) + ["-"]
+    assert table["era"] == ["legacy"] * len(LEGACY) + ["modern"]
     assert max(map(len, rows)) <= 100
 
 
@@ -555,6 +637,23 @@ def test_a_revisions_changes_are_derived(capsys: Captured) -> None:
     for line in ("batch: no, was yes", "+ elicitation/create", "+ Tool.outputSchema", "+ ResourceLink"):
         assert f"\n  {line}\n" in out
     assert "ResourceLink." not in out
+
+
+def test_2026_07_28_tells_what_it_has_in_the_place_of_a_handshake(capsys: Captured) -> None:
+    assert main(["revisions", "2026-07-28"]) == 0
+    out = capsys.readouterr().out
+    for line in (
+        "each request says, in _meta:\n    io.modelcontextprotocol/protocolVersion",
+        "each POST says, in its head:\n    MCP-Protocol-Version\n    Mcp-Method",
+        "a result may ask, as input_required:",
+        "era: modern, was legacy",
+        "+ server/discover",
+        "- initialize",
+        "+ ListToolsResult.ttlMs",
+    ):
+        assert f"\n  {line}\n" in out
+    assert main(["revisions", "2025-11-25"]) == 0
+    assert "handshake" not in capsys.readouterr().out
 
 
 def test_revisions_in_json(capsys: Captured) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.__main__ import main
-from mcp_ref.revisions import LEGACY
+from mcp_ref.revisions import LEGACY, REVISIONS
 from tests.http_program import serving
 from tests.support import ROOT, initialize
 
@@ -106,24 +106,30 @@ def test_what_the_server_refuses_is_1_as_over_stdio(url: str, capsys: Captured) 
     assert capsys.readouterr().err == "b is 0: choose another divisor\n"
 
 
-@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
-@pytest.mark.parametrize("older", [False, True])
-def test_a_url_may_be_of_either_transport_in_any_revision(
-    older: bool, revision: str, url: str, capsys: Captured
-) -> None:
-    where = url.replace("/mcp", "/sse") if older else url
+@pytest.mark.parametrize(
+    ("revision", "path"),
+    [(revision.name, "/mcp") for revision in REVISIONS] + [(revision.name, "/sse") for revision in LEGACY],
+)
+def test_a_url_may_be_of_either_transport_in_any_revision(revision: str, path: str, url: str, capsys: Captured) -> None:
+    where = url.replace("/mcp", path)
     assert main(["call", "add", "a=1", "b=2", "--revision", revision, "--", where]) == 0
     assert capsys.readouterr() == ("3\n", "")
 
 
-def test_trace_shows_every_message_and_leaves_secrets_out(url: str, capsys: Captured) -> None:
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_trace_shows_every_message_and_head_and_leaves_secrets_out(revision: str, url: str, capsys: Captured) -> None:
     words = ["call", "add", "a=1", "b=2", "password=hunter2", "--trace", "--header", "Authorization: Bearer s3cret"]
-    assert main([*words, "--", url]) == 1  # the tool takes no password
+    assert main([*words, "--revision", revision, "--", url]) == 1  # the tool takes no password
     lines = capsys.readouterr().err.splitlines()
-    assert [line.split()[2] for line in lines[:3]] == ["->", "<-", "->"]
-    assert '"initialize"' in lines[0] and '"protocolVersion": "2025-11-25"' in lines[1]
+    assert [line.split()[2] for line in lines[:4]] == ["->", "->", "<-", "<-"]
+    assert lines[0].split()[3:5] == ["POST", "/mcp"] and lines[2].split()[3] == "200"
+    assert ('"initialize"' if revision == "2025-11-25" else '"server/discover"') in lines[1]
     call = next(line for line in lines if '"tools/call"' in line)
-    assert '"password": "***"' in call and call.split()[1] == "2025-11-25"
+    assert '"password": "***"' in call and call.split()[1] == revision
+    head = lines[lines.index(call) - 1]
+    assert f"MCP-Protocol-Version: {revision}" in head
+    assert ("Mcp-Session-Id: " in head) is (revision == "2025-11-25")
+    assert ("Mcp-Method: tools/call  Mcp-Name: add" in head) is (revision == "2026-07-28")
     assert "hunter2" not in "".join(lines) and "s3cret" not in "".join(lines)
 
 
@@ -185,10 +191,11 @@ def test_a_url_that_refuses_is_3_with_the_status_and_the_servers_words(status: i
     with answering(status, REFUSAL) as server:
         assert main(["list", "--", server.url]) == 3
     err = capsys.readouterr().err
-    assert err == f"initialize: {server.url}: the server answered HTTP {status}: show your badge\n"
+    asked = "initialize" if status == 404 else "server/discover"  # which alone says that it is of another era, perhaps
+    assert err == f"{asked}: {server.url}: the server answered HTTP {status}: show your badge\n"
     with answering(status, "<h1>No</h1>", "text/html") as server:
         assert main(["list", "--", server.url]) == 3
-    assert capsys.readouterr().err == f"initialize: {server.url}: the server answered HTTP {status}\n"
+    assert capsys.readouterr().err == f"{asked}: {server.url}: the server answered HTTP {status}\n"
 
 
 def test_a_url_of_something_else_is_3_and_says_what_it_is(capsys: Captured) -> None:
@@ -274,8 +281,10 @@ def test_with_a_store_a_session_goes_on_in_the_next_process(tmp_path: Path) -> N
 def test_run_traces_what_it_is_sent_over_http() -> None:
     with serving(DEMO, "--trace") as program:
         post(program.url)
+        assert "<-  POST /mcp  Content-Type: application/json" in program.line()
         assert '<-  {"jsonrpc": "2.0", "id": "init", "method": "initialize"' in program.line()
         assert '->  {"jsonrpc": "2.0", "id": "init", "result"' in program.line()
+        assert "->  200  Content-Type: application/json  Mcp-Session-Id: " in program.line()
         assert program.stop(signal.SIGTERM) == b""
 
 

@@ -21,18 +21,29 @@ import pytest
 from tests.support import DATA
 
 TESTS = Path(__file__).parent
-REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 PAGES = (
     "basic/index",
     "basic/lifecycle",
+    "basic/versioning",
     "basic/messages",
+    "basic/patterns/index",
+    "basic/patterns/cancellation",
+    "basic/patterns/mrtr",
+    "basic/patterns/progress",
+    "basic/patterns/subscriptions",
     "basic/transports",
+    "basic/transports/index",
+    "basic/transports/stdio",
+    "basic/transports/streamable-http",
     "basic/utilities/cancellation",
     "basic/utilities/ping",
     "basic/utilities/progress",
+    "server/discover",
     "server/tools",
     "server/resources",
     "server/prompts",
+    "server/utilities/caching",
     "server/utilities/completion",
     "server/utilities/logging",
     "server/utilities/pagination",

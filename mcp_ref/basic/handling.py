@@ -14,7 +14,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ..revisions import Revision
-from .patterns.mrtr import merged
+from .patterns.mrtr import InputRequired, merged
 
 if TYPE_CHECKING:
     from ..typed import Signature
@@ -48,7 +48,8 @@ async def call(
         value = await scope.in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain decorator around an async function
     except BaseExceptionGroup as group:
-        raise merged(group) or _first_of(group)  # noqa: B904  # a cause of its own stays, and the group is its context anyway
+        failed = group.split(InputRequired)[1] or group  # what failed beside a question is not to be asked about
+        raise merged(group) or _first_of(failed)  # noqa: B904  # a cause of its own stays, and the group is its context anyway
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,5 +1,5 @@
-"""What is behind `python3 -m mcp_ref`: `ask.py` (list, call, read, prompt, complete), `serve.py` (run), `changes.py`
-(revisions); `values.py` reads arguments, `show.py` prints, `person.py` asks the person at the terminal.
+"""What is behind `python3 -m mcp_ref`: `ask.py` (list, call, read, watch, prompt, complete), `serve.py` (run),
+`changes.py` (revisions); `values.py` reads arguments, `show.py` prints, `person.py` asks the person at the terminal.
 """
 
 

@@ -1,4 +1,4 @@
-"""`list`, `call`, `read`, `prompt` and `complete`: start a server, ask one thing, print what it answers.
+"""`list`, `call`, `read`, `watch`, `prompt` and `complete`: start a server, ask one thing, print what it answers.
 
 Nothing is judged here that the server can judge: a wrong name or argument is sent, and when the server refuses it, the
 message says what there is instead.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from ..basic.lifecycle import UnsupportedRevision
+from ..basic.lifecycle import CapabilityError, UnsupportedRevision
 from ..codec import codec_for
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
@@ -130,6 +131,8 @@ def show_progress(progress: float, total: float | None, message: str | None) -> 
 async def conversation(client: Client, options: argparse.Namespace) -> int:
     """Connect, do what is asked, and close."""
     async with client:
+        if sys.stderr.isatty() and options.name != "list":
+            show.note(who(client))
         if options.log is not None:
             await set_level(client, options.log)
         match options.name:
@@ -139,10 +142,18 @@ async def conversation(client: Client, options: argparse.Namespace) -> int:
                 return await call(client, options)
             case "read":
                 return await read(client, options)
+            case "watch":
+                return await watch(client, options)
             case "prompt":
                 return await prompt(client, options)
             case _:
                 return await complete(client, options)
+
+
+def who(client: Client) -> str:
+    """Who answers, and what is spoken."""
+    info = client.server_info
+    return f"{info.title or info.name} {info.version}, revision {client.revision}".strip()
 
 
 async def set_level(client: Client, level: str) -> None:
@@ -182,8 +193,7 @@ async def list_all(client: Client, options: argparse.Namespace) -> int:
             }
         )
         return 0
-    info = client.server_info
-    show.out(f"{info.title or info.name} {info.version}, revision {client.revision}")
+    show.out(who(client))
     if client.instructions:
         show.out(client.instructions)
     show.table("Tools", [show.tool_row(tool) for tool in tools])
@@ -241,6 +251,24 @@ async def read(client: Client, options: argparse.Namespace) -> int:
     else:
         for contents in result.contents:
             show.write_contents(contents)
+    return 0
+
+
+async def watch(client: Client, options: argparse.Namespace) -> int:
+    """Print the URI of what has changed, a line each time: until there were enough, or Ctrl-C."""
+    try:
+        async with client.subscribe(options.uri) as updates:
+            for _ in range(options.count) if options.count is not None else itertools.count():
+                uri = await anext(updates, None)
+                if uri is None:
+                    show.note("the server has ended the subscription")
+                    return 0
+                show.as_json(uri) if options.json else show.out(uri)
+                sys.stdout.flush()
+    except (RemoteError, CapabilityError) as error:
+        known = await client.list_resources() if client.server_can("resources") else []
+        show.note(f"{error}{hint(options.uri, [resource.uri for resource in known])}")
+        return 1
     return 0
 
 

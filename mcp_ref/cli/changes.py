@@ -1,7 +1,7 @@
 """`revisions [REVISION]`: what each revision has and changed, read off the data that the package itself works by.
 
-Nothing here is written by hand: behaviour comes from the `Revision` records, methods from the method table, and fields
-from the `Life` on each field.
+Nothing here is written by hand: behaviour comes from the `Revision` records, methods from the method table, fields from
+the `Life` on each field, and what replaces the handshake from the pages that read and write it.
 """
 
 from __future__ import annotations
@@ -51,6 +51,30 @@ def changes(revision: Revision) -> Object:
         "behaviour": altered,
         "methods": {"added": _json(born), "removed": _json(gone)},
         "members": {"added": _json(members_born), "removed": _json(members_gone)},
+        "stateless": stateless() if "era" in altered and revision.era == "modern" else {},
+    }
+
+
+def stateless() -> Object:
+    """What there is in the place of a handshake, of sessions, and of requests from the server."""
+    from ..basic import headers, versioning
+    from ..runtime.client_connection import QUESTIONS
+
+    return {
+        "each request says, in _meta": [
+            versioning.PROTOCOL_VERSION,
+            versioning.CLIENT_CAPABILITIES,
+            versioning.CLIENT_INFO,
+            versioning.LOG_LEVEL,
+        ],
+        "each result says, in _meta": [versioning.SERVER_INFO],
+        "each POST says, in its head": [
+            "MCP-Protocol-Version",
+            headers.METHOD_HEADER,
+            headers.NAME_HEADER,
+            f"{headers.PARAM_PREFIX}*",
+        ],
+        "a result may ask, as input_required": [*QUESTIONS],
     }
 
 
@@ -116,7 +140,8 @@ def show_changes(revision: Revision, changed: Object) -> None:
     """One revision, as a list of changes."""
     since = f"after {changed['after']}" if changed["after"] else "the first"
     show.out(f"{revision}, {since}")
-    for title, word in (("Behaviour", "behaviour"), ("Methods", "methods"), ("Types and members", "members")):
+    titles = {"stateless": "In the place of a handshake", "behaviour": "Behaviour", "methods": "Methods"}
+    for word, title in {**titles, "members": "Types and members"}.items():
         group = changed[word]
         assert isinstance(group, dict)
         lines = list(_lines(word, group))
@@ -132,6 +157,12 @@ def _lines(word: str, group: Object) -> Iterator[str]:
             assert isinstance(pair, list)
             was = "" if pair[0] is None else f", was {_word(pair[0], 'no')}"
             yield f"{name.replace('_', ' ')}: {_word(pair[1], 'no')}{was}"
+        return
+    if word == "stateless":
+        for name, values in group.items():
+            assert isinstance(values, list)
+            yield f"{name}:"
+            yield from (f"  {value}" for value in values)
         return
     for sign, kind in (("+", "added"), ("-", "removed")):
         names = group[kind]

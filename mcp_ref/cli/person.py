@@ -27,7 +27,15 @@ from .values import kinds, read_value
 
 def asker() -> ElicitationHandler | None:
     """The handler to give to a Client, or None where nobody could be asked."""
-    return ask_person if os.name != "nt" and sys.stdin.isatty() and sys.stderr.isatty() else None
+    if os.name == "nt" or not sys.stdin.isatty() or not sys.stderr.isatty():
+        return None
+    turn = asyncio.Lock()
+
+    async def ask(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+        async with turn:  # a server may ask several things at once, and there is one terminal
+            return await ask_person(request)
+
+    return ask
 
 
 async def ask_person(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:

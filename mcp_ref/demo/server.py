@@ -82,6 +82,17 @@ async def sleep(seconds: float, context: Context) -> str:
     return "rested"
 
 
+server.tasks.poll_interval = 100  # milliseconds: the tour is in a hurry
+
+
+@server.tool(task="optional")
+async def bake(what: str, context: Context) -> str:
+    """Take longer than a request should wait: the client gets a task, and comes back for what becomes of it."""
+    await context.set_status(f"the {what} is in the oven")
+    await asyncio.sleep(0.1)
+    return f"{what}, still warm"
+
+
 @server.tool()
 def learn() -> str:
     """Add a tool, a resource and a prompt while the server runs: every client is told which lists have changed."""

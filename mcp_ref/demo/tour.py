@@ -126,6 +126,7 @@ async def features(screen: Screen, way: Way) -> None:
         await resources(screen, client)
         await prompts(screen, client)
         await changing_lists(screen, client, changed)
+        await tasks(screen, client)
         await server_asks(screen, client, completed)
     screen.chapter("The end", "basic/lifecycle#shutdown")
     way.end(screen)
@@ -237,6 +238,22 @@ async def changing_lists(screen: Screen, client: Client, changed: asyncio.Queue[
     screen.claim("one notification for each list", told == {"tools", "resources", "prompts"})
     screen.claim("there is a new tool", "shout" in [tool.name for tool in await client.list_tools()])
     screen.claim("and it can be called", (await client.call_tool("shout", {"text": "hello"})).text == "HELLO")
+
+
+async def tasks(screen: Screen, client: Client) -> None:
+    """Work that takes longer than a request should wait."""
+    screen.chapter("Tasks", "basic/utilities/tasks")
+    screen.say(
+        "The call is answered at once, by a task. The client looks how it is from time to time, and gets the result."
+    )
+    bread = await client.start_tool("bake", {"what": "bread"}, ttl=60)
+    status = await bread.status()
+    screen.claim("it is under way", status is not None and status.status in ("working", "completed"))
+    screen.claim("its result is had later", (await bread.result()).text == "bread, still warm")
+    cake = await client.start_tool("bake", {"what": "cake"})
+    await cake.cancel()
+    kept = [task.status for task in await client.list_tasks()]
+    screen.claim("the server still knows of both: completed, and cancelled", kept == ["completed", "cancelled"])
 
 
 # ---------------------------------------------------------------------------------------------------- the server asks

@@ -41,7 +41,6 @@ from .client_connection import ClientConnection
 from .connection import TIMEOUT
 from .opening import Greeting, Introduction, greet
 from .subscribing import Stream, Subscription
-from .tasks_client import RunningTask, give_up
 
 if TYPE_CHECKING:
     import os
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from ..server.utilities.logging import LoggingLevel, LoggingMessageNotificationParams
     from .server import Server
     from .tasks import Tasks
+    from .tasks_client import RunningTask
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -191,12 +191,18 @@ class Client:
         connection = await self._begin()
         try:
             self._greeting = await greet(connection, ours, self.timeout, known)
-        except ConnectionClosed:
-            # A server that ends when it is asked what it does not know is asked in the earlier way alone.
-            if known == "legacy" or not connection.ended.done() or not self._is_process or not ours.of("legacy"):
+        except (ConnectionClosed, RemoteError) as error:
+            if known == "legacy" and ours.of("modern"):
+                # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] what was known
+                # fails: find out anew
+                again: Era | None = None
+            elif self._is_process and connection.ended.done() and ours.of("legacy") and known != "legacy":
+                again = "legacy"  # it ends when it is asked what it does not know
+            else:
                 raise
+            log.debug("the server is asked in the other way: %s", error)
             await connection.close()
-            self._greeting = await greet(await self._begin(), ours, self.timeout, "legacy")
+            self._greeting = await greet(await self._begin(), ours, self.timeout, again)
 
     async def _begin(self) -> ClientConnection:
         connection = self._connection = ClientConnection(self, self._make_transport(), self._limits)
@@ -449,6 +455,8 @@ class Client:
         if answer.result is not None:
             result = answer.result
         else:
+            from .tasks_client import give_up
+
             running = self._running(name, answer)
             try:
                 return await running.result(max_timeout if max_timeout is not None else timeout)
@@ -552,6 +560,7 @@ class Client:
 
     def _running(self, name: str | None, answer: CallToolAnswer) -> RunningTask[CallToolResult]:
         from ..server.tools import CallToolResult
+        from .tasks_client import RunningTask
 
         task = answer.task.task if answer.task is not None else None
         if answer.result is not None:

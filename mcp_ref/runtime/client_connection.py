@@ -126,7 +126,7 @@ class ClientConnection(Connection):
 
     async def answer(self, question: mrtr.Question) -> Object:
         """The answer to one question, as on the wire. Raises InvalidMessage for what may not be asked."""
-        row, handler = _QUESTIONS.get(question.method), self._handlers().get(question.method)
+        row, handler = QUESTIONS.get(question.method), self._handlers().get(question.method)
         if row is None or handler is None or not self._declared(self.capabilities, row):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST NOT ask what was not declared
             raise InvalidMessage(f"the server asks for {question.method[:80]}, which this client did not declare")
@@ -135,6 +135,12 @@ class ClientConnection(Connection):
         except ShapeError as error:
             raise InvalidMessage(f"the server's {question.method}: {error}") from None
         return self.codec.encode(await handler(params, self))
+
+    def _abandoned(self, id: RequestId, reason: str) -> None:
+        pending = self.dispatcher.pending.get(id)
+        if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
+            return  # the first question of all: the server may not know what a cancellation is
+        super()._abandoned(id, reason)
 
     def note_error(self, error: RemoteError) -> None:
         """Note the URLs that the server wants the user to visit before it serves the request."""
@@ -190,7 +196,7 @@ class ClientConnection(Connection):
         if isinstance(params, ProgressNotificationParams):
             handler = self.task_progress.get(params.progress_token)
             if handler is not None and params.progress_token not in self.dispatcher.pending:
-                # [2025-11-25 basic/utilities/tasks#task-progress-notifications] valid throughout the task's lifetime
+                # [2025-11-25 basic/utilities/tasks] valid throughout the task's lifetime
                 return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
         elif listener is not None:
@@ -212,7 +218,7 @@ class ClientConnection(Connection):
         self._client.lost(self)
 
 
-_QUESTIONS = {
+QUESTIONS = {
     method.name: method
     for method in METHODS
     if method.name in ("elicitation/create", "sampling/createMessage", "roots/list")

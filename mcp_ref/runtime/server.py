@@ -54,7 +54,6 @@ from ..revisions import REVISIONS, Method, Revision, in_order
 from ..server.utilities.caching import hints_by_method
 from .connection import TIMEOUT, Connection, Handler
 from .context import Context
-from .tasks_client import RunningTask, give_up
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -351,6 +350,11 @@ class Server:
         """The revisions that a handshake can agree on, oldest first."""
         return [revision for revision in self.revisions if revision.era == "legacy"]
 
+    @property
+    def serves_alone(self) -> bool:
+        """Whether it speaks a revision in which each request stands alone."""
+        return self.revisions[-1].era == "modern"
+
     # ------------------------------------------------------------------------------------- serving
 
     @property
@@ -549,12 +553,14 @@ class ServerConnection(Connection):
 
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
-        if self._modern and (names_revision(request.params) or not self.server.handshakes):
+        server = self.server
+        alone = names_revision(request.params) and server.serves_alone
+        if self._modern and (alone or not server.handshakes):
             if self._listening is None:
                 from .stateless import Subscriptions
 
                 self._listening = Subscriptions(shared=True)
-            return await self.server.serve_alone(
+            return await server.serve_alone(
                 request,
                 partial(self._tell, request.id),
                 lambda: self.transport.drain(request.id),
@@ -612,6 +618,8 @@ class ServerConnection(Connection):
             raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
         if not asks_for_task(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
+        from .tasks_client import RunningTask, give_up
+
         created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
         running = RunningTask(functools.partial(self._ask_about, related), self.revision, created.task, result)
         try:

@@ -396,7 +396,9 @@ async def listen(params: SubscriptionsListenRequestParams, context: Context) -> 
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
-        wanted.resource_subscriptions if offered.resources is not None else None,
+        [uri for uri in wanted.resource_subscriptions if server.resources.can_be_watched(uri)]
+        if wanted.resource_subscriptions is not None and offered.resources is not None
+        else None,
         tasks,
     )
     listener = Listener(honoured, context.request_id, call)

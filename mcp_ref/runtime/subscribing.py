@@ -162,7 +162,8 @@ class Stream:
             raise
         if honoured == SubscriptionFilter() or honoured == SubscriptionFilter(resource_subscriptions=[]):
             await self.close()
-            raise CapabilityError(f"the server tells of nothing that was asked for: {self._wanted}")
+            watched = ", ".join(self._wanted.resource_subscriptions or ["its lists"])
+            raise CapabilityError(f"the server does not tell of changes of {watched:.200}")
         return honoured
 
     async def close(self) -> None:

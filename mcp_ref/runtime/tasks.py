@@ -130,6 +130,8 @@ class Tasks:
         """A task has begun. Raises ProtocolError where there is no room for it."""
         assert task.ttl is not None
         self.store.put(task, live.owner, live.until)
+        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log it. The whole id would give access.
+        log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "nobody in particular")
         self.live[task.task_id] = live
         self._ends[task.task_id] = live.owner, live.loop.call_later(task.ttl / 1000, self._expire, task.task_id)
 
@@ -303,7 +305,10 @@ class LiveTask:
 
     def _complete(self, outcome: object) -> None:
         result = codec_for(self.revision).encode(outcome)
-        # [2025-11-25 basic/utilities/tasks#task-status] a tool's isError is failed; in the extension it is completed
+        if not self.revision.tasks_are_core:
+            # [2026-07-28 basic/index#result-responses] MUST be in every result, and this is one, in another
+            result = {"resultType": "complete", **result}
+        # [2025-11-25 basic/utilities/tasks#task-execution-errors] a tool's isError: failed; in the extension, completed
         failed = self.revision.tasks_are_core and result.get("isError") is True
         text = str(getattr(outcome, "text", "")) if failed else None
         self._move("failed" if failed else "completed", text or None, result=result)
@@ -351,6 +356,7 @@ class LiveTask:
         self.tasks.store.put(task, self.owner, self.until)
         self._task = task
         if task.is_over:
+            log.debug("task %.6s... is %s", task.task_id, status)
             self._end()
         # [2025-11-25 basic/utilities/tasks#task-notifications] MAY be sent, and SHOULD NOT have the related task
         if self.revision.tasks_are_core:

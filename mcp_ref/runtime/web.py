@@ -51,7 +51,8 @@ class HttpOptions(TypedDict, total=False):
     older: bool
     """Whether HTTP+SSE is served too, at /sse and /messages beside that path. [True]"""
     json_responses: bool
-    """Answer requests by JSON alone, without streams; see `Endpoint`. [False]"""
+    """Answer requests by JSON alone, without streams; see `Endpoint`. In 2026-07-28, where nothing listens beside a
+    request, progress and log messages are left out then; subscriptions are streams all the same. [False]"""
     allowed_hosts: Collection[str]
     """Names by which the server may be reached, with or without port; "*" for any. [those of loopback, and `host`]"""
     allowed_origins: Collection[str]
@@ -74,7 +75,7 @@ class Site:
         limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         authenticate = options.get("authenticate")
-        modern = any(revision.era == "modern" for revision in server.revisions)
+        modern = server.serves_alone
         self._subscriptions = Subscriptions(shared=False)
         # [2026-07-28 basic/transports/streamable-http] there is no GET in the stateless era, and no DELETE
         methods = ("GET", "POST", "DELETE") if server.handshakes else ("POST",)

@@ -260,6 +260,14 @@ class Resources:
         """Whether a resource has this URI, or a template this text."""
         return self._resources.get(uri) is not None or self._templates.get(uri) is not None
 
+    def can_be_watched(self, uri: str) -> bool:
+        """Whether a URI is that of a resource, or of a template's family: only what can be read can be watched."""
+        if len(uri) > MAX_URI:
+            return False
+        return self._resources.get(uri) is not None or any(
+            family.arguments(uri) is not None for family in self._templates
+        )
+
     async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListResourcesResult:
         """Serve `resources/list`."""
         page, following = self._resources.page(params.cursor, scope.revision)
@@ -287,8 +295,7 @@ class Resources:
     async def subscribe(self, params: SubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
         """Serve `resources/subscribe`. Only for what can be read; twice is like once."""
         _check_length(params.uri)
-        known = self._resources.get(params.uri) is not None
-        if not known and not any(family.arguments(params.uri) is not None for family in self._templates):
+        if not self.can_be_watched(params.uri):
             raise not_found(params.uri, scope)
         if len(scope.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in scope.subscriptions:
             raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a connection")

@@ -278,6 +278,7 @@ def agrees(value: JSON, *headers: str) -> bool:
 
 @pytest.mark.parametrize("header", ["42", "42.0", "42.000", " 42 ", "042", encoded("42")])
 @pytest.mark.parametrize("value", [42, 42.0])
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#server-validation-2")
 def test_integers_are_compared_as_numbers(header: str, value: JSON) -> None:
     assert agrees(value, header)
 
@@ -460,6 +461,7 @@ def test_a_header_that_stands_there_twice_is_refused() -> None:
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#value-encoding-4",
     "2026-07-28/basic/transports/streamable-http#value-encoding-5",
     "2026-07-28/basic/transports/streamable-http#server-validation-5",
     "2026-07-28/basic/transports/streamable-http#standard-request-headers-2",

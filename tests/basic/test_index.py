@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 
 import pytest
 
@@ -20,6 +21,7 @@ from tests.support import (
     Wire,
     greet,
     greeted_client,
+    handshake_of,
     initialize,
     notification,
     raw_client,
@@ -94,6 +96,7 @@ def test_a_client_without_any_feature_shakes_hands_and_answers_pings(revision: s
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/index#messages-1",
     "2025-11-25/basic/index#messages-1",
     "2025-06-18/basic/index#messages-1",
     "2025-03-26/basic/index#messages-1",
@@ -183,7 +186,7 @@ def test_a_client_never_uses_an_id_twice(revision: str) -> None:
     async def test() -> None:
         async with raw_server(plain) as (client, wire):
             connecting = asyncio.create_task(client.connect())
-            asked = await wire.receive_object()
+            asked = await handshake_of(wire)
             info: Object = {"name": "raw", "version": "1"}
             result: Object = {"protocolVersion": revision, "capabilities": {}, "serverInfo": info}
             await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
@@ -432,6 +435,7 @@ STRANGE_NOTIFICATIONS: list[Object] = [
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/index#notifications-1",
     "2025-11-25/basic/index#notifications-1",
     "2025-06-18/basic/index#notifications-1",
     "2025-03-26/basic/index#notifications-1",
@@ -593,6 +597,9 @@ BAD: list[Object] = [{"pair": [1, "a"], "why": "x"}, {"pair": ["a", 1]}]
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/index#schema-dialect-1",
+    "2026-07-28/basic/index#implementation-requirements-1",
+    "2026-07-28/basic/index#implementation-requirements-2",
     "2025-11-25/basic/index#schema-dialect-1",
     "2025-11-25/basic/index#implementation-requirements-1",
     "2025-11-25/basic/index#implementation-requirements-2",
@@ -603,8 +610,9 @@ BAD: list[Object] = [{"pair": [1, "a"], "why": "x"}, {"pair": ["a", 1]}]
     [TUPLE_2020, {"$schema": "https://json-schema.org/draft/2020-12/schema", **TUPLE_2020}, TUPLE_07],
     ids=["default", "2020-12", "draft-07"],
 )
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_a_server_reads_the_schema_of_a_tool_in_its_own_dialect_which_is_2020_12_by_default(
-    kind: str, schema: Object
+    kind: str, schema: Object, revision: str
 ) -> None:
     async def test() -> None:
         server = Server("s")
@@ -613,7 +621,7 @@ def test_a_server_reads_the_schema_of_a_tool_in_its_own_dialect_which_is_2020_12
             return "called"
 
         server.tools.add(paired, input_schema=schema)
-        async with greeted_client(server, kind) as wire:
+        async with greeted_client(server, kind, revision) as wire:
             good = await wire.ask("tools/call", {"name": "paired", "arguments": GOOD})
             assert "called" in str(good) and "isError" not in str(good)
             for arguments in BAD:
@@ -656,7 +664,9 @@ def test_a_client_reads_the_schema_of_a_result_in_its_own_dialect_which_is_2020_
             run(_call_listed(schema, bad))
 
 
-@pytest.mark.spec("2025-11-25/basic/index#implementation-requirements-3")
+@pytest.mark.spec(
+    "2026-07-28/basic/index#implementation-requirements-3", "2025-11-25/basic/index#implementation-requirements-3"
+)
 def test_a_tool_with_a_schema_in_an_unknown_dialect_is_refused_by_name() -> None:
     server = Server("s")
     schema: Object = {"$schema": "https://example.org/my-own-dialect", "type": "object"}
@@ -671,7 +681,27 @@ def test_a_client_says_that_it_cannot_check_an_unknown_dialect_and_goes_on(caplo
     assert "my-own-dialect" in caplog.text
 
 
-@pytest.mark.spec("2025-11-25/basic/index#schema-validation-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/index#ref-resolution-1",
+    "2026-07-28/basic/index#ref-resolution-2",
+    "2026-07-28/basic/index#ref-resolution-4",
+)
+def test_a_reference_to_the_network_is_never_followed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+        schema: Object = {
+            "type": "object",
+            "properties": {"a": {"$ref": f"http://127.0.0.1:{listening.getsockname()[1]}/"}},
+        }
+        with pytest.raises(SchemaError, match="none is ever fetched"):
+            Server("s").tools.add(lambda: None, "t", input_schema=schema)
+        with pytest.raises(SchemaError, match="none is ever fetched"):
+            Server("s").tools.add(lambda: None, "t", output_schema=schema)
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
+@pytest.mark.spec("2026-07-28/basic/index#schema-validation-1", "2025-11-25/basic/index#schema-validation-1")
 @pytest.mark.parametrize(
     "schema",
     [

@@ -28,6 +28,7 @@ from tests.support import (
     SERVER_TRANSPORTS,
     greet,
     greeted_client,
+    handshake_of,
     initialize,
     notification,
     raw_client,
@@ -415,7 +416,7 @@ def test_a_client_that_cannot_speak_the_answered_revision_disconnects(only: str 
     async def test() -> None:
         async with raw_server(lambda t: Client(t, revision=only)) as (client, wire):
             connecting = asyncio.create_task(client.connect())
-            asked = await wire.receive_object()
+            asked = await handshake_of(wire)
             theirs: Object = {"name": "raw", "version": "1"}
             result: Object = {"protocolVersion": answered, "capabilities": {}, "serverInfo": theirs}
             await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
@@ -437,7 +438,7 @@ def test_an_error_in_place_of_the_greeting_is_raised_and_the_client_disconnects(
     async def test() -> None:
         async with raw_server(of) as (client, wire):
             connecting = asyncio.create_task(client.connect())
-            asked = await wire.receive_object()
+            asked = await handshake_of(wire)
             error: Object = {"code": -32602, "message": "Unsupported protocol version", "data": {"supported": ["x"]}}
             await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
             with pytest.raises(RemoteError, match="Unsupported protocol version"):
@@ -706,7 +707,7 @@ def test_2024_10_07_has_no_cancellation_so_a_timeout_sends_nothing() -> None:
 @pytest.mark.spec("2024-11-05/basic/lifecycle#error-handling-3")
 def test_an_initialize_that_is_not_answered_times_out_and_closes_the_connection() -> None:
     async def test() -> None:
-        async with raw_server(lambda t: Client(t, timeout=0.01)) as (client, wire):
+        async with raw_server(lambda t: Client(t, revision="2025-11-25", timeout=0.01)) as (client, wire):
             with pytest.raises(RequestTimeout, match="initialize"):
                 await client.connect()
             assert (await wire.receive_object())["method"] == "initialize"

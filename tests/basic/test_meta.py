@@ -44,6 +44,8 @@ BAD_NAME = ["-a", "a-", "_a", "a_", ".a", "a.", "com.example/-a", "com.example/a
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/index#meta-2",
+    "2026-07-28/basic/index#meta-3",
     "2025-11-25/basic/index#meta-2",
     "2025-06-18/basic/index#meta-2",
     "2025-11-25/basic/index#meta-3",
@@ -54,13 +56,16 @@ def test_a_prefix_is_labels_with_dots_between_and_a_slash_behind(key: str) -> No
     assert not is_meta_key(key)
 
 
-@pytest.mark.spec("2025-11-25/basic/index#meta-5", "2025-06-18/basic/index#meta-4")
+@pytest.mark.spec("2026-07-28/basic/index#meta-5", "2025-11-25/basic/index#meta-5", "2025-06-18/basic/index#meta-4")
 @pytest.mark.parametrize("key", BAD_NAME)
 def test_a_name_begins_and_ends_with_a_letter_or_digit(key: str) -> None:
     assert not is_meta_key(key)
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/index#meta-2",
+    "2026-07-28/basic/index#meta-3",
+    "2026-07-28/basic/index#meta-5",
     "2025-11-25/basic/index#meta-2",
     "2025-06-18/basic/index#meta-2",
     "2025-11-25/basic/index#meta-3",
@@ -74,6 +79,9 @@ def test_names_that_keep_to_the_grammar_are_allowed(key: str) -> None:
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/index#meta-2",
+    "2026-07-28/basic/index#meta-3",
+    "2026-07-28/basic/index#meta-5",
     "2025-11-25/basic/index#meta-2",
     "2025-06-18/basic/index#meta-2",
     "2025-11-25/basic/index#meta-3",
@@ -144,7 +152,7 @@ def test_no_key_however_long_takes_long() -> None:
 STRANGE: list[JSON] = [None, True, 0, "", "text", [], [1, {"a": None}], {}, {"deep": {"er": [1.5]}}]
 
 
-@pytest.mark.spec("2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
+@pytest.mark.spec("2026-07-28/basic/index#meta-1", "2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 def test_a_server_assumes_nothing_about_the_values_of_reserved_names(kind: str, revision: str) -> None:

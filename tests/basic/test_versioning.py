@@ -103,7 +103,11 @@ async def logged(wire: Wire, frame: Object) -> tuple[list[JSON], Object]:
 @KINDS
 @SPEAKS
 @pytest.mark.parametrize("method", ["tools/list", "tools/call", "server/discover"])
-@pytest.mark.spec("2026-07-28/basic/index#intro-1", "2026-07-28/basic/index#messages-1")
+@pytest.mark.spec(
+    "2026-07-28/basic/index#intro-1",
+    "2026-07-28/basic/index#messages-1",
+    "2026-07-28/basic/transports/index#custom-transports-1",  # "memory" is one
+)
 def test_any_request_may_be_the_first(kind: str, speaks: list[str], method: str) -> None:
     async def test() -> None:
         async with raw_client(make_server(speaks), kind) as wire:
@@ -118,6 +122,8 @@ def test_any_request_may_be_the_first(kind: str, speaks: list[str], method: str)
     "2026-07-28/basic/index#result-responses-3",
     "2026-07-28/basic/index#resulttype-1",
     "2026-07-28/basic/index#result-responses-2",
+    "2026-07-28/basic/index#meta-13",
+    "2026-07-28/server/discover#discoverresult-1",
 )
 def test_every_result_says_its_type_and_who_gives_it(kind: str) -> None:
     async def test() -> None:
@@ -232,7 +238,7 @@ def test_a_request_without_a_required_field_is_malformed(kind: str, speaks: list
 
 @KINDS
 @pytest.mark.parametrize("meta", [None, {}, [], "x", {"progressToken": 1}, {META + "clientCapabilities": {}}], ids=str)
-@pytest.mark.spec("2026-07-28/basic/index#meta-7", "2026-07-28/basic/patterns/mrtr#intro-2")
+@pytest.mark.spec("2026-07-28/basic/index#meta-7")
 def test_without_handshakes_a_request_that_names_no_revision_is_malformed(kind: str, meta: JSON) -> None:
     async def test() -> None:
         async with raw_client(make_server([MODERN]), kind) as wire:
@@ -265,6 +271,7 @@ def test_over_http_it_is_a_400_also_where_the_header_alone_names_the_revision(wr
 
 @KINDS
 @pytest.mark.parametrize("info", [None, "me", {}, {"name": 1}, {"name": "raw"}, []])
+@pytest.mark.spec("2026-07-28/basic/index#meta-14")
 def test_who_the_client_is_need_not_be_said_and_decides_nothing(kind: str, info: JSON) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -281,6 +288,19 @@ def test_trace_context_passes_through_untouched(kind: str) -> None:
             said = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b"}
             answer = await wire.ask_alone("tools/call", {"name": "trace"}, 1, None, baggage="k=v", **said)
             assert text_of(answer) == str([*said.values(), "k=v"])
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-2")
+def test_a_client_with_an_extension_that_the_server_does_not_know_gets_the_core_protocol(kind: str) -> None:
+    async def test() -> None:
+        async with raw_client(make_server(), kind) as wire:
+            plain = await wire.ask_alone("tools/list")
+            able: Object = {"extensions": {"com.example/x": {"a": 1}}}
+            assert await wire.ask_alone("tools/list", {}, 1, able) == plain
+            assert text_of(await wire.ask_alone("tools/call", LOOK, 1, able)) == f"{MODERN} raw extensions"
 
     run(test())
 
@@ -386,6 +406,7 @@ def test_a_feature_is_served_from_the_moment_it_is_offered(kind: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+@pytest.mark.spec("2026-07-28/basic/index#statelessness-2")
 def test_both_eras_are_served_on_one_connection_message_by_message(kind: str, revision: str) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -414,6 +435,7 @@ def test_a_handshake_never_agrees_on_this_revision(kind: str, offered: str) -> N
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
 def test_without_handshakes_initialize_is_refused_with_the_revisions_that_are_spoken(kind: str) -> None:
     async def test() -> None:
         async with raw_client(make_server([MODERN]), kind) as wire:
@@ -425,6 +447,7 @@ def test_without_handshakes_initialize_is_refused_with_the_revisions_that_are_sp
 
 
 @pytest.mark.parametrize("version", [None, "2025-11-25", MODERN])
+@pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
 def test_over_http_that_is_a_400_whatever_the_header_says(version: str | None) -> None:
     async def test() -> None:
         async with on_the_web(make_server([MODERN])) as web:
@@ -434,6 +457,32 @@ def test_over_http_that_is_a_400_whatever_the_header_says(version: str | None) -
                 "supported": [MODERN],
                 "requested": "2025-11-25",
             }
+
+    run(test())
+
+
+@CONNECTED
+def test_a_server_of_the_earlier_era_alone_is_that_and_no_half_of_this_one(kind: str) -> None:
+    """A client of both eras that sees an error of this one would not go back to the handshake."""
+
+    async def test() -> None:
+        server = make_server([str(revision) for revision in LEGACY])
+        async with raw_client(server, kind) as wire:
+            error_of(await wire.ask_alone("server/discover"), INVALID_REQUEST)
+            await wire.send(initialize())
+            assert result_of(await wire.receive_object())["protocolVersion"] == "2025-11-25"
+            await wire.send(notification("notifications/initialized"))
+            error_of(await wire.ask_alone("server/discover"), METHOD_NOT_FOUND)
+            assert "resultType" not in result_of(await wire.ask_alone("tools/list"))
+
+    run(test())
+
+
+def test_over_http_it_refuses_the_revision_without_an_error_of_this_one() -> None:
+    async def test() -> None:
+        async with on_the_web(make_server([str(revision) for revision in LEGACY])) as web:
+            reply = await Talk(web).post(alone("server/discover"))
+            assert reply.status == 400 and "is not supported here" in reply.why
 
     run(test())
 
@@ -461,6 +510,8 @@ def test_the_log_level_of_one_request_is_not_that_of_another(kind: str) -> None:
             ):
                 assert (await logged(wire, frame))[0] == expected
 
+    if kind == "http-json":
+        pytest.skip("answers by JSON alone leave no way to tell")
     run(test())
 
 
@@ -529,6 +580,7 @@ def test_lists_are_the_same_on_every_connection_whatever_was_asked_before(kind: 
     "2026-07-28/basic/index#error-codes-5",
     "2026-07-28/basic/index#error-codes-6",
     "2026-07-28/basic/index#error-codes-7",
+    "2026-07-28/basic/index#error-codes-2",
 )
 def test_all_error_codes_are_json_rpcs_or_defined_by_this_revision(kind: str) -> None:
     async def test() -> None:

@@ -154,6 +154,58 @@ def test_a_stream_begins_at_once_and_ends_with_its_handler() -> None:
     run(test())
 
 
+def test_who_asks_whether_the_client_has_left_is_told_and_need_not_answer_then() -> None:
+    async def handler(exchange: Exchange) -> None:
+        await exchange.gone()
+        assert exchange.gone().done()
+
+    async def test() -> None:
+        call = Call(body(), GONE)
+        await calling(handler, call)
+        assert call.sent == []
+
+    run(test())
+
+
+@pytest.mark.parametrize("leaves", ["before the stream", "in the stream", "not"])
+def test_a_stream_takes_over_from_who_has_asked(leaves: str) -> None:
+    call = Call(body(), *([GONE] if leaves == "before the stream" else []))
+
+    async def handler(exchange: Exchange) -> None:
+        gone = exchange.gone()
+        if leaves == "before the stream":
+            await gone
+        else:
+            await asyncio.sleep(0)
+        stream = await exchange.stream(200, [])
+        if leaves == "in the stream":
+            call.inbox.put_nowait(GONE)
+        if leaves == "not":
+            stream.write(b"all")
+        else:
+            await stream.gone
+
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await calling(handler, call)
+        assert call.body == (b"all" if leaves == "not" else b"")
+
+    run(test())
+
+
+def test_who_has_asked_may_answer_at_once() -> None:
+    async def handler(exchange: Exchange) -> None:
+        assert not exchange.gone().done()
+        await exchange.respond(200, [], b"here")
+
+    async def test() -> None:
+        call = Call(body())
+        await calling(handler, call)
+        assert call.body == b"here"
+
+    run(test())
+
+
 def test_a_stream_knows_when_its_client_has_left() -> None:
     async def handler(exchange: Exchange) -> None:
         stream = await exchange.stream(200, [])

@@ -500,6 +500,41 @@ def test_a_stream_is_gone_when_the_client_leaves(how: str) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("how", ["close", "reset", "half"])
+def test_who_asks_whether_the_client_has_left_is_told_and_need_not_answer_then(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    began, left = asyncio.Event(), asyncio.Event()
+
+    async def wait(exchange: Exchange) -> None:
+        if exchange.request.path != "/s":
+            assert not exchange.gone().done()
+            return await echo(exchange)
+        began.set()
+        await exchange.gone()
+        assert exchange.gone().done()
+        left.set()
+
+    async def test() -> None:
+        async with bench(wait) as b:
+            client = await b.client()
+            await client.send(STREAM)
+            async with asyncio.timeout(PATIENCE):
+                await began.wait()
+            if how == "half":
+                client.writer.write_eof()
+            else:
+                await (client.cut() if how == "reset" else client.close())
+            async with asyncio.timeout(PATIENCE):
+                await left.wait()
+            if how == "half":
+                assert await client.ended() == b""
+            await b.is_well()
+
+    run(test())
+    assert not caplog.records
+
+
 def test_a_handler_goes_on_when_the_client_leaves() -> None:
     began, gate = asyncio.Event(), asyncio.Event()
     done = []

@@ -229,6 +229,7 @@ def test_an_empty_batch_and_one_that_is_too_long_are_invalid_requests() -> None:
     ],
 )
 @pytest.mark.spec(
+    "2026-07-28/basic/transports/stdio#intro-1",
     "2025-11-25/basic/transports#stdio-1",
     "2025-06-18/basic/transports#stdio-1",
     "2025-03-26/basic/transports#stdio-1",

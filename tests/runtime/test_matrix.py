@@ -1,4 +1,4 @@
-"""Every revision of a client with every revision of a server: 5 x 5 pairs negotiate, and run the same features."""
+"""Every revision of a client with every revision of a server: 6 x 6 pairs negotiate, and run the same features."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from mcp_ref import (
     UnsupportedRevision,
 )
 from mcp_ref.jsonrpc.messages import Object
-from mcp_ref.revisions import LEGACY, Revision
+from mcp_ref.revisions import REVISIONS, Revision
 from tests.support import PATIENCE, python, run
 
-PAIRS = [(client, server) for client in LEGACY for server in LEGACY]
+PAIRS = [(client, server) for client in REVISIONS for server in REVISIONS]
 NAMES = [f"client {client}, server {server}" for client, server in PAIRS]
 
 
@@ -173,9 +173,9 @@ def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
     """Each side speaks its own latest revision and all before, as most software does."""
 
     async def test() -> None:
-        server = featured(LEGACY[: server_revision.number + 1])
+        server = featured(REVISIONS[: server_revision.number + 1])
         client = connecting(server)
-        client.revisions = LEGACY[: client_revision.number + 1]
+        client.revisions = REVISIONS[: client_revision.number + 1]
         async with client:
             assert client.revision is min(client_revision, server_revision, key=lambda revision: revision.number)
             await use_every_feature(client)
@@ -183,9 +183,9 @@ def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
     run(test())
 
 
-@pytest.mark.parametrize("revision", LEGACY, ids=str)
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
 def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
-    source = "from tests.runtime.test_matrix import featured, LEGACY\nfeatured(LEGACY).run()"
+    source = "from tests.runtime.test_matrix import featured, REVISIONS\nfeatured(REVISIONS).run()"
 
     async def test() -> None:
         async with connecting(python(source), revision=revision) as client:
@@ -195,10 +195,10 @@ def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
     run(test())
 
 
-@pytest.mark.parametrize("revision", LEGACY, ids=str)
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
 def test_what_a_revision_does_not_have_is_refused_before_it_is_sent(revision: Revision) -> None:
     async def test() -> None:
-        async with connecting(featured(LEGACY), revision=revision) as client:
+        async with connecting(featured(REVISIONS), revision=revision) as client:
             if not revision.batch:
                 with pytest.raises(CapabilityError, match="batch"):
                     await client.batch(client.ping())

@@ -12,9 +12,10 @@ from typing import cast
 import pytest
 
 from mcp_ref import Context, MemoryTaskStore, ProtocolError, Server, TextContent, ToolError
-from mcp_ref.basic.patterns.tasks import EXTENSION, RELATED_TASK
+from mcp_ref.basic.patterns.tasks import EXTENSION, RELATED_TASK, TaskRequestParams
 from mcp_ref.http.message import Request as HttpRequest
 from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import LATEST_LEGACY
 from tests.support import (
     ALONE_TRANSPORTS,
     PATIENCE,
@@ -321,6 +322,7 @@ def test_earlier_revisions_have_none(kind: str, revision: str) -> None:
 
 @KINDS
 @pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#task-id-requirements-2",
     "2025-11-25/basic/utilities/tasks#result-retrieval-1",
     "2025-11-25/basic/utilities/tasks#result-retrieval-2",
     "2025-11-25/basic/utilities/tasks#result-retrieval-3",
@@ -403,7 +405,9 @@ def test_a_tool_that_fails_is_a_task_that_has_failed_with_the_tools_result(kind:
 
 
 @KINDS
-@pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-execution-errors-2")
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#task-execution-errors-2", "2025-11-25/basic/utilities/tasks#protocol-errors-4"
+)
 def test_an_error_of_the_request_is_the_answer_to_tasks_result(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with legacy(at_work(), kind) as peer:
@@ -761,6 +765,7 @@ def test_a_result_without_room_is_a_task_that_has_failed(kind: str) -> None:
 
 
 @KINDS
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-3")
 def test_a_task_whose_time_is_over_is_gone_and_so_is_its_handler(kind: str) -> None:
     async def test() -> None:
         work = at_work()
@@ -776,6 +781,39 @@ def test_a_task_whose_time_is_over_is_gone_and_so_is_its_handler(kind: str) -> N
             assert (await peer.get(over))["status"] == "completed"
 
     run(test())
+
+
+@ALONE
+def test_servers_that_share_a_store_know_each_others_tasks_and_the_one_that_runs_one_takes_its_answers(
+    kind: str,
+) -> None:
+    async def test() -> None:
+        store = MemoryTaskStore()
+        ours, theirs = at_work(task_store=store), at_work(task_store=store)
+        theirs.server.tasks.poll_interval = 20
+        async with modern(ours, kind) as near, modern(theirs, kind) as far:
+            id = (await near.start("ask"))["taskId"]
+            asking = await near.until(id, "input_required")
+            assert await far.get(id) == {**asking, "_meta": (await far.get(id))["_meta"]}
+            for method in ("tasks/update", "tasks/cancel"):
+                code, message = await far.refused(method, {"taskId": id, "inputResponses": {"who": accept("Ada")}})
+                assert code == -32603 and "another process" in message
+            ours.go.set()
+            waiting = asyncio.create_task(theirs.server.tasks.result(TaskRequestParams(str(id)), Nobody()))
+            await near.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
+            async with asyncio.timeout(PATIENCE):
+                assert text_in((await waiting).payload) == "{'name': 'Ada'}"
+            assert (await far.get(id))["status"] == "completed"
+            await far.ask("tasks/cancel", {"taskId": id})
+
+    run(test())
+
+
+class Nobody:
+    """A requestor of the earlier era of whom nothing is known."""
+
+    revision = LATEST_LEGACY
+    task_owner = ""
 
 
 @KINDS
@@ -850,7 +888,9 @@ def test_the_server_makes_a_task_of_it_unasked_and_the_task_has_the_result(kind:
             assert (seen["resultType"], seen["status"], seen["statusMessage"]) == ("complete", "working", "warming up")
             work.go.set()
             done = await peer.until(created["taskId"], "completed")
-            assert text_in(done["result"]) == "done" and related(done["result"]) is None
+            # what the request itself would have been answered with, so with its type; but without the tag
+            content = [{"type": "text", "text": "done"}]
+            assert done["result"] == {"resultType": "complete", "content": content}
             assert done["resultType"] == "complete" and "error" not in done
             for method in ("tasks/result", "tasks/list"):
                 assert (await peer.refused(method, {"taskId": created["taskId"]}))[0] == NOT_FOUND

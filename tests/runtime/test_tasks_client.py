@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 
 import pytest
@@ -146,7 +147,7 @@ def test_a_call_follows_the_task_that_it_becomes_and_answers_what_that_asks(kind
             assert (await client.call_tool("wait")).text == "done"
             assert (await client.call_tool("plain")).text == "plain"
             await client.list_tools()
-            assert (await client.call_tool("must")).structured_content == {"result": 7}
+            assert (await client.call_tool("must")).text == "7"
 
     run(test())
 
@@ -332,6 +333,7 @@ def test_no_task_is_asked_for_where_the_server_has_not_declared_it() -> None:
     run(test())
 
 
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#associating-task-related-messages-4")
 def test_a_tool_that_turns_out_to_need_a_task_is_called_again_as_one() -> None:
     async def test() -> None:
         async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
@@ -344,8 +346,7 @@ def test_a_tool_that_turns_out_to_need_a_task_is_called_again_as_one() -> None:
             again = await answer(wire, "tools/call", {"task": task("completed", ttl=None)})
             assert again["task"] == {}
             asked = await answer(wire, "tasks/result", DONE)
-            # [2025-11-25 basic/utilities/tasks#associating-task-related-messages] SHOULD NOT carry the tag
-            assert asked == {"taskId": "t"}
+            assert asked == {"taskId": "t"}  # and no tag
             assert (await calling).text == "done"
 
     run(test())
@@ -384,7 +385,11 @@ def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatch: pyt
     run(test())
 
 
-@pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-status-notification-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#task-status-notification-1",
+    "2025-11-25/basic/utilities/tasks#task-status-notification-2",
+    "2025-11-25/basic/utilities/tasks#task-notifications-1",
+)
 def test_a_client_does_not_rely_on_being_told() -> None:
     async def test() -> None:
         async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
@@ -397,6 +402,23 @@ def test_a_client_does_not_rely_on_being_told() -> None:
             await answer(wire, "tasks/get", task("completed", ttl=60_000))
             await answer(wire, "tasks/result", DONE)
             assert (await calling).text == "done"
+
+    run(test())
+
+
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-listing-3")
+def test_cursors_are_given_back_as_they_came() -> None:
+    async def test() -> None:
+        async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
+            await greet(client, wire, capabilities=TASKS)
+            listing = asyncio.create_task(client.list_tasks())
+            cursors = ["", "after 1", "\u00e4\n"]
+            await answer(wire, "tasks/list", {"tasks": [task(ttl=None)], "nextCursor": cursors[0]})
+            for cursor, following in itertools.pairwise(cursors):
+                more: Object = {"tasks": [task(ttl=None)], "nextCursor": following}
+                assert (await answer(wire, "tasks/list", more))["cursor"] == cursor
+            assert (await answer(wire, "tasks/list", {"tasks": []}))["cursor"] == cursors[-1]
+            assert len(await listing) == 3
 
     run(test())
 

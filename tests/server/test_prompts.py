@@ -230,6 +230,8 @@ def test_a_result_carries_the_description_and_its_arguments_filled_in(kind: str,
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#image-content-1",
+    "2026-07-28/server/prompts#audio-content-1",
     "2025-11-25/server/prompts#image-content-1",
     "2025-06-18/server/prompts#image-content-1",
     "2025-03-26/server/prompts#image-content-1",
@@ -295,6 +297,9 @@ def test_an_image_or_sound_that_is_no_base64_or_has_no_mime_type_never_leaves_th
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#embedded-resources-1",
+    "2026-07-28/server/prompts#embedded-resources-2",
+    "2026-07-28/server/prompts#embedded-resources-3",
     "2025-11-25/server/prompts#embedded-resources-1",
     "2025-06-18/server/prompts#embedded-resources-1",
     "2025-03-26/server/prompts#embedded-resources-1",
@@ -333,6 +338,8 @@ def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(kind: s
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#embedded-resources-1",
+    "2026-07-28/server/prompts#embedded-resources-3",
     "2025-11-25/server/prompts#embedded-resources-1",
     "2025-06-18/server/prompts#embedded-resources-1",
     "2025-03-26/server/prompts#embedded-resources-1",
@@ -393,6 +400,7 @@ class Tone(Enum):
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#implementation-considerations-1",
     "2025-11-25/server/prompts#implementation-considerations-1",
     "2025-06-18/server/prompts#implementation-considerations-1",
     "2025-03-26/server/prompts#implementation-considerations-1",
@@ -427,6 +435,10 @@ def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#error-handling-1",
+    "2026-07-28/server/prompts#error-handling-2",
+    "2026-07-28/server/prompts#implementation-considerations-1",
+    "2026-07-28/server/prompts#security-1",
     "2025-11-25/server/prompts#error-handling-1",
     "2025-06-18/server/prompts#error-handling-1",
     "2025-03-26/server/prompts#error-handling-1",
@@ -494,6 +506,8 @@ def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_pa
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#security-1",
+    "2026-07-28/server/prompts#error-handling-3",
     "2025-11-25/server/prompts#security-1",
     "2025-06-18/server/prompts#security-1",
     "2025-03-26/server/prompts#security-1",
@@ -520,6 +534,7 @@ def test_what_is_no_message_never_leaves_the_server(kind: str, revision: str, va
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/prompts#error-handling-3",
     "2025-11-25/server/prompts#error-handling-3",
     "2025-06-18/server/prompts#error-handling-3",
     "2025-03-26/server/prompts#error-handling-3",

@@ -26,10 +26,12 @@ from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHO
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server import resources
 from tests.support import (
+    ALONE_TRANSPORTS,
     MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
+    alone,
     greet,
     greeted_client,
     initialize,
@@ -76,6 +78,7 @@ async def error_of(wire: Wire, method: str, params: Object) -> Object:
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#capabilities-1",
     "2025-11-25/server/resources#capabilities-1",
     "2025-06-18/server/resources#capabilities-1",
     "2025-03-26/server/resources#capabilities-1",
@@ -191,6 +194,7 @@ def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str, revi
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#security-considerations-3",
     "2025-11-25/server/resources#security-considerations-3",
     "2025-06-18/server/resources#security-considerations-3",
     "2025-03-26/server/resources#security-considerations-3",
@@ -223,6 +227,7 @@ def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, revision
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#security-considerations-3",
     "2025-11-25/server/resources#security-considerations-3",
     "2025-06-18/server/resources#security-considerations-3",
     "2025-03-26/server/resources#security-considerations-3",
@@ -323,6 +328,8 @@ def test_a_resource_that_is_not_there_is_an_error_with_its_uri_as_data(kind: str
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#security-considerations-5",
+    "2026-07-28/server/resources#security-considerations-1",
     "2025-11-25/server/resources#security-considerations-1",
     "2025-06-18/server/resources#security-considerations-1",
     "2025-03-26/server/resources#security-considerations-1",
@@ -393,6 +400,7 @@ def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#security-considerations-1",
     "2025-11-25/server/resources#security-considerations-1",
     "2025-06-18/server/resources#security-considerations-1",
     "2025-03-26/server/resources#security-considerations-1",
@@ -416,6 +424,7 @@ def test_a_uri_that_is_no_text_or_beyond_all_length_is_invalid_params(kind: str,
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#custom-uri-schemes-1",
     "2025-11-25/server/resources#custom-uri-schemes-1",
     "2025-06-18/server/resources#custom-uri-schemes-1",
 )
@@ -438,6 +447,7 @@ def test_a_uri_or_scheme_outside_rfc_3986_cannot_be_registered(uri: str) -> None
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/resources#custom-uri-schemes-1",
     "2025-11-25/server/resources#custom-uri-schemes-1",
     "2025-06-18/server/resources#custom-uri-schemes-1",
 )
@@ -449,11 +459,12 @@ def test_a_uri_or_scheme_outside_rfc_3986_cannot_be_registered(uri: str) -> None
         "test://[::1]:80/a;b=c,d@e!$&'()*+~", "mailto:jane@example.org", "UPPER://CASE",
     ],
 )  # fmt: skip
-def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str) -> None:
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str, revision: str) -> None:
     async def test() -> None:
         server = Server("s")
         server.resources.add(uri, lambda: "here")
-        async with greeted_client(server, kind) as wire:
+        async with greeted_client(server, kind, revision) as wire:
             assert await read(wire, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "here"}]
 
     run(test())
@@ -591,6 +602,25 @@ def test_who_has_subscribed_is_told_of_updates_and_of_parts_until_unsubscribed(k
             server.resource_updated("test://a")
             await wire.nothing_more()
             await bystander.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+def test_in_2026_07_28_a_server_agrees_to_tell_of_what_can_be_read(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.resource("note://a")(lambda: "a")
+        server.resource("user://{id}")(lambda id: id)
+        async with raw_client(server, kind) as wire:
+            for id, asked, agreed in (
+                (1, ["note://a", "user://1", "note://b"], ["note://a", "user://1"]),
+                (2, ["note://b", "note://" + "b" * resources.MAX_URI], []),
+            ):
+                wanted: Object = {"notifications": {"resourceSubscriptions": [*asked]}}
+                await wire.send(alone("subscriptions/listen", wanted, id))
+                acknowledged = await wire.receive_object()
+                assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": agreed}  # type: ignore[call-overload,index]
 
     run(test())
 

@@ -19,9 +19,8 @@ from ...jsonrpc.messages import Object, RequestId
 
 log = logging.getLogger(__name__)
 
-UNCANCELLABLE = frozenset({"initialize", "server/discover"})
-"""[2025-11-25 basic/utilities/cancellation#behavior-requirements] initialize MUST NOT be cancelled by clients. Nor is
-the question which comes before it: the server may not know what a cancellation is."""
+UNCANCELLABLE = frozenset({"initialize"})
+"""[2025-11-25 basic/utilities/cancellation#behavior-requirements] initialize MUST NOT be cancelled by clients."""
 
 
 @dataclass

@@ -30,6 +30,7 @@ from ...jsonrpc.messages import (
     encode,
 )
 from ..headers import Parameters, request_headers
+from ..versioning import MODERN_ERRORS
 from . import Receive, Trace
 from .http_gate import JSON_TYPE, SSE_TYPE, media_type
 from .http_trace import Requests
@@ -42,8 +43,11 @@ MAX_ANSWER: Final = 64 * 1024 * 1024
 STREAMING: Final = frozenset({"subscriptions/listen"})
 """Requests that last: each has a connection of its own, however many are in use."""
 
-_NOT_THE_ERA: Final = frozenset({401, 403, 407, 408, 429, 502, 503, 504})
-"""Statuses that say nothing about what the server speaks."""
+MAX_WORDS: Final = 200
+"""Characters of what a server says beside a status that an error repeats."""
+
+_NOT_THE_ERA: Final = frozenset({401, 403, 407, 408, 429})
+"""Refusals of the one who asks, which say nothing about what the server speaks."""
 
 
 class Posts:
@@ -85,12 +89,16 @@ class Posts:
             task.cancel()
         return task is not None
 
-    async def close(self) -> None:
-        """Close all responses."""
+    def leave(self) -> list[asyncio.Task[None]]:
+        """Close all responses; gives those that are being closed."""
         tasks = list(self._asking.values())
         for task in tasks:
             task.cancel()
-        if tasks:
+        return tasks
+
+    async def close(self) -> None:
+        """Close all responses."""
+        if tasks := self.leave():
             await asyncio.wait(tasks, timeout=5.0)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
@@ -99,33 +107,40 @@ class Posts:
             self._trace("->", frame)
         try:
             async with posting as response:
-                if not await self._read(request, response, receive):
-                    why = "the response ended without the answer"
-                    if response.status >= 300:
-                        why = f"the server answered HTTP {response.status}"
-                    foreign = response.status >= 300 and response.status not in _NOT_THE_ERA
-                    receive(Undelivered(request.id, f"{self._url}: {why}", foreign))
+                why = await self._read(request, response, receive)
+                if why is not None:
+                    receive(Undelivered(request.id, f"{self._url}: {why}", tells_the_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
             receive(Undelivered(request.id, f"{self._url}: {error}"))
 
-    async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
-        """Hand in what a response carries, until the answer has come; False where there is none."""
+    async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
+        """Hand in what a response carries, until the answer has come; gives the reason where there is none."""
         # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST support both
-        if media_type(response.headers) != SSE_TYPE:
-            body = await response.read(MAX_ANSWER)
-            message = self._decode(body) if body else None
-            # an error without an id is still the answer to this request: there is no other
-            if isinstance(message, ErrorResponse) and message.id is None:
-                message = ErrorResponse(request.id, message.error)
-            if message is None or not _is_answer(message, request.id):
-                return False
+        kind = media_type(response.headers)
+        if kind == SSE_TYPE and response.status < 300:
+            if await self._follow(request, response, receive):
+                return None
+            return "the response ended without the answer"
+        body = await response.read(MAX_ANSWER)
+        message = self._decode(body) if body else None
+        if isinstance(message, ErrorResponse):
+            message = _answer_of(request, response.status, message)
+        if message is not None and _is_answer(message, request.id):
             receive(message)
-            return True
+            return None
+        if response.status >= 300:
+            return refusal(response, body)
+        return f"the answer is {kind or 'of no content type'}, and no message" if body else "the answer is empty"
+
+    async def _follow(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
+        """Hand in the events of a response, until the answer has come; False where there is none."""
         parser = EventParser(MAX_ANSWER)
         async for piece in response:
             for event in parser.feed(piece):
                 if event.data and event.event == "message":
                     message = self._decode(event.data.encode())
+                    if isinstance(message, ErrorResponse):
+                        message = _answer_of(request, response.status, message) or message
                     receive(message)
                     if _is_answer(message, request.id):
                         return True
@@ -139,3 +154,35 @@ class Posts:
 
 def _is_answer(message: Incoming, id: RequestId) -> bool:
     return isinstance(message, (Response, ErrorResponse, Malformed)) and message.id == id
+
+
+def tells_the_era(status: int) -> bool:
+    """Whether an answer that is no message shows that the server speaks something else than we do.
+
+    [2026-07-28 basic/versioning#compatibility-matrix] a 4xx without a modern error: perhaps of the earlier era. Not one
+    that anybody in between may give, nor a server that is out of order.
+    """
+    return status < 300 or (400 <= status < 500 and status not in _NOT_THE_ERA)
+
+
+def _answer_of(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
+    """An error as the answer to the request of its response; None where it is another's, or says nothing of the era
+    to one who asks for that."""
+    if error.id is not None and error.id != request.id:
+        return None
+    refused = status >= 300 and not tells_the_era(status) and error.error.code not in MODERN_ERRORS
+    if request.method == "server/discover" and refused:
+        return None
+    return ErrorResponse(request.id, error.error)  # also one without an id: there is no other request here
+
+
+def refusal(response: HttpResponse, body: bytes) -> str:
+    """What an HTTP error says, in the server's own words where it has any."""
+    text, words = f"the server answered HTTP {response.status}", ""
+    found = decode(body) if body else None
+    if isinstance(found, ErrorResponse):
+        words = found.error.message
+    elif media_type(response.headers) in (JSON_TYPE, "text/plain"):  # not a page of HTML
+        words = body[: 4 * MAX_WORDS].decode("utf-8", "replace")
+    words = " ".join(words.split())[:MAX_WORDS]
+    return f"{text}: {words}" if words else text

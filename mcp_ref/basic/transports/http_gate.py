@@ -148,7 +148,7 @@ class Gate:
             return [("Allow", ", ".join((*self._methods, "OPTIONS")))]
         sendable = f"Accept, Authorization, Content-Type, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
         if self._modern:
-            # [2026-07-28 basic/transports/streamable-http#request-metadata] the last are named by each tool's schema
+            # [2026-07-28 basic/transports/streamable-http#schema-extension] the last are named by the tools' schemas
             wanted = ",".join(request.headers.get_all("access-control-request-headers")).split(",")
             named = [name.strip() for name in wanted if _PARAMETER.fullmatch(name.strip())]
             sendable = ", ".join([sendable, "Mcp-Method, Mcp-Name", *named])

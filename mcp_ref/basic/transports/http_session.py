@@ -43,6 +43,10 @@ class EndpointLimits:
     """Seconds that a session may be unused: without request in flight and without stream open. Then it ends."""
     streams: int = 512
     """Streams of one session at a time: 429."""
+    requests: int = 1000
+    """Requests of the stateless era served at a time, those of `subscriptions` aside: 503."""
+    subscriptions: int = 10_000
+    """Subscriptions of the stateless era open at a time: 503."""
     waiting_events: int = 1000
     """Messages that wait for a client without a listening stream; the oldest go first."""
     waiting_bytes: int = 4 * 1024 * 1024

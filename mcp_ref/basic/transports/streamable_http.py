@@ -68,9 +68,9 @@ class Endpoint:
     """The MCP endpoint of one server: `handle` answers the HTTP requests on its path.
 
     serve: has one session's conversation. json_responses: answer by JSON alone; what a request causes before its answer
-    goes to the listening stream. store: keeps events for clients that come back. alone: serves requests of the
-    stateless era. parameters: the headers that a tool's arguments stand in, by its name. handshakes: whether the
-    earlier era is served at all.
+    goes to the listening stream, or in the stateless era nowhere. store: keeps events for clients that come back.
+    alone: serves requests of the stateless era. parameters: the headers that a tool's arguments stand in, by its name.
+    handshakes: whether the earlier era is served at all.
     """
 
     def __init__(
@@ -100,7 +100,8 @@ class Endpoint:
         self._alone = alone
         self._parameters = parameters
         self._handshakes = handshakes
-        self._posts: set[Post] = set()
+        self._requests: set[Post] = set()
+        self._subscriptions: set[Post] = set()
         self._conversations: set[asyncio.Task[None]] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._closing = False
@@ -202,10 +203,14 @@ class Endpoint:
         assert self._alone is not None
         serve, trace = self._alone, self._trace
         takes_sse = admission.takes_sse and not self._json_responses
+        posts, most = self._requests, self._limits.requests
         if request.method in STREAMED:
             if not admission.takes_sse:
                 raise Refused(406, f"Accept must list {SSE_TYPE}: {request.method} is answered by a stream")
             takes_sse = True
+            posts, most = self._subscriptions, self._limits.subscriptions
+        if len(posts) >= most:
+            raise Refused(503, f"{most} of these are served at a time; try again later", [("Retry-After", "5")])
 
         async def answer(tell: Tell, drain: Drain) -> Object:
             headers = exchange.request.headers
@@ -223,12 +228,12 @@ class Endpoint:
 
         takes_json = admission.takes_json or not admission.takes_sse
         post = Post(exchange, request, admission.cors, SSE_HEADERS, trace, takes_json, takes_sse)
-        self._posts.add(post)
+        posts.add(post)
         self._keep()
         try:
             await post.serve(answer)
         finally:
-            self._posts.discard(post)
+            posts.discard(post)
 
     def _open(self, session: Session, admission: Admission, ids: tuple[RequestId, ...]) -> Stream:
         takes_json = admission.takes_json or not admission.takes_sse
@@ -399,10 +404,10 @@ class Endpoint:
     async def _keep_on(self) -> None:
         """Keep streams alive, and end sessions that nobody uses."""
         loop = asyncio.get_running_loop()
-        while self.sessions or self._posts:
+        while self.sessions or self._requests or self._subscriptions:
             await asyncio.sleep(min(self._limits.keep_alive, self._limits.session_idle))
             oldest = loop.time() - self._limits.session_idle
-            for post in self._posts:
+            for post in (*self._requests, *self._subscriptions):
                 post.keep_alive()
             for session in tuple(self.sessions.values()):
                 session.keep_alive()

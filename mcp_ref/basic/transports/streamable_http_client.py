@@ -42,9 +42,9 @@ from ...jsonrpc.messages import (
 )
 from ...revisions import Revision, find_revision
 from ..headers import Parameters
-from ..versioning import names_revision
+from ..versioning import MODERN_ERRORS, names_revision
 from . import Lost, Receive, Trace, Transport
-from .http_alone_client import MAX_ANSWER, Posts
+from .http_alone_client import MAX_ANSWER, Posts, refusal
 from .http_gate import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type
 from .http_sse_client import SseClientTransport
 from .http_trace import watched
@@ -152,6 +152,7 @@ class StreamableHttpClientTransport(Transport):
 
     def _after_notice(self, notice: Notification, task: asyncio.Task[None]) -> None:
         if notice.method == "notifications/initialized":
+            self._alone.leave()  # what was asked in the other era is not waited for any more
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notice.method == "notifications/cancelled":
             id: JSON = notice.params.get("requestId")
@@ -244,7 +245,7 @@ class StreamableHttpClientTransport(Transport):
             elif response.status in (400, 404, 405) and message is self._opening and take == self._hand_in:
                 await self._refused_at_first(response, ids)
             elif response.status >= 300:
-                self._refused(response.status, await response.read(MAX_ANSWER), ids, take)
+                self._refused(response, await response.read(MAX_ANSWER), ids, take)
             else:
                 if message is self._opening:
                     # [2025-11-25 basic/transports#session-management] MUST be on all requests from now on
@@ -259,7 +260,7 @@ class StreamableHttpClientTransport(Transport):
         """In the new session; that it is gone, too, is an error."""
         async with self._http.request("POST", self.url, self._post_headers(message), frame, extra=not ids) as response:
             if response.status >= 300:
-                self._refused(response.status, await response.read(MAX_ANSWER), ids, take)
+                self._refused(response, await response.read(MAX_ANSWER), ids, take)
             else:
                 await self._read_answer(response, ids, take)
 
@@ -281,12 +282,9 @@ class StreamableHttpClientTransport(Transport):
         if unanswered:
             self._fail(list(unanswered), "the server ended its answer without the response", take)
 
-    def _refused(self, status: int, body: bytes, ids: list[RequestId], take: _Take) -> None:
+    def _refused(self, response: HttpResponse, body: bytes, ids: list[RequestId], take: _Take) -> None:
         """An HTTP error. Its body may be a JSON-RPC error, which says more."""
-        text = f"the server answered HTTP {status}"
-        found = decode(body) if body else None
-        if isinstance(found, ErrorResponse):
-            text += f": {found.error.message}"
+        text, found = refusal(response, body), decode(body) if body else None
         if not isinstance(found, ErrorResponse) or (self._opening is not None and ids == [self._opening.id]):
             return self._fail(ids, text, take)
         if not ids:
@@ -299,13 +297,17 @@ class StreamableHttpClientTransport(Transport):
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         assert self._opening is not None
         body = await response.read(MAX_ANSWER)
+        found = decode(body) if body else None
+        if isinstance(found, ErrorResponse) and found.error.code in MODERN_ERRORS:
+            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] unless it is a modern error
+            return self._hand_in(ErrorResponse(self._opening.id, found.error))
         older = SseClientTransport(self.url, headers=self._own_headers, http=self._http, trace=self._trace)
         try:
             await older.start(self._hand_in, self._older_lost)
         except ConnectionClosed as error:
             log.debug("nor does it speak HTTP+SSE: %s", error)
             await older.close()
-            return self._refused(response.status, body, ids, self._hand_in)
+            return self._refused(response, body, ids, self._hand_in)
         except BaseException:
             await older.close()
             raise

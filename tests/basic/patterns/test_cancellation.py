@@ -17,6 +17,7 @@ from tests.support import (
     Wire,
     greet,
     greeted_client,
+    handshake_of,
     notification,
     raw_server,
     request,
@@ -66,6 +67,7 @@ def cancel(id: JSON, **more: JSON) -> Object:
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/cancellation#implementation-notes-1",
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-5",
     "2025-06-18/basic/utilities/cancellation#behavior-requirements-4",
     "2025-03-26/basic/utilities/cancellation#behavior-requirements-4",
@@ -142,6 +144,10 @@ def test_a_client_stops_a_cancelled_request_and_answers_nothing(revision: str) -
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/cancellation#error-handling-1",
+    "2026-07-28/basic/patterns/cancellation#error-handling-2",
+    "2026-07-28/basic/patterns/cancellation#error-handling-3",
+    "2026-07-28/basic/patterns/cancellation#timing-considerations-1",
     "2025-11-25/basic/utilities/cancellation#error-handling-1",
     "2025-06-18/basic/utilities/cancellation#error-handling-1",
     "2025-03-26/basic/utilities/cancellation#error-handling-1",
@@ -358,9 +364,9 @@ def test_a_request_that_is_cancelled_cancels_what_it_asked_in_turn(kind: str) ->
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
 def test_a_client_never_cancels_initialize(how: str) -> None:
     async def test() -> None:
-        async with raw_server(lambda t: Client(t, timeout=0.01 if how == "timeout" else None)) as (client, wire):
+        async with raw_server(lambda t: Client(t, timeout=0.1 if how == "timeout" else None)) as (client, wire):
             connecting = asyncio.create_task(client.connect())
-            assert (await wire.receive_object())["method"] == "initialize"
+            await handshake_of(wire)
             if how == "cancel":
                 connecting.cancel()
             with pytest.raises((RequestTimeout, asyncio.CancelledError)):

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_ref import Context, Server, TextContent
+from mcp_ref import Context, Server, TextContent, ToolError
 from mcp_ref.basic.patterns.mrtr import MAX_STATE, STATE_SECONDS, digest, seal, unseal
-from mcp_ref.client.sampling import SamplingMessage
+from mcp_ref.client.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
 from mcp_ref.http.message import Request as HttpRequest
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
@@ -136,6 +136,9 @@ def tool(wire: Wire, name: str, capabilities: Object | None = None, **arguments:
 
 @KINDS
 @pytest.mark.spec(
+    "2026-07-28/client/elicitation#elicitation-requests-1",
+    "2026-07-28/client/elicitation#form-mode-elicitation-requests-1",
+    "2026-07-28/basic/transports/stdio#receiving-messages-2",
     "2026-07-28/basic/patterns/mrtr#intro-1",
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-10",
     "2026-07-28/basic/patterns/index#intro-1",
@@ -244,7 +247,10 @@ def test_what_is_gathered_is_asked_in_one_round(kind: str) -> None:
 
 
 @KINDS
-@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-13")
+@pytest.mark.spec(
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-13",
+    "2026-07-28/basic/patterns/mrtr#error-handling-4",
+)
 def test_what_was_not_answered_is_asked_again_and_nothing_else(kind: str) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -262,12 +268,15 @@ def test_what_was_not_answered_is_asked_again_and_nothing_else(kind: str) -> Non
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-3")
 def test_answers_that_nobody_asked_for_are_ignored(kind: str) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
             asker = tool(wire, "greet")
             await asker.asked()
             assert await asker.done({"1": accept("Ada"), "x": {"a": 1}, "": {}, "2": ROOTS}) == "Hello Ada"
+            await asker.asked({"x": {"long": "x" * 10_000}})
+            assert len(str(asker.state)) < 1000  # nor are they kept
 
     run(test())
 
@@ -340,6 +349,36 @@ def test_a_plain_function_asks_too_and_a_task_group_asks_all_it_waits_for(kind: 
 
 
 @KINDS
+def test_what_fails_beside_a_question_counts_and_the_question_does_not(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def grouped(context: Context) -> None:
+            async def fail() -> None:
+                raise ToolError("broken")
+
+            async with asyncio.TaskGroup() as group:
+                group.create_task(context.list_roots())
+                group.create_task(fail())
+
+        @server.tool()
+        async def gathered(context: Context) -> None:
+            async def fail() -> None:
+                raise ToolError("broken")
+
+            await context.gather_inputs(context.list_roots(), fail())
+
+        async with raw_client(server, kind) as wire:
+            for name in ("grouped", "gathered"):
+                result = result_of(await tool(wire, name).send())
+                assert result["isError"] is True
+                assert result["content"] == [{"type": "text", "text": "broken"}], name
+
+    run(test())
+
+
+@KINDS
 def test_two_questions_of_one_request_have_two_keys(kind: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -374,6 +413,8 @@ def test_what_is_told_before_a_question_is_told_and_the_question_ends_it(kind: s
             assert result_of(await wire.receive_object())["resultType"] == "input_required"
             await wire.nothing_else()
 
+    if kind == "http-json":
+        pytest.skip("answers by JSON alone leave no way to tell")
     run(test())
 
 
@@ -425,8 +466,6 @@ ASKS: dict[str, tuple[Object, Object]] = {
     "2026-07-28/client/sampling#tools-in-sampling-2",
 )
 def test_what_the_client_cannot_answer_is_never_asked(kind: str, what: str) -> None:
-    from mcp_ref.client.sampling import ToolChoice
-
     declared, missing = ASKS[what]
 
     async def test() -> None:
@@ -459,6 +498,7 @@ def test_what_the_client_cannot_answer_is_never_asked(kind: str, what: str) -> N
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-1")
 def test_a_page_to_visit_is_asked_for_without_the_id_that_earlier_revisions_have(kind: str) -> None:
     async def test() -> None:
         server = Server("s")
@@ -480,20 +520,30 @@ def test_a_page_to_visit_is_asked_for_without_the_id_that_earlier_revisions_have
 
 @KINDS
 @pytest.mark.spec(
-    "2026-07-28/client/sampling#tool-result-messages-1", "2026-07-28/client/sampling#tool-use-and-result-balance-1"
+    "2026-07-28/client/sampling#tool-result-messages-1",
+    "2026-07-28/client/sampling#tool-use-and-result-balance-1",
+    "2026-07-28/client/sampling#security-considerations-6",
 )
 def test_a_conversation_that_breaks_the_rules_of_tool_use_is_never_asked(kind: str) -> None:
-    from mcp_ref.client.sampling import ToolUseContent
+    used = SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})])
+    noon = TextContent("noon")
+    broken: list[list[SamplingMessage]] = [
+        [used],
+        [used, SamplingMessage("user", noon)],
+        [used, SamplingMessage("user", [ToolResultContent("u1", [noon]), noon])],
+        [used, SamplingMessage("user", [ToolResultContent("u2", [noon])])],
+    ]
 
     async def test() -> None:
         server = Server("s")
 
         @server.tool()
-        async def ask(context: Context) -> None:
-            await context.sample([SamplingMessage("assistant", ToolUseContent("1", "t", {}))], max_tokens=9)
+        async def ask(which: int, context: Context) -> None:
+            await context.sample(broken[which], max_tokens=9)
 
         async with raw_client(server, kind) as wire:
-            assert result_of(await tool(wire, "ask").send())["isError"] is True
+            for which in range(len(broken)):
+                assert result_of(await tool(wire, "ask", which=which).send())["isError"] is True
 
     run(test())
 
@@ -519,6 +569,7 @@ def test_what_is_useful_but_not_needed_is_left_out(kind: str) -> None:
 
 @KINDS
 @pytest.mark.parametrize("responses", [3, [], "x", {"1": 3}, {"1": None}, {"1": []}, {"x": "y"}], ids=str)
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
 def test_responses_that_are_no_object_of_results_are_invalid_params(kind: str, responses: JSON) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -534,6 +585,7 @@ def test_responses_that_are_no_object_of_results_are_invalid_params(kind: str, r
 @pytest.mark.parametrize(
     "answer", [{}, {"action": "yes"}, {"action": "accept", "content": 3}, {"roots": 3}, {"role": "x"}]
 )
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
 def test_an_answer_of_the_wrong_shape_is_invalid_params(kind: str, answer: Object) -> None:
     async def test() -> None:
         async with raw_client(make_server(), kind) as wire:
@@ -563,6 +615,73 @@ def test_an_answer_that_breaks_its_form_never_reaches_the_handler(kind: str) -> 
                 asker = Asker(wire, "prompts/get", {"name": "q"})
                 await asker.asked()
                 error_of(await asker.send({"1": answer}), INVALID_PARAMS, 2)
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
+@pytest.mark.spec("2026-07-28/client/roots#root-1")
+def test_roots_that_are_no_file_uris_are_not_believed(kind: str, uri: str) -> None:
+    async def test() -> None:
+        async with raw_client(make_server(), kind) as wire:
+            asker = Asker(wire, "resources/read", {"uri": "test://r"})
+            await asker.asked()
+            error_of(await asker.send({"1": {"roots": [{"uri": uri}]}}), INVALID_PARAMS, 2)
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ wrong questions
+
+
+@KINDS
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "ftp://a/b", "not a url", "https:///x", ""])
+@pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-2")
+def test_nobody_is_sent_to_what_is_no_url(kind: str, url: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def visit(context: Context) -> None:
+            await context.elicit_url("Visit", url, "unguessable")
+
+        async with raw_client(server, kind) as wire:
+            assert result_of(await tool(wire, "visit").send())["isError"] is True
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.parametrize("mode", ["required", "none"])
+@pytest.mark.spec(
+    "2026-07-28/client/sampling#tool-choice-modes-1",
+    "2026-07-28/client/sampling#tool-choice-modes-2",
+    "2026-07-28/client/sampling#messages-1",
+)
+def test_what_the_model_must_do_reaches_the_client_as_the_tool_said_it(kind: str, mode: str) -> None:
+    # The choice is the client's to enforce.
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def think(context: Context) -> None:
+            await context.sample(
+                "Time?",
+                max_tokens=9,
+                tools=[Tool("clock", {"type": "object"})],
+                tool_choice=ToolChoice(mode),  # type: ignore[arg-type]
+            )
+
+        async with raw_client(server, kind) as wire:
+            question = (await tool(wire, "think").asked())["1"]
+            assert isinstance(question, dict)
+            assert question["params"] == {
+                "messages": [{"role": "user", "content": {"type": "text", "text": "Time?"}}],
+                "maxTokens": 9,
+                "tools": [{"name": "clock", "inputSchema": {"type": "object"}}],
+                "toolChoice": {"mode": mode},
+            }
 
     run(test())
 
@@ -647,6 +766,7 @@ def test_a_state_that_nobody_could_give_back_is_not_given() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-5",
     "2026-07-28/basic/patterns/mrtr#security-considerations-1",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-8",
 )
 def test_a_wrong_state_is_an_error_and_never_a_new_question(kind: str) -> None:
     async def test() -> None:
@@ -671,6 +791,7 @@ def test_a_wrong_state_is_an_error_and_never_a_new_question(kind: str) -> None:
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-7")
 def test_a_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [NOW]
     monkeypatch.setattr(stateless, "time", SimpleNamespace(time=lambda: clock[0]))
@@ -691,6 +812,7 @@ def test_a_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @KINDS
+@pytest.mark.spec("2026-07-28/basic/index#statelessness-3")
 def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
     async def test() -> None:
         one, other, foreign = make_server(state_key=KEY), make_server(state_key=KEY), make_server()
@@ -707,6 +829,10 @@ def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
     run(test())
 
 
+@pytest.mark.spec(
+    "2026-07-28/client/elicitation#statefulness-1",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-6",
+)
 def test_a_state_is_of_no_use_to_another_person() -> None:
     async def authenticate(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")

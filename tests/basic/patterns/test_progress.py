@@ -40,6 +40,10 @@ def progress(token: JSON, value: JSON, **more: JSON) -> Object:
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/progress#progress-flow-1",
+    "2026-07-28/basic/patterns/progress#progress-flow-3",
+    "2026-07-28/basic/patterns/progress#progress-flow-4",
+    "2026-07-28/basic/patterns/progress#behavior-requirements-1",
     "2025-11-25/basic/utilities/progress#progress-flow-1",
     "2025-06-18/basic/utilities/progress#progress-flow-1",
     "2025-03-26/basic/utilities/progress#progress-flow-1",
@@ -85,6 +89,8 @@ def test_a_server_reports_with_the_token_of_the_request_and_values_that_increase
             assert isinstance(params, dict) and type(params["progressToken"]) is type(token)
             assert message["id"] == "q"
 
+    if kind == "http-json" and revision == MODERN:
+        pytest.skip("answers by JSON alone leave no way to tell")
     run(test())
 
 
@@ -114,6 +120,7 @@ def test_values_increase_also_where_the_total_is_unknown(kind: str) -> None:
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/progress#behavior-requirements-1",
     "2025-11-25/basic/utilities/progress#behavior-requirements-1",
     "2025-06-18/basic/utilities/progress#behavior-requirements-1",
     "2025-03-26/basic/utilities/progress#behavior-requirements-1",
@@ -207,6 +214,8 @@ def test_requests_at_the_same_time_report_with_their_own_tokens(kind: str) -> No
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/patterns/progress#implementation-notes-3",
+    "2026-07-28/basic/patterns/progress#behavior-requirements-2",
     "2025-11-25/basic/utilities/progress#implementation-notes-3",
     "2025-06-18/basic/utilities/progress#implementation-notes-3",
     "2025-03-26/basic/utilities/progress#implementation-notes-3",
@@ -256,6 +265,8 @@ def test_progress_stops_when_the_request_is_over(kind: str, revision: str, endin
         pytest.skip("2024-10-07 has no cancellation")
     if ending == "cancelled" and revision == MODERN and kind not in ("memory", "stdio"):
         pytest.skip("over HTTP, leaving is cancelling")
+    if kind == "http-json" and revision == MODERN:
+        pytest.skip("answers by JSON alone leave no way to tell")
     run(test())
 
 

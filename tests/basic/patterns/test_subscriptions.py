@@ -45,10 +45,12 @@ LISTS: Object = {"toolsListChanged": True, "promptsListChanged": True, "resource
 
 
 def make_server() -> Server:
-    """A server with all features, and nothing in them."""
+    """A server with all features, and nothing in them but resources of any name."""
     server = Server("s")
-    for feature in ("tools", "prompts", "resources"):
+    for feature in ("tools", "prompts"):
         getattr(server, feature)
+    for scheme in ("test", "file", "host"):
+        server.resource(f"{scheme}://{{+rest}}", name=scheme)(lambda rest: rest)
     return server
 
 
@@ -138,6 +140,8 @@ def test_what_the_server_does_not_have_is_not_honoured(kind: str) -> None:
             server = Server("s")
             if feature is not None:
                 getattr(server, feature)
+            if feature == "resources":
+                server.resource("test://a")(lambda: "a")
             async with raw_client(server, kind) as wire:
                 await wire.send(listen(1, **wanted))
                 assert await wire.receive_object() == acknowledged(1, **honoured)
@@ -367,6 +371,7 @@ def test_a_client_that_does_not_read_holds_up_nobody() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/transports/stdio#cancellation-3",
     "2026-07-28/basic/patterns/cancellation#timing-considerations-1",
+    "2026-07-28/basic/transports/stdio#cancellation-2",
 )
 def test_over_one_channel_a_notification_ends_it_and_nothing_more_comes(kind: str) -> None:
     async def test() -> None:
@@ -384,6 +389,28 @@ def test_over_one_channel_a_notification_ends_it_and_nothing_more_comes(kind: st
             await wire.nothing_else()
             await wire.send(listen(1))  # its id is free again
             assert await wire.receive_object() == acknowledged(1)
+
+    run(test())
+
+
+def test_it_ends_also_where_the_client_has_not_read_what_was_told() -> None:
+    async def test() -> None:
+        server = make_server()
+        async with served(server) as (wire, _, ours):
+            await wire.send(listen(1, resourceSubscriptions=["test://a"]))
+            await wire.receive_object()
+            pump, ours._pump = ours._pump, lambda: None  # type: ignore[method-assign]
+            ours._valve.shut()
+            for name in ("x", "y"):
+                server.resource_updated(f"test://a/{name}")
+            (listener,) = server.listeners
+            await eventually(lambda: listener._teller is not None)
+            await wire.send(notification("notifications/cancelled", {"requestId": 1}))
+            await eventually(lambda: not server.listeners and listener._teller is None)
+            ours._pump = pump  # type: ignore[method-assign]
+            ours._pump()
+            assert await wire.receive() == updated(1, "test://a/x")
+            await wire.nothing_else()
 
     run(test())
 
@@ -429,6 +456,8 @@ async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None]
     "2026-07-28/basic/patterns/cancellation#behavior-requirements-1",
     "2026-07-28/basic/patterns/cancellation#behavior-requirements-2",
     "2026-07-28/basic/patterns/cancellation#behavior-requirements-3",
+    "2026-07-28/basic/patterns/subscriptions#cancellation-1",
+    "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
 )
 def test_over_one_channel_a_server_that_stops_says_of_each_that_it_ends_and_of_no_other_request() -> None:
     async def test() -> None:
@@ -456,6 +485,10 @@ def _named(message: Object) -> JSON:
     return params.get("requestId") if isinstance(params, dict) else None
 
 
+@pytest.mark.spec(
+    "2026-07-28/basic/patterns/subscriptions#cancellation-1",
+    "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
+)
 def test_over_http_its_stream_ends_with_the_answer() -> None:
     async def test() -> None:
         server = make_server()
@@ -487,6 +520,7 @@ def test_a_site_that_stops_ends_its_own_alone() -> None:
 
 
 @CONNECTED
+@pytest.mark.spec("2026-07-28/basic/transports/stdio#shutdown-4")
 def test_a_client_that_closes_is_not_waited_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_server, "GRACE", 10 * PATIENCE)
 

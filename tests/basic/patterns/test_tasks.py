@@ -87,6 +87,7 @@ def test_what_was_said_stays_while_a_task_goes_on_and_not_beyond() -> None:
     assert moved(said, "completed", NOW).status_message is None
 
 
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-2")
 @pytest.mark.parametrize(
     ("wanted", "given"), [(None, TTL), (0, POLL_INTERVAL), (-5, POLL_INTERVAL), (5000, 5000), (10**15, MAX_TTL)]
 )
@@ -254,6 +255,7 @@ def test_a_long_list_comes_in_pages_and_stays_good_when_tasks_expire() -> None:
         assert caught.value.code == INVALID_PARAMS
 
 
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-1")
 def test_the_store_is_bounded_in_number_and_gives_up_nothing_before_its_time() -> None:
     clock = Clock()
     store = MemoryTaskStore(max_tasks=4, max_tasks_of_one=2, clock=clock)

@@ -83,6 +83,9 @@ def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#sending-messages-9",
     "2026-07-28/basic/transports/streamable-http#receiving-messages-1",
+    "2026-07-28/basic/index#notifications-2",
+    "2026-07-28/basic/transports/streamable-http#receiving-messages-3",
+    "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
 )
 def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(speaks: list[str]) -> None:
     async def test() -> None:
@@ -257,6 +260,7 @@ def test_what_is_no_request_and_no_notification_is_refused(speaks: list[str], bo
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", "PATCH"])
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-1")
 def test_without_the_earlier_era_there_is_post_alone(method: str) -> None:
     async def test() -> None:
         async with on_the_web(Site([MODERN]).server) as web:
@@ -274,6 +278,10 @@ def test_without_the_earlier_era_there_is_post_alone(method: str) -> None:
 
 
 @SPEAKS
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-2",
+    "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-3",
+)
 def test_a_session_id_is_ignored_and_none_is_given(speaks: list[str]) -> None:
     async def test() -> None:
         async with on_the_web(Site(speaks).server) as web:
@@ -313,6 +321,7 @@ def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -> None
     "2026-07-28/basic/transports/streamable-http#cancellation-1",
     "2026-07-28/basic/transports/streamable-http#cancellation-3",
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-1",
+    "2026-07-28/basic/transports/streamable-http#cancellation-2",
 )
 def test_a_client_that_leaves_has_cancelled(
     speaks: list[str], say: bool, how: str, caplog: pytest.LogCaptureFixture
@@ -360,7 +369,7 @@ def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> N
             reply = await Talk(web).send(call("work"))
             await asyncio.to_thread(begun.wait, PATIENCE)
             await reply.cut()
-            await eventually(lambda: not web.site._endpoint._posts)
+            await eventually(lambda: not web.site._endpoint._requests)
             go.set()
             await asyncio.wait_for(heard.wait(), PATIENCE)
         server.executor.shutdown()
@@ -481,6 +490,30 @@ def test_a_question_ends_the_stream_it_is_no_message_of_its_own() -> None:
     run(test())
 
 
+@pytest.mark.spec("2026-07-28/server/tools#security-considerations-3")
+def test_a_bounded_number_is_served_at_a_time_and_subscriptions_have_their_own() -> None:
+    # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
+    async def test() -> None:
+        held = Site()
+        async with on_the_web(held.server, limits=EndpointLimits(requests=2, subscriptions=1)) as web:
+            talk, listen = Talk(web), alone("subscriptions/listen", {"notifications": {}})
+            waiting = [await talk.send(call("hold", name=name)) for name in ("a", "b")]
+            assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
+            listening = await talk.post(listen)
+            await listening.message()
+            for frame in (call("add", a=1, b=2), listen):
+                refused = await talk.post(frame)
+                assert refused.status == 503 and refused.headers["retry-after"] and "at a time" in refused.why
+            held.go.set()
+            assert [(await web.take(reply)).status for reply in waiting] == [200, 200]
+            assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
+            await listening.cut()
+            await eventually(lambda: not web.site._endpoint._subscriptions)
+            assert (await talk.post(listen)).status == 200
+
+    run(test())
+
+
 # ------------------------------------------------------------------------------------------------ ends
 
 
@@ -516,6 +549,34 @@ def test_what_is_under_way_when_the_listener_closes_is_ended() -> None:
             waiting = await Talk(web).post(call("hold", name="a", say=True))
             assert await waiting.message() == said("a begins")
         assert held.ended == ["a was cancelled"]
+
+    run(test())
+
+
+def test_a_trace_sees_all_that_comes_and_goes() -> None:
+    async def test() -> None:
+        held, seen = Site(), list[tuple[str, JSON]]()
+        held.server.trace = lambda direction, frame: seen.append((direction, json.loads(frame)))
+        async with on_the_web(held.server) as web:
+            frame = call("count", to=1)
+            await (await Talk(web).post(frame)).messages()
+            await Talk(web).post(NOTIFICATIONS[0])
+            assert seen == [("<-", frame), ("->", said(0)), ("->", answered("counted")), ("<-", NOTIFICATIONS[0])]
+
+    run(test())
+
+
+def test_there_is_no_connection_to_let_go_of() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def let_go(context: Context) -> TextContent:
+            await context.log("info", "begun")
+            return TextContent(str(context.close_stream()))
+
+        async with on_the_web(server) as web:
+            assert (await (await Talk(web).post(call("let_go"))).messages())[-1] == answered("False")
 
     run(test())
 

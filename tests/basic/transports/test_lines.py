@@ -18,6 +18,7 @@ STREAM = b"".join(encode(message) + b"\n" for message in MESSAGES)
 
 
 @pytest.mark.spec(
+    "2026-07-28/basic/transports/stdio#intro-1",
     "2025-11-25/basic/transports#stdio-1",
     "2025-06-18/basic/transports#stdio-1",
     "2025-03-26/basic/transports#stdio-1",

@@ -261,7 +261,8 @@ def test_many_calls_at_a_time_that_all_lose_their_connections_get_what_is_theirs
 
         async with server.serve_http() as direct:
             port = int(direct.split(":")[2].split("/")[0])
-            async with through(Cutter(port, itertools.cycle([1, 3, 2]))) as url, Client(url) as client:
+            cutter = Cutter(port, itertools.cycle([1, 3, 2]))
+            async with through(cutter) as url, Client(url, revision=LATEST) as client:
 
                 async def call(n: int) -> None:
                     told: list[str | None] = []
@@ -416,7 +417,7 @@ def test_a_server_killed_again_and_again_is_found_again_by_clients_with_nothing_
             with serving(program, "--store", store, port=port) as running:
                 port = running.url.split(":")[2].split("/")[0]
                 if client is None:
-                    client = Client(running.url, trace=seen)
+                    client = Client(running.url, revision=LATEST, trace=seen)
                     await client.connect()
                 for n in range(3):
                     assert (await client.call_tool("add", {"a": n, "b": 1})).text == str(n + 1)
@@ -435,7 +436,7 @@ def test_without_a_store_a_server_started_again_gives_its_clients_a_new_session(
         seen = Seen()
         with serving(program) as first:
             port = first.url.split(":")[2].split("/")[0]
-            client = Client(first.url, trace=seen)
+            client = Client(first.url, revision=LATEST, trace=seen)
             await client.connect()
             first.process.kill()
             first.process.wait(PATIENCE)

@@ -17,7 +17,7 @@ import pytest
 from mcp_ref import Client, ConnectionClosed, InvalidMessage, RemoteError
 from mcp_ref.basic.transports.stdio import INHERITED, StdioClientTransport, server_environment
 from mcp_ref.jsonrpc.messages import Object
-from tests.support import HOME, initialize, notification, python, request, run
+from tests.support import HOME, alone, initialize, notification, python, request, result_of, run
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="these tests speak of signals and process groups")
 
@@ -108,6 +108,21 @@ def test_nothing_that_a_tool_prints_reaches_the_protocol_and_its_children_get_no
     assert [answer["id"] for answer in answers] == ["init", 3, 2] or [a["id"] for a in answers] == ["init", 2, 3]
     result = next(answer for answer in answers if answer["id"] == 2)["result"]
     assert "stdin: ''b''" in json.dumps(result)
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/stdio#intro-1",
+    "2026-07-28/basic/transports/stdio#intro-3",
+    "2026-07-28/basic/transports/stdio#receiving-messages-2",
+    "2026-07-28/basic/transports/index#messages-1",
+)
+def test_without_a_handshake_there_are_messages_too_and_nothing_else_on_standard_output() -> None:
+    text = "caf\u00e9 \u2028\n\U0001f600"
+    env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    noisy = alone("tools/call", {"name": "noisy"}, 1, {"roots": {}})
+    answers = talk([noisy, alone("tools/call", {"name": "echo", "arguments": {"text": text}}, 2)], env=env)
+    found = {answer["id"]: result_of(answer)["content"] for answer in answers}  # answers alone, each on a line
+    assert "stdin: ''b''" in json.dumps(found[1]) and found[2] == [{"type": "text", "text": text}]
 
 
 def test_requests_right_before_the_end_of_the_input_are_answered() -> None:
@@ -228,7 +243,7 @@ def test_a_server_that_dies_in_the_middle_of_calls_fails_all_of_them_within_a_se
     name: str, arguments: Object
 ) -> None:
     async def test() -> None:
-        async with Client(server_command(), timeout=None) as client:
+        async with Client(server_command(), revision="2025-11-25", timeout=None) as client:
             waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(3)]
             await client.ping()
             begun = time.monotonic()
@@ -273,7 +288,7 @@ def test_a_malformed_answer_to_initialize_is_an_invalid_message() -> None:
         answer = '{"jsonrpc":"2.0","id":1,"result":{}}'
         source = f"import sys\nsys.stdin.readline(); print({answer!r}, flush=True)\nsys.stdin.read()"
         with pytest.raises(InvalidMessage, match="protocolVersion"):
-            async with Client(python(source)):
+            async with Client(python(source), revision="2025-11-25"):
                 pass
 
     run(test())
@@ -358,7 +373,7 @@ def test_a_chatty_standard_error_is_drained_and_its_end_kept() -> None:
         seen: list[bytes] = []
         async with Client(server_command(), on_stderr=seen.append) as client:
             result = await client.call_tool("chatter", {"size": 1_000_000})
-            assert result.structured_content == {"result": 1_000_000}
+            assert result.structured_content == 1_000_000
             transport = client.connection.transport
             assert isinstance(transport, StdioClientTransport)
             await client.ping()

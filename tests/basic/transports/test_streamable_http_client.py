@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -17,13 +16,11 @@ from mcp_ref.basic.transports import http_sse_client, streamable_http_client
 from mcp_ref.basic.transports.http_sse_client import SseClientTransport
 from mcp_ref.basic.transports.streamable_http_client import StreamableHttpClientTransport
 from mcp_ref.http.client import HttpClient
-from mcp_ref.http.message import Exchange, HeaderList
-from mcp_ref.http.message import Request as HttpRequest
+from mcp_ref.http.message import Exchange
 from mcp_ref.http.server import serve
 from mcp_ref.http.sse import encode_event
 from mcp_ref.jsonrpc.errors import McpError
 from mcp_ref.jsonrpc.messages import (
-    JSON,
     Batch,
     ErrorResponse,
     Incoming,
@@ -36,139 +33,26 @@ from mcp_ref.jsonrpc.messages import (
     Undelivered,
 )
 from mcp_ref.runtime.web import Site
+from tests.scripted import (
+    JSON_HEADERS,
+    SSE,
+    Scripted,
+    Step,
+    after,
+    error,
+    events,
+    eventually,
+    frame,
+    note,
+    result,
+    scripted,
+    silence,
+    status,
+)
 from tests.support import PATIENCE, run
 
 LATEST = "2025-11-25"
 STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]
-SSE: HeaderList = [("Content-Type", "text/event-stream")]
-JSON_HEADERS: HeaderList = [("Content-Type", "application/json")]
-Step = Callable[[Exchange, Object], Awaitable[None]]
-
-
-# ------------------------------------------------------------------------------------------------ what servers say
-
-
-def frame(message: JSON) -> bytes:
-    return json.dumps(message).encode()
-
-
-def result(id: JSON, **members: JSON) -> bytes:
-    return frame({"jsonrpc": "2.0", "id": id, "result": members})
-
-
-def error(id: JSON, message: str) -> bytes:
-    return frame({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": message}})
-
-
-def note(text: str) -> bytes:
-    return frame({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}})
-
-
-def status(code: int, body: bytes = b"", *headers: tuple[str, str]) -> Step:
-    """Answer with a status."""
-
-    async def step(exchange: Exchange, message: Object) -> None:
-        await exchange.respond(code, list(headers) or JSON_HEADERS, body)
-
-    return step
-
-
-def events(*pieces: bytes, hold: bool = False, headers: HeaderList = SSE) -> Step:
-    """Answer with a stream of these pieces, which then ends, or is held until the client leaves."""
-
-    async def step(exchange: Exchange, message: Object) -> None:
-        stream = await exchange.stream(200, headers)
-        for piece in pieces:
-            stream.write(piece)
-        if hold:
-            await stream.gone
-
-    return step
-
-
-async def silence(exchange: Exchange, message: Object) -> None:
-    """Do not answer."""
-    await asyncio.Event().wait()
-
-
-def after(event: asyncio.Event, step: Step) -> Step:
-    """Answer when something has happened."""
-
-    async def later(exchange: Exchange, message: Object) -> None:
-        await event.wait()
-        await step(exchange, message)
-
-    return later
-
-
-class Scripted:
-    """A server that answers what it is asked as the steps for it say, one after the other; then as any server would.
-
-    Steps are for a JSON-RPC method, "reply" for what has none, or GET or DELETE.
-    """
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[str, HttpRequest]] = []
-        self.steps: defaultdict[str, list[Step]] = defaultdict(list)
-        self.sessions = 0
-        self.under_way = 0
-        self.url = ""
-
-    def on(self, key: str, *steps: Step) -> None:
-        self.steps[key] += steps
-
-    async def handle(self, exchange: Exchange) -> None:
-        request = exchange.request
-        message = json.loads(request.body) if request.body else {}
-        first = message[0] if isinstance(message, list) else message
-        key = str(first.get("method", "reply")) if request.method == "POST" else request.method
-        self.asked.append((key, request))
-        step = self.steps[key].pop(0) if self.steps[key] else self.usually
-        if step is silence:
-            return await step(exchange, message)  # which does not notice that its client leaves
-        self.under_way += 1
-        try:
-            await step(exchange, message)
-        finally:
-            self.under_way -= 1
-
-    async def usually(self, exchange: Exchange, message: Object) -> None:
-        if exchange.request.method != "POST":
-            return await exchange.respond(405 if exchange.request.method == "GET" else 204, [], b"")
-        if isinstance(message, list) or "id" not in message or "method" not in message:
-            return await exchange.respond(202, [], b"")
-        headers, members = list(JSON_HEADERS), Object()
-        if message["method"] == "initialize":
-            self.sessions += 1
-            headers.append(("Mcp-Session-Id", f"s{self.sessions}"))
-            params = message["params"]
-            assert isinstance(params, dict)
-            members = {
-                "protocolVersion": params["protocolVersion"],
-                "capabilities": {},
-                "serverInfo": {"name": "scripted", "version": "1"},
-            }
-        await exchange.respond(200, headers, result(message["id"], **members))
-
-    @property
-    def keys(self) -> list[str]:
-        return [key for key, _ in self.asked]
-
-    def headers(self, key: str) -> list[dict[str, str]]:
-        """The headers of the requests of this kind."""
-        kept = [request for kind, request in self.asked if kind == key]
-        return [{name.lower(): value for name, value in request.headers} for request in kept]
-
-
-@contextlib.asynccontextmanager
-async def scripted() -> AsyncIterator[Scripted]:
-    site = Scripted()
-    server = await serve(site.handle)
-    site.url = f"http://127.0.0.1:{server.address[1]}/mcp"
-    try:
-        yield site
-    finally:
-        await server.close(0.0)
 
 
 # ------------------------------------------------------------------------------------------------ the client
@@ -230,13 +114,6 @@ async def talk(url: str, revision: str = LATEST, greeted: bool = True, **headers
     finally:
         async with asyncio.timeout(PATIENCE):
             await transport.close()
-
-
-async def eventually(true: Callable[[], bool]) -> None:
-    """Wait for what no event announces, with a bound."""
-    async with asyncio.timeout(PATIENCE):
-        while not true():
-            await asyncio.sleep(0.002)
 
 
 @pytest.fixture
@@ -809,7 +686,7 @@ def test_calls_go_on_when_our_own_server_has_forgotten_its_sessions() -> None:
 
         site = Site(server)
         listening = await serve(site.handle)
-        async with Client(f"http://127.0.0.1:{listening.address[1]}/mcp") as client:
+        async with Client(f"http://127.0.0.1:{listening.address[1]}/mcp", revision=LATEST) as client:
             for _ in range(3):
                 results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(10)))
                 assert [result.text for result in results] == [str(n + 1) for n in range(10)]
@@ -1039,6 +916,7 @@ def older(site: Scripted, endpoint: str = "/messages?session=1", first: int = 40
                 members = {"protocolVersion": "2024-11-05", "capabilities": {}, "serverInfo": info}
             said.put_nowait(result(message["id"], **members))
 
+    site.on("server/discover", status(first, b"no"))
     site.on("initialize", status(first, b"no"), taken)
     site.on("GET", stream)
     site.on("ping", *[taken] * 20)
@@ -1057,16 +935,19 @@ def test_a_server_of_the_older_transport_is_recognised_by_how_it_refuses_the_fir
                     said.put_nowait(note(str(n)))
                 await client.ping()
             posts = [(key, request.path, request.query) for key, request in site.asked]
-            assert posts[:3] == [
+            assert posts[:4] == [
+                ("server/discover", "/mcp", ""),
                 ("initialize", "/mcp", ""),
                 ("GET", "/mcp", ""),
                 ("initialize", "/messages", "session=1"),
             ]
-            assert [key for key, _, _ in posts[3:]] == ["notifications/initialized", "ping", "ping"]
+            assert [key for key, _, _ in posts[4:]] == ["notifications/initialized", "ping", "ping"]
             assert site.headers("GET")[0]["accept"] == "text/event-stream"
             for _, request in site.asked:
                 assert request.headers.get("authorization") == "Bearer t"
-                assert "mcp-session-id" not in request.headers and "mcp-protocol-version" not in request.headers
+                assert "mcp-session-id" not in request.headers
+            for _, request in site.asked[1:]:
+                assert "mcp-protocol-version" not in request.headers
             await eventually(lambda: site.under_way == 0)
 
     run(test())
@@ -1077,10 +958,11 @@ def test_any_other_refusal_of_the_first_post_is_an_error_and_no_reason_to_try_th
     async def test() -> None:
         async with scripted() as site:
             older(site, first=code)
-            with pytest.raises(ConnectionClosed, match=f"HTTP {code}"):
+            with pytest.raises(ConnectionClosed, match=f"HTTP {code}: no"):
                 async with Client(site.url):
                     pass
-            assert site.keys == ["initialize"]
+            # a 4xx may be of a server of the earlier era: that is asked, too, but no other transport tried
+            assert site.keys == ["server/discover", "initialize"][: 2 if code in (406, 415) else 1]
 
     run(test())
 
@@ -1104,12 +986,13 @@ def test_a_later_post_that_is_refused_is_no_reason_to_try_the_older_transport(co
 def test_when_it_is_no_server_of_the_older_transport_either_the_first_refusal_is_the_reason(step: Step) -> None:
     async def test() -> None:
         async with scripted() as site:
+            site.on("server/discover", status(400, error("init", "wrong header")))
             site.on("initialize", status(400, error("init", "wrong revision")))
             site.on("GET", step)
             with pytest.raises(McpError, match="HTTP 400: wrong revision"):
                 async with Client(site.url):
                     pass
-            assert site.keys == ["initialize", "GET"]
+            assert site.keys == ["server/discover", "initialize", "GET"]
 
     run(test())
 
@@ -1146,7 +1029,7 @@ def test_an_endpoint_of_another_origin_is_refused_and_nothing_is_sent_there(endp
                 with pytest.raises(ConnectionClosed):
                     async with Client(site.url, headers={"Authorization": "Bearer t"}):
                         pass
-            assert site.keys == ["initialize", "GET"]
+            assert site.keys == ["server/discover", "initialize", "GET"]
 
     run(test())
 
@@ -1404,7 +1287,7 @@ def test_closing_in_any_state_leaves_nothing(
                     await close()
                 assert len(client.lost) == 1
             await eventually(lambda: site.under_way == 0)
-            assert client.transport._http._all == set()
+            assert client.transport._http._all == set()  # type: ignore[attr-defined]
 
     run(test())
 

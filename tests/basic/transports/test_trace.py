@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import re
+from typing import Annotated
 
 import pytest
 
-from mcp_ref import Client, Server, tracer
+from mcp_ref import Client, McpError, Server, tracer
+from mcp_ref.basic.transports import Trace
 from mcp_ref.basic.transports.trace import MAX_SHOWN, redact, trace_from_environment
 from mcp_ref.jsonrpc.messages import JSON
 from tests.support import run
@@ -86,3 +88,112 @@ def test_the_environment_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> None
         assert (trace_from_environment() is not None) is on
     monkeypatch.delenv("MCP_REF_TRACE")
     assert trace_from_environment() is None
+
+
+# ---------------------------------------------------------------------------------------------------- heads
+
+
+def parts_of(line: str) -> tuple[str, str, str]:
+    """A line of a trace: revision, direction, and what it shows."""
+    match = re.fullmatch(r"\S+  (\S+) +(->|<-)  (.*)", line)
+    assert match is not None, line
+    return match[1], match[2], match[3]
+
+
+def heads_of(lines: list[str]) -> list[tuple[str, str]]:
+    """The heads among the lines of a trace: (direction, first line)."""
+    return [(direction, text.split("  ")[0]) for _, direction, text in map(parts_of, lines) if text[0] != "{"]
+
+
+async def traced(url: str, revision: str) -> list[str]:
+    """What a client's trace shows of a call with a marked argument, and of an Authorization that it sends."""
+    out, headers = io.StringIO(), {"Authorization": "Bearer s3cret", "Cookie": "s3cret"}
+    async with Client(url, revision=revision, headers=headers, trace=tracer(out, False)) as client:
+        await client.list_tools()
+        await client.call_tool("lay", {"where": "Zürich", "token": "s3cret"})
+    return out.getvalue().splitlines()
+
+
+def bridges(trace: Trace | None = None) -> Server:
+    """A server whose tool has two arguments in headers."""
+    server = Server("s", "1", trace=trace)
+
+    @server.tool()
+    def lay(where: Annotated[str, {"x-mcp-header": "Where"}], token: Annotated[str, {"x-mcp-header": "Token"}]) -> str:
+        return where
+
+    return server
+
+
+def test_over_http_each_head_is_shown_before_what_it_carries() -> None:
+    async def test() -> None:
+        async with bridges().serve_http() as url:
+            lines = await traced(url, "2026-07-28")
+        kinds = [(direction, text[:4].strip()) for _, direction, text in map(parts_of, lines)]
+        assert kinds == [("->", "POST"), ("->", '{"js'), ("<-", "200"), ("<-", '{"js')] * 3
+        *_, call, _, answer, _ = lines
+        assert parts_of(call) == (
+            "2026-07-28",
+            "->",
+            "POST /mcp  Content-Type: application/json  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call"
+            "  Mcp-Name: lay  Mcp-Param-Where: =?base64?WsO8cmljaA==?=  Mcp-Param-Token: ***",
+        )
+        assert parts_of(answer)[2] == "200  Content-Type: application/json"
+        assert "s3cret" not in "".join(lines)
+
+    run(test())
+
+
+def test_in_the_earlier_era_the_session_is_shown_and_the_stream_that_listens() -> None:
+    async def test() -> None:
+        async with bridges().serve_http() as url:
+            lines = await traced(url, "2025-11-25")
+        heads = heads_of(lines)
+        assert heads[:2] == [("->", "POST /mcp"), ("<-", "200")] and heads[-2:] == [
+            ("->", "DELETE /mcp"),
+            ("<-", "204"),
+        ]
+        assert ("->", "GET /mcp") in heads and ("<-", "202") in heads
+        (session,) = {match[1] for line in lines if (match := re.search(r"Mcp-Session-Id: (\S+)", line))}
+        assert sum(session in line for line in lines) > 4
+        assert "MCP-Protocol-Version: 2025-11-25" in lines[-2]
+        assert "s3cret" not in "".join(lines)
+
+    run(test())
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+def test_a_server_shows_the_heads_that_come_and_its_status(revision: str) -> None:
+    async def test() -> None:
+        out = io.StringIO()
+        async with bridges(tracer(out, False)).serve_http() as url:
+            seen = heads_of(await traced(url.replace("/mcp", "/sse") if revision == "2024-11-05" else url, revision))
+        lines = out.getvalue().splitlines()
+        posts = [(direction, text) for direction, text in heads_of(lines) if text.startswith("POST")]
+        assert posts == [("<-", text) for direction, text in seen if text.startswith("POST")]
+        assert {direction for direction, text in heads_of(lines) if text == "200"} == {"->"}
+        assert "s3cret" not in "".join(lines)
+
+    run(test())
+
+
+def test_a_function_as_trace_sees_frames_alone() -> None:
+    async def test() -> None:
+        frames: list[bytes] = []
+        async with bridges(lambda direction, frame: frames.append(frame)).serve_http() as url:
+            for revision in ("2025-11-25", "2026-07-28"):
+                async with Client(url, revision=revision, trace=lambda _, frame: frames.append(frame)) as client:
+                    await client.ping()
+        assert len(frames) == 2 * (5 + 4) and all(json.loads(frame) for frame in frames)
+
+    run(test())
+
+
+def test_a_url_that_is_none_is_said_by_who_makes_the_request_traced_or_not() -> None:
+    async def test() -> None:
+        for trace in (None, tracer(io.StringIO())):
+            with pytest.raises(McpError, match="URL"):
+                async with Client("http://[::1/mcp", trace=trace):
+                    pass
+
+    run(test())

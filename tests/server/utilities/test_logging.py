@@ -12,9 +12,12 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Obj
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server.utilities.logging import LEVELS, LoggingLevel, LoggingMessageNotificationParams
 from tests.support import (
+    ALONE_TRANSPORTS,
+    MODERN,
     PATIENCE,
     SERVER_TRANSPORTS,
     Wire,
+    alone,
     greet,
     greeted_client,
     initialize,
@@ -209,6 +212,9 @@ def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/logging#security-1",
+    "2026-07-28/server/utilities/logging#security-2",
+    "2026-07-28/server/utilities/logging#security-3",
     "2025-11-25/server/utilities/logging#security-1",
     "2025-06-18/server/utilities/logging#security-1",
     "2025-03-26/server/utilities/logging#security-1",
@@ -223,7 +229,7 @@ def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str
     "2024-11-05/server/utilities/logging#security-3",
 )
 @KINDS
-@REVISIONS
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
 def test_the_server_puts_nothing_into_log_messages_by_itself(
     kind: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -384,3 +390,47 @@ def test_a_client_sets_no_level_at_a_server_that_does_not_log() -> None:
 def test_the_levels_are_those_of_rfc_5424() -> None:
     expected: list[LoggingLevel] = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"]
     assert list(LEVELS) == expected[::-1]
+
+
+# ------------------------------------------------------------------------------------------------ 2026-07-28
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALONE_TRANSPORTS if kind != "http-json"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_request_says_which_level_it_wants_and_gets_it_with_all_that_are_more_severe(
+    kind: str, level: str
+) -> None:
+    async def test() -> None:
+        async with raw_client(verbose_server(), kind) as wire:
+            await wire.send(alone("tools/call", {"name": "speak"}, logLevel=level))
+            for expected in LEVELS[LEVELS.index(level) :]:
+                assert await wire.receive() == message(expected, expected)
+            assert "result" in await wire.receive_object()
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+@pytest.mark.spec("2026-07-28/server/utilities/logging#error-handling-1")
+def test_an_invalid_level_of_a_request_is_invalid_params(kind: str) -> None:
+    wrong: list[JSON] = ["loud", "INFO", "", 3, True, ["info"], {"a": "info"}]
+
+    async def test() -> None:
+        async with raw_client(verbose_server(), kind) as wire:
+            for level in wrong:
+                for method in ("tools/call", "tools/list", "subscriptions/listen"):
+                    answer = await wire.ask_alone(method, {"name": "speak", "notifications": {}}, logLevel=level)
+                    assert isinstance(answer["error"], dict)
+                    assert answer["error"]["code"] == INVALID_PARAMS and "emergency" in str(answer["error"])
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/logging#capabilities-1")
+@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+def test_a_server_that_does_not_declare_it_stays_silent_whatever_is_wanted(kind: str) -> None:
+    async def test() -> None:
+        async with raw_client(verbose_server(logging=False), kind) as wire:
+            assert "result" in await wire.ask_alone("tools/call", {"name": "speak"}, logLevel="debug")
+
+    run(test())

@@ -145,6 +145,8 @@ def test_a_cursor_whose_rest_of_the_list_is_gone_gives_an_empty_last_page(method
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/pagination#error-handling-1",
+    "2026-07-28/server/utilities/pagination#implementation-guidelines-2",
     "2025-11-25/server/utilities/pagination#error-handling-1",
     "2025-06-18/server/utilities/pagination#error-handling-1",
     "2025-03-26/server/utilities/pagination#error-handling-1",

@@ -1,0 +1,76 @@
+"""What the tests of a client of 2026-07-28 say to it: a bare server's words, and what it must have been asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mcp_ref import Client
+from mcp_ref.jsonrpc.messages import JSON, Object
+from tests.support import PATIENCE, Wire
+
+MODERN = "2026-07-28"
+META = "io.modelcontextprotocol/"
+INFO: Object = {"name": "raw", "version": "1"}
+
+
+def discovered(*versions: str, capabilities: Object | None = None, **members: JSON) -> Object:
+    """A DiscoverResult."""
+    return {
+        "resultType": "complete",
+        "supportedVersions": list(versions or (MODERN,)),
+        "capabilities": capabilities or {},
+        "ttlMs": 0,
+        "cacheScope": "public",
+        "_meta": {f"{META}serverInfo": INFO},
+        **members,
+    }
+
+
+def answer(asked: Object, result: Object) -> Object:
+    """The answer to a request."""
+    return {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+
+
+def refusal(asked: Object, code: int, message: str = "no", data: JSON = None) -> Object:
+    """The error in answer to a request."""
+    error: Object = {"code": code, "message": message, **({} if data is None else {"data": data})}
+    return {"jsonrpc": "2.0", "id": asked["id"], "error": error}
+
+
+def params_of(asked: Object) -> Object:
+    """The params of a request."""
+    params = asked["params"]
+    assert isinstance(params, dict)
+    return params
+
+
+def meta_of(asked: Object) -> Object:
+    """The `_meta` of a request of the stateless era, which says all that it must."""
+    meta = params_of(asked)["_meta"]
+    assert isinstance(meta, dict) and meta[f"{META}protocolVersion"] == MODERN, asked
+    assert isinstance(meta[f"{META}clientCapabilities"], dict) and isinstance(meta[f"{META}clientInfo"], dict), asked
+    return meta
+
+
+async def asked_for(wire: Wire, method: str) -> Object:
+    """The next frame, which is a request of that method and stands alone."""
+    asked = await wire.receive_object()
+    assert asked["method"] == method, asked
+    meta_of(asked)
+    return asked
+
+
+async def meet(client: Client, wire: Wire, capabilities: Object | None = None, **members: JSON) -> None:
+    """Open a connection in the stateless era, from the server's side."""
+    connecting = asyncio.create_task(client.connect())
+    asked = await asked_for(wire, "server/discover")
+    await wire.send(answer(asked, discovered(capabilities=capabilities, **members)))
+    async with asyncio.timeout(PATIENCE):
+        await connecting
+    assert client.revision.era == "modern"
+
+
+async def soon(task: asyncio.Future[object] | asyncio.Task[object]) -> object:
+    """What a task gives, with a bound."""
+    async with asyncio.timeout(PATIENCE):
+        return await task

@@ -1,0 +1,149 @@
+"""A server over HTTP that follows a script: what it answers, as bytes, and what it was asked, as it came."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from mcp_ref.http.message import Exchange, HeaderList
+from mcp_ref.http.message import Request as HttpRequest
+from mcp_ref.http.server import serve
+from mcp_ref.jsonrpc.messages import JSON, Object
+from tests.support import PATIENCE
+
+SSE: HeaderList = [("Content-Type", "text/event-stream")]
+JSON_HEADERS: HeaderList = [("Content-Type", "application/json")]
+Step = Callable[[Exchange, Object], Awaitable[None]]
+
+
+def frame(message: JSON) -> bytes:
+    return json.dumps(message).encode()
+
+
+def result(id: JSON, **members: JSON) -> bytes:
+    return frame({"jsonrpc": "2.0", "id": id, "result": members})
+
+
+def error(id: JSON, message: str) -> bytes:
+    return frame({"jsonrpc": "2.0", "id": id, "error": {"code": -32600, "message": message}})
+
+
+def note(text: str) -> bytes:
+    return frame({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": text}})
+
+
+def status(code: int, body: bytes = b"", *headers: tuple[str, str]) -> Step:
+    """Answer with a status."""
+
+    async def step(exchange: Exchange, message: Object) -> None:
+        await exchange.respond(code, list(headers) or JSON_HEADERS, body)
+
+    return step
+
+
+def events(*pieces: bytes, hold: bool = False, headers: HeaderList = SSE) -> Step:
+    """Answer with a stream of these pieces, which then ends, or is held until the client leaves."""
+
+    async def step(exchange: Exchange, message: Object) -> None:
+        stream = await exchange.stream(200, headers)
+        for piece in pieces:
+            stream.write(piece)
+        if hold:
+            await stream.gone
+
+    return step
+
+
+async def silence(exchange: Exchange, message: Object) -> None:
+    """Do not answer."""
+    await asyncio.Event().wait()
+
+
+def after(event: asyncio.Event, step: Step) -> Step:
+    """Answer when something has happened."""
+
+    async def later(exchange: Exchange, message: Object) -> None:
+        await event.wait()
+        await step(exchange, message)
+
+    return later
+
+
+class Scripted:
+    """A server that answers what it is asked as the steps for it say, one after the other; then as any server would.
+
+    Steps are for a JSON-RPC method, "reply" for what has none, or GET or DELETE.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, HttpRequest]] = []
+        self.steps: defaultdict[str, list[Step]] = defaultdict(list)
+        self.sessions = 0
+        self.under_way = 0
+        self.url = ""
+
+    def on(self, key: str, *steps: Step) -> None:
+        self.steps[key] += steps
+
+    async def handle(self, exchange: Exchange) -> None:
+        request = exchange.request
+        message = json.loads(request.body) if request.body else {}
+        first = message[0] if isinstance(message, list) else message
+        key = str(first.get("method", "reply")) if request.method == "POST" else request.method
+        self.asked.append((key, request))
+        step = self.steps[key].pop(0) if self.steps[key] else self.usually
+        if step is silence:
+            return await step(exchange, message)  # which does not notice that its client leaves
+        self.under_way += 1
+        try:
+            await step(exchange, message)
+        finally:
+            self.under_way -= 1
+
+    async def usually(self, exchange: Exchange, message: Object) -> None:
+        if exchange.request.method != "POST":
+            return await exchange.respond(405 if exchange.request.method == "GET" else 204, [], b"")
+        if isinstance(message, list) or "id" not in message or "method" not in message:
+            return await exchange.respond(202, [], b"")
+        headers, members = list(JSON_HEADERS), Object()
+        if message["method"] == "initialize":
+            self.sessions += 1
+            headers.append(("Mcp-Session-Id", f"s{self.sessions}"))
+            params = message["params"]
+            assert isinstance(params, dict)
+            members = {
+                "protocolVersion": params["protocolVersion"],
+                "capabilities": {},
+                "serverInfo": {"name": "scripted", "version": "1"},
+            }
+        await exchange.respond(200, headers, result(message["id"], **members))
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for key, _ in self.asked]
+
+    def headers(self, key: str) -> list[dict[str, str]]:
+        """The headers of the requests of this kind."""
+        kept = [request for kind, request in self.asked if kind == key]
+        return [{name.lower(): value for name, value in request.headers} for request in kept]
+
+
+@contextlib.asynccontextmanager
+async def scripted() -> AsyncIterator[Scripted]:
+    site = Scripted()
+    server = await serve(site.handle)
+    site.url = f"http://127.0.0.1:{server.address[1]}/mcp"
+    try:
+        yield site
+    finally:
+        await server.close(0.0)
+
+
+async def eventually(true: Callable[[], bool]) -> None:
+    """Wait for what no event announces, with a bound."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():
+            await asyncio.sleep(0.002)
