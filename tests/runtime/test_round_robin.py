@@ -86,6 +86,7 @@ async def answer(params: ElicitRequestFormParams | ElicitRequestURLParams) -> El
     return ElicitResult("accept", {"line": f"{line} ({who})"})
 
 
+@pytest.mark.spec("2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#statelessness-3")
 def test_a_thousand_calls_are_served_right_whichever_server_gets_their_requests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
