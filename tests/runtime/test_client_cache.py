@@ -353,7 +353,7 @@ def test_what_came_of_a_retry_is_not_kept_nor_a_question() -> None:
                 await wire.send(answer(again, done))
                 async with asyncio.timeout(PATIENCE):
                     await reading
-            assert client.cache is not None and len(client.cache) == 0
+            assert client.cache is not None and not client.cache._kept
 
     run(test())
 

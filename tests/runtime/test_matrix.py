@@ -156,7 +156,8 @@ def test_peers_of_one_revision_each_agree_if_it_is_the_same(
     async def test() -> None:
         client = connecting(featured((server_revision,)), revision=client_revision)
         if client_revision is not server_revision:
-            with pytest.raises(UnsupportedRevision, match=str(server_revision)):
+            alone = client_revision.era == "modern"  # asks nothing else; a server of the earlier era only says no
+            with pytest.raises(UnsupportedRevision, match="earlier revision" if alone else str(server_revision)):
                 await client.connect()
             return
         async with client:
@@ -212,7 +213,8 @@ def test_what_a_revision_does_not_have_is_refused_before_it_is_sent(revision: Re
             if not revision.batch:
                 with pytest.raises(CapabilityError, match="batch"):
                     await client.batch(client.ping())
-            with pytest.raises(NotInRevision, match="server/discover"):
-                await client.connection.request("server/discover", {}, dict, timeout=1)
+            elsewhere = "ping" if revision.era == "modern" else "server/discover"
+            with pytest.raises(NotInRevision, match=elsewhere):
+                await client.connection.request(elsewhere, {}, dict, timeout=1)
 
     run(test())

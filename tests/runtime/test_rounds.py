@@ -349,7 +349,7 @@ BAD: dict[str, tuple[Object, str]] = {
     ),
     "one of two": (asks(a=ask_user(), b={"method": "ping"}), "ping"),
     "no messages": (asks(q={"method": "sampling/createMessage", "params": {"maxTokens": 1}}), "messages"),
-    "an unknown type": ({"resultType": "task", "taskId": "x"}, "'task'"),
+    "an unknown type": ({"resultType": "surprise", "content": []}, "'surprise'"),
     "a type of a number": ({"resultType": 5, "content": []}, "type"),
     "a type of null": ({"resultType": None, "content": []}, "type"),
 }
