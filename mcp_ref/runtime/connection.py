@@ -184,7 +184,11 @@ class Connection:
 
     def _abandoned(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
-        if pending is not None and pending.method not in UNCANCELLABLE:
+        if pending is None or (pending.answer.done() and not pending.answer.cancelled()):
+            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST only name what is in progress: this
+            # one was answered while its caller left
+            return
+        if pending.method not in UNCANCELLABLE:
             self.notify("notifications/cancelled", cancelled(id, reason))
 
     def _declared(self, capabilities: Object, row: Method) -> bool:

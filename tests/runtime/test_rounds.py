@@ -759,3 +759,24 @@ def test_on_stdio_such_a_tool_is_kept_for_there_are_no_headers(what: str) -> Non
             assert wire.frames.empty()  # nothing is listed anew where there are no headers
 
     run(test())
+
+
+@pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_who_leaves_when_the_answer_has_come_already_cancels_nothing(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(offering(Person())) as (client, wire):
+            await (meet(client, wire, OFFERS) if revision == MODERN else greet(client, wire, revision, OFFERS))
+            calling = asyncio.create_task(client.call_tool("t"))
+            asked = await wire.receive_object()
+            pending = client.connection.dispatcher.pending[asked["id"]]  # type: ignore[index]
+            await wire.send(answer(asked, DONE))
+            async with asyncio.timeout(PATIENCE):
+                while not pending.answer.done():
+                    await asyncio.sleep(0)
+            calling.cancel()  # before it could go on
+            await asyncio.wait([calling], timeout=PATIENCE)
+            await client.close()
+            assert wire.frames.empty()
+
+    run(test())

@@ -129,7 +129,7 @@ class StreamableHttpClientTransport(Transport):
         if isinstance(message, Request) and names_revision(message.params):
             self._alone.send(message, self._hand_in)
             return
-        if _cancels(message, self._alone):
+        if self._cancels(message):
             return
         if self._older is not None:
             self._older.send(message, related)
@@ -149,6 +149,13 @@ class StreamableHttpClientTransport(Transport):
             self._last_notice = task
         if isinstance(message, Notification):
             self._after_notice(message, task)
+
+    def _cancels(self, message: Outgoing) -> bool:
+        """Whether a message is a cancellation in the stateless era; it is done then, and nothing is to be sent."""
+        if not isinstance(message, Notification) or message.method != "notifications/cancelled":
+            return False
+        # Without a handshake, no other request is under way: one that is not found has just been answered.
+        return self._alone.cancel(message.params.get("requestId")) or self._opening is None
 
     def _after_notice(self, notice: Notification, task: asyncio.Task[None]) -> None:
         if notice.method == "notifications/initialized":
@@ -473,13 +480,6 @@ class StreamableHttpClientTransport(Transport):
             log.warning("a message was not delivered: %s: %s", self.url, why)
         for id in ids:
             take(Undelivered(id, f"{self.url}: {why}"))
-
-
-def _cancels(message: Outgoing, alone: Posts) -> bool:
-    """Whether a message cancels a request that stands alone; that is done then, and nothing is to be sent."""
-    if not isinstance(message, Notification) or message.method != "notifications/cancelled":
-        return False
-    return alone.cancel(message.params.get("requestId"))
 
 
 def _resuming(parser: EventParser) -> dict[str, str]:

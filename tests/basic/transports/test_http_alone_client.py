@@ -18,7 +18,7 @@ from mcp_ref.basic.transports.streamable_http_client import StreamableHttpClient
 from mcp_ref.http.client import ClientLimits, HttpClient
 from mcp_ref.http.message import Exchange, HeaderList
 from mcp_ref.http.sse import encode_event
-from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.jsonrpc.messages import JSON, Notification, Object
 from mcp_ref.server.utilities.logging import LoggingMessageNotificationParams
 from tests.alone import META, MODERN, answer, discovered, params_of
 from tests.scripted import (
@@ -573,3 +573,17 @@ def test_header_values_are_written_as_the_spec_has_them() -> None:
     assert [header_value(value) for value in (True, False, 42, -7, 2**53 - 1, "us-west1", "日本")] == [
         *("true", "false", "42", "-7", "9007199254740991", "us-west1", "=?base64?5pel5pys?=")
     ]
+
+
+@pytest.mark.parametrize("id", [1, 99, "x", None])
+def test_a_cancellation_of_what_is_not_under_way_is_never_posted(id: JSON) -> None:
+    async def test() -> None:
+        async with scripted() as site, met(site) as client:
+            transport = client.connection.transport
+            transport.send(Notification("notifications/cancelled", {"requestId": id}))
+            await transport.drain()
+            site.on("tools/call", says(text("x")))
+            assert (await client.call_tool("t")).text == "x"
+            assert site.keys == ["tools/call"]
+
+    run(test())
