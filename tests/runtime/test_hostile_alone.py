@@ -1,4 +1,4 @@
-"""Servers of the stateless era that answer with anything: a client refuses it, or reads what it should, and lives on."""
+"""Servers of the stateless era that say everything wrong: a client refuses it, or reads what it should, and lives."""
 
 from __future__ import annotations
 
