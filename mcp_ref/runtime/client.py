@@ -554,13 +554,9 @@ class Client:
         """Whether a call that was refused can be made in another way, after a look at the list of tools."""
         if error.code == HEADER_MISMATCH and isinstance(self._server, str):
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
-<<<<<<< HEAD
             before = self._headers_of(params.name)
-=======
-            before = self._headers_of(name)
             if self.cache is not None:
                 self.cache.forget(self.name, "tools/list")
->>>>>>> cwire5
             await self.list_tools(timeout=timeout)
             return self._headers_of(params.name) != before
         if error.code == METHOD_NOT_FOUND and params.task is None and self.server_can("tasks.requests.tools.call"):
@@ -727,12 +723,19 @@ class Client:
 
         return ListRootsResult(self._roots or [])
 
-<<<<<<< HEAD
+    def check_question(self, params: object) -> None:
+        """Refuse what a server may not ask of us. Raises ProtocolError."""
+        from ..client import elicitation, sampling
+
+        if isinstance(params, sampling.CreateMessageRequestParams):
+            sampling.check_request(params, {"tools": {}} if self._sampling_tools else {})
+        elif isinstance(params, elicitation.ElicitRequestParams):
+            modes = {"form", "url"} if self._elicitation_url else {"form"}
+            elicitation.check_request(params.request, modes, self.revision)
+
     async def create_message(self, params: CreateMessageRequestParams, context: object) -> object:
         """Serve `sampling/createMessage`."""
-        from ..client.sampling import check_request
-
-        check_request(params, {"tools": {}} if self._sampling_tools else {})
+        self.check_question(params)
         return await self._as_task(params.task, self._sample(params))
 
     async def _as_task(self, wanted: TaskMetadata | None, work: Coroutine[object, object, object]) -> object:
@@ -747,24 +750,6 @@ class Client:
         from ..client.sampling import CreateMessageResult
 
         assert self._sampling is not None
-=======
-    def check_question(self, params: object) -> None:
-        """Refuse what a server may not ask of us. Raises ProtocolError."""
-        from ..client import elicitation, sampling
-
-        if isinstance(params, sampling.CreateMessageRequestParams):
-            sampling.check_request(params, {"tools": {}} if self._sampling_tools else {})
-        elif isinstance(params, elicitation.ElicitRequestParams):
-            modes = {"form", "url"} if self._elicitation_url else {"form"}
-            elicitation.check_request(params.request, modes, self.revision)
-
-    async def create_message(self, params: CreateMessageRequestParams, context: object) -> CreateMessageResult:
-        """Serve `sampling/createMessage`."""
-        from ..client.sampling import CreateMessageResult
-
-        assert self._sampling is not None
-        self.check_question(params)
->>>>>>> cwire5
         result = await self._sampling(params)
         if not isinstance(result, CreateMessageResult):
             raise TypeError(f"the sampling handler gives a CreateMessageResult, not {type(result).__name__}")
@@ -772,22 +757,13 @@ class Client:
 
     async def elicit(self, params: ElicitRequestParams, context: object) -> object:
         """Serve `elicitation/create`."""
-<<<<<<< HEAD
-        from ..client.elicitation import check_request
-
-        check_request(params.request, {"form", "url"} if self._elicitation_url else {"form"}, self.revision)
+        self.check_question(params)
         return await self._as_task(params.request.task, self._elicit(params))
 
     async def _elicit(self, params: ElicitRequestParams) -> ElicitResult:
         from ..client.elicitation import ElicitRequestURLParams, ElicitResult, complete_answer
 
         assert self._elicitation is not None
-=======
-        from ..client.elicitation import ElicitRequestURLParams, ElicitResult, complete_answer
-
-        assert self._elicitation is not None
-        self.check_question(params)
->>>>>>> cwire5
         if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
             self.expect_elicitation(params.request.elicitation_id)
         result = await self._elicitation(params.request)

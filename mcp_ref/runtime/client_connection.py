@@ -113,14 +113,9 @@ class ClientConnection(Connection):
         raise InvalidMessage(f"{method}: the server still asks after {mrtr.MAX_ROUNDS} rounds of answers")
 
     async def _answer_all(self, questions: dict[str, mrtr.Question]) -> Object:
-<<<<<<< HEAD
-        """The answers, by key. All are asked at once. Raises what the first that fails raises."""
-        answers = {key: asyncio.create_task(self.answer(question)) for key, question in questions.items()}
-=======
         """The answers, by key. All are asked at once, if all may be. Raises what the first that fails raises."""
         asked = {key: self._handling(question) for key, question in questions.items()}
-        tasks = {key: asyncio.create_task(self._answer(*each)) for key, each in asked.items()}
->>>>>>> cwire5
+        answers = {key: asyncio.create_task(self._answer(*each)) for key, each in asked.items()}
         try:
             for answer in asyncio.as_completed(answers.values()):
                 await answer
@@ -130,15 +125,13 @@ class ClientConnection(Connection):
             await asyncio.gather(*answers.values(), return_exceptions=True)
         return {key: answer.result() for key, answer in answers.items()}
 
-<<<<<<< HEAD
     async def answer(self, question: mrtr.Question) -> Object:
         """The answer to one question, as on the wire. Raises InvalidMessage for what may not be asked."""
-        row, handler = QUESTIONS.get(question.method), self._handlers().get(question.method)
-=======
+        return await self._answer(*self._handling(question))
+
     def _handling(self, question: mrtr.Question) -> tuple[Handler, object]:
         """Who answers a question, and its params. Raises InvalidMessage for one that may not be asked."""
-        row, handler = _QUESTIONS.get(question.method), self._handlers().get(question.method)
->>>>>>> cwire5
+        row, handler = QUESTIONS.get(question.method), self._handlers().get(question.method)
         if row is None or handler is None or not self._declared(self.capabilities, row):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST NOT ask what was not declared
             raise InvalidMessage(f"the server asks for {question.method[:80]}, which this client did not declare")
