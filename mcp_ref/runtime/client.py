@@ -710,10 +710,10 @@ class Client:
         self._restarts = 0
         return answer
 
-    def stale(self, method: str, params: object) -> None:
+    def stale(self, method: str, uri: str | None) -> None:
         """A notification says that something has changed: what was kept of it does not count any more."""
         if self.cache is not None:
-            self.cache.invalidate(self.name, method, getattr(params, "uri", None))
+            self.cache.invalidate(self.name, method, uri)
 
     # ------------------------------------------------------------------------------------- answering the server
 
@@ -782,7 +782,7 @@ class Client:
         from ..client.elicitation import ElicitationCompleteNotificationParams
         from ..server.resources import ResourceUpdatedNotificationParams
 
-        self.stale(method, params)
+        self.stale(method, getattr(params, "uri", None))
         if isinstance(params, ResourceUpdatedNotificationParams):
             self._updated(params.uri)
         elif method == "notifications/message" and self._on_log is not None:

@@ -38,8 +38,11 @@ MAX_UPDATES = 1000
 ATTEMPTS = 5
 """Times that a subscription is asked for again in vain, before it ends."""
 
+MIN_PAUSE = 0.1
+"""Seconds before the first such attempt; each pause is twice as long as the one before, until a stream lasts."""
+
 MAX_PAUSE = 30.0
-"""Seconds between two such attempts, at most; the first pause is a tenth of a second, and each is twice as long."""
+"""Seconds between two such attempts, at most."""
 
 
 class Subscription:
@@ -140,7 +143,7 @@ class Stream:
         self._changed, self._ended = changed, ended
         self._acknowledged: asyncio.Future[SubscriptionFilter] = asyncio.get_running_loop().create_future()
         self._attempts = 0  # since the last one that was acknowledged
-        self._breaks = 0  # since something came
+        self._pause = MIN_PAUSE
         self._again = False
         self._done = False
         self._task: asyncio.Task[None] | None = None
@@ -187,18 +190,21 @@ class Stream:
                 self._may_have_changed()
             self._again = False
         else:
-            self._breaks = 0
-            self._client.stale(method, params)
-            self._changed(method, params.uri if isinstance(params, ResourceUpdatedNotificationParams) else None)
+            self._pause = MIN_PAUSE
+            self._tell(method, params.uri if isinstance(params, ResourceUpdatedNotificationParams) else None)
+
+    def _tell(self, method: str, uri: str | None) -> None:
+        self._client.stale(method, uri)
+        self._changed(method, uri)
 
     def _may_have_changed(self) -> None:
         """What was missed while nobody listened cannot be known."""
         wanted = self._wanted
         for uri in wanted.resource_subscriptions or ():
-            self._changed("notifications/resources/updated", uri)
+            self._tell("notifications/resources/updated", uri)
         for kind in ("tools", "prompts", "resources"):
             if getattr(wanted, f"{kind}_list_changed"):
-                self._changed(f"notifications/{kind}/list_changed", None)
+                self._tell(f"notifications/{kind}/list_changed", None)
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -213,11 +219,12 @@ class Stream:
                 log.info("a subscription broke, and is asked for again: %s", error)
             except McpError as error:
                 return self._end(error)
-            if loop.time() > began + MAX_PAUSE:
-                self._breaks = 0
+            if loop.time() - began > 10 * self._pause:
+                self._pause = MIN_PAUSE  # it lasted
             self._again = True
-            await asyncio.sleep(min(0.1 * 2 ** min(self._breaks, 10), MAX_PAUSE))
-            self._attempts, self._breaks = self._attempts + 1, self._breaks + 1
+            self._attempts += 1
+            pause, self._pause = min(self._pause, MAX_PAUSE), min(2 * self._pause, MAX_PAUSE)
+            await asyncio.sleep(pause)
 
     async def _listen_once(self) -> None:
         connection = await self._client.live()

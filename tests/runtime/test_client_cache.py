@@ -11,10 +11,12 @@ import pytest
 from mcp_ref import Client, RemoteError, Server
 from mcp_ref.basic.transports.memory import MemoryTransport
 from mcp_ref.http.message import Exchange
+from mcp_ref.http.sse import encode_event
 from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.runtime import subscribing
 from mcp_ref.server.utilities.caching import ResponseCache
 from tests.alone import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted import JSON_HEADERS, Scripted, Step, frame, scripted
+from tests.scripted import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
 from tests.support import PATIENCE, Wire, greet, notification, raw_server, run
 
 OFFERS: Object = {
@@ -421,5 +423,38 @@ def test_a_list_that_is_refused_otherwise_is_not_asked_for_again(kept: bool) -> 
             with pytest.raises(RemoteError):
                 await listing
             assert wire.frames.empty()
+
+    run(test())
+
+
+def test_what_may_have_changed_while_a_stream_was_broken_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscribing, "MAX_PAUSE", 0.0)
+
+    async def test() -> None:
+        number, changes, broken = [0], [0], asyncio.Event()
+
+        def listens(until: asyncio.Event | None) -> Step:
+            async def step(exchange: Exchange, message: Object) -> None:
+                stream = await exchange.stream(200, SSE)
+                meta: Object = {f"{META}subscriptionId": message["id"]}
+                told: Object = {"_meta": meta, "notifications": params_of(message)["notifications"]}
+                stream.write(encode_event(frame(notification("notifications/subscriptions/acknowledged", told))))
+                await (until.wait() if until is not None else stream.gone)
+
+            return step
+
+        def changed() -> None:
+            changes[0] += 1
+
+        async with scripted() as site:
+            site.on("server/discover", meets)
+            site.on("tools/list", *[says(number, "public")] * 2)
+            site.on("subscriptions/listen", listens(broken), listens(None))
+            async with Client(site.url, on_tools_changed=changed, timeout=PATIENCE) as client:
+                assert [tool.name for tool in await client.list_tools()] == ["t1"]
+                assert [tool.name for tool in await client.list_tools()] == ["t1"]
+                broken.set()
+                await eventually(lambda: changes[0] == 1)
+                assert [tool.name for tool in await client.list_tools()] == ["t2"]
 
     run(test())
