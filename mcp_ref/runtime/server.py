@@ -62,7 +62,8 @@ if TYPE_CHECKING:
     from ..server.tools import CallToolResult, RegisteredTool, ToolOptions, Tools, Work
     from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
-    from .stateless import Drain, Listener, Route, Subscriptions, Tell
+    from .listening import Listener, Subscriptions
+    from .stateless import Drain, Route, Tell
     from .tasks import Tasks
     from .web import HttpOptions, Site
 
@@ -299,7 +300,7 @@ class Server:
             case "server", "discover":
                 return cast("Handler", self._discover)
             case "subscriptions", "listen":
-                from .stateless import listen
+                from .listening import listen
 
                 return cast("Handler", listen)
             case "completion", "complete":

@@ -36,8 +36,8 @@ from .context import Context
 if TYPE_CHECKING:
     from ..basic.transports import Transport
     from ..server.utilities.logging import LoggingLevel
+    from .listening import Subscriptions
     from .server import Server
-    from .stateless import Subscriptions
     from .tasks import LiveTask
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class ServerConnection(Connection):
         alone = names_revision(request.params) and server.serves_alone
         if self._modern and (alone or not server.handshakes):
             if self._listening is None:
-                from .stateless import Subscriptions
+                from .listening import Subscriptions
 
                 self._listening = Subscriptions(shared=True)
             return await server.serve_alone(

@@ -1,0 +1,135 @@
+"""Requests that stand alone, behind a proxy that gives each to the next server: two processes that share a key."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import re
+import secrets
+import signal
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, RemoteError
+from tests.http_program import Program, serving
+from tests.support import PATIENCE, run
+
+REPLICA = Path(__file__).parent / "replica.py"
+CALLS = 1000
+AT_ONCE = 16
+
+
+@contextlib.contextmanager
+def replicas(monkeypatch: pytest.MonkeyPatch, keys: Sequence[bytes]) -> Iterator[list[Program]]:
+    """Servers, each with its key, for as long as the block runs."""
+    with contextlib.ExitStack() as stack:
+        programs = []
+        for key in keys:
+            monkeypatch.setenv("STATE_KEY", key.hex())
+            programs.append(stack.enter_context(serving(REPLICA)))
+        yield programs
+        for program in programs:
+            assert program.stop(signal.SIGTERM) == b""
+
+
+@contextlib.asynccontextmanager
+async def round_robin(programs: Sequence[Program], served: list[int]) -> AsyncIterator[str]:
+    """A proxy; gives its URL. Each request goes to the next server, over a connection of its own.
+
+    served: how many requests each server got.
+    """
+    ports = [int(re.findall(r":(\d+)/", program.url)[0]) for program in programs]
+    turns = itertools.cycle(range(len(ports)))
+    under_way = set[asyncio.Task[None]]()
+    served[:] = [0] * len(ports)
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        under_way.add(cast("asyncio.Task[None]", asyncio.current_task()))
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            body = await reader.readexactly(int(re.findall(rb"(?i)\r\nContent-Length: *(\d+)", head)[0]))
+            turn = next(turns)
+            served[turn] += 1
+            answer, ask = await asyncio.open_connection("127.0.0.1", ports[turn])
+            try:
+                ask.write(head.replace(b"\r\n", b"\r\nConnection: close\r\n", 1) + body)
+                while piece := await answer.read(65536):
+                    writer.write(piece)
+                    await writer.drain()
+            finally:
+                await _close(ask)
+        finally:
+            await _close(writer)
+
+    proxy = await asyncio.start_server(forward, "127.0.0.1", 0)
+    async with proxy:
+        yield f"http://127.0.0.1:{proxy.sockets[0].getsockname()[1]}/mcp"
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*under_way)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def answer(params: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+    """A thing for a number; and yes to a thing. Who has asked is part of the answer."""
+    who, question = params.message.split(": ")
+    number = re.findall(r"what is order (\d+)\?", question)
+    line = f"thing {number[0]}" if number else f"yes, {question[:-1]}"
+    return ElicitResult("accept", {"line": f"{line} ({who})"})
+
+
+@pytest.mark.spec("2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#statelessness-3")
+def test_a_thousand_calls_are_served_right_whichever_server_gets_their_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moved = {False: 0, True: 0}
+
+    async def call(client: Client, number: int, room: asyncio.Semaphore) -> None:
+        async with room, asyncio.timeout(PATIENCE):
+            if number % 3:
+                result = await client.call_tool("add", {"a": number, "b": 1})
+                assert cast("list[int]", result.structured_content)[0] == number + 1
+                return
+            result = await client.call_tool("order", {"number": number})
+            thing, sure, last = cast("list[str]", result.structured_content)
+            first = re.fullmatch(rf"thing {number} \((\d+)\)", thing)
+            second = re.fullmatch(rf"yes, {re.escape(thing)} \((\d+)\)", sure)
+            assert first and second, result
+            moved[len({first[1], second[1], last}) > 1] += 1
+
+    async def test(programs: Sequence[Program]) -> None:
+        served: list[int] = []
+        async with (
+            round_robin(programs, served) as url,
+            Client(url, elicitation=answer, revision="2026-07-28") as client,
+        ):
+            room = asyncio.Semaphore(AT_ONCE)
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(CALLS):
+                    tasks.create_task(call(client, number, room))
+            orders = len(range(0, CALLS, 3))
+            assert sum(served) == 1 + CALLS + 2 * orders  # once it was asked who it is; an order takes two rounds
+            assert abs(served[0] - served[1]) <= 1
+            assert sum(moved.values()) == orders and moved[True] > orders / 2, moved
+
+    with replicas(monkeypatch, [secrets.token_bytes(32)] * 2) as programs:
+        run(test(programs), 60)
+
+
+def test_a_server_with_another_key_refuses_what_it_did_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(programs: Sequence[Program]) -> None:
+        async with round_robin(programs, []) as url, Client(url, elicitation=answer, revision="2026-07-28") as client:
+            with pytest.raises(RemoteError, match="requestState") as caught:
+                await client.call_tool("order", {"number": 1})
+            assert caught.value.code == -32602
+
+    with replicas(monkeypatch, [secrets.token_bytes(32) for _ in range(2)]) as programs:
+        run(test(programs))
