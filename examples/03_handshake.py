@@ -1,4 +1,4 @@
-"""Two processes agree on a revision and say what they can do: the first three messages of every MCP connection.
+"""Two processes agree on a revision and say what they can do: how MCP connections began, up to revision 2025-11-25.
 
 New here: the *lifecycle*. The client's `initialize` offers a revision of the protocol; the server's answer names the
 one that is spoken from now on, which is the same, or another that the client may take or leave. Both declare their

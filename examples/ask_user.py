@@ -1,8 +1,9 @@
 """A restaurant that asks how many will come, before it books a table.
 
-New here: *elicitation*. A tool stops in the middle, has the client ask its user, and goes on with the answer. The form
-is a dataclass; what comes back is checked against it before the tool sees it. "No" is an answer too, and so is closing
-the form: three outcomes, each with a text of its own, so that the model does not ask again in vain.
+New here: *elicitation*. A tool stops in the middle, has the client ask its user, and goes on with the answer. (In
+2026-07-28 it begins anew, with the answer at hand: so it does nothing before it asks.) The form is a dataclass; what
+comes back is checked against it before the tool sees it. "No" is an answer too, and so is closing the form: three
+outcomes, each with a text of its own, so that the model does not ask again in vain.
 
     python3 examples/ask_user.py                        serves over stdio
     python3 examples/ask_user_client.py --ask           you are the user

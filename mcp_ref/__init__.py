@@ -15,6 +15,7 @@ Reading order, front to back; nothing is used before it is explained:
     codec.py                        dataclasses <-> JSON, for a revision
     basic/meta.py, content.py       shapes that all pages share
     basic/lifecycle.py              the handshake
+    basic/versioning.py, headers.py requests that stand alone: what each one says, in its body and over HTTP in its head
     basic/patterns/                 ping, cancellation, progress; mrtr, subscriptions; tasks
     basic/transports/               stdio, memory, and how to see the wire; Streamable HTTP and HTTP+SSE
     http/                           HTTP/1.1 on asyncio, and server-sent events; of use by itself

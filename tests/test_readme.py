@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.codec import shape_of
-from mcp_ref.revisions import LEGACY, Revision, find_method
-from tests.support import ROOT
+from mcp_ref.revisions import REVISIONS, Revision, find_method
+from mcp_ref.runtime.client_connection import QUESTIONS
+from tests import transcripts
+from tests.support import ROOT, run
 
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
@@ -60,7 +62,7 @@ def sessions() -> list[list[tuple[str, str]]]:
 
 
 def test_every_block_is_of_a_kind_that_is_tested() -> None:
-    assert {name for name, _ in BLOCKS} == {"console", "python", "sh", "json"}
+    assert {name for name, _ in BLOCKS} == {"console", "python", "sh", "json", "text"}
     assert len(BLOCKS) == README.count("```") // 2
 
 
@@ -79,6 +81,12 @@ def test_the_test_command_is_the_one_that_ci_runs() -> None:
     (command,) = blocks("sh")
     assert command.strip().endswith("&& python3 -m pytest")
     assert "python3 -m pytest" in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+def test_the_same_tool_call_in_six_revisions_is_what_goes_over_the_wire() -> None:
+    written = run(transcripts.page(), 60.0)
+    assert transcripts.present() == written, f"the README shows something else; {transcripts.COMMAND} writes it anew"
+    assert len(blocks("text")) == len(REVISIONS) + 1  # there is no other
 
 
 def test_the_host_configuration_is_json() -> None:
@@ -114,13 +122,28 @@ def methods(*names: str) -> Callable[[Revision], bool]:
     )
 
 
+def asks_in_results(revision: Revision) -> bool:
+    """Whether what a server wants to know stands in its results."""
+    return revision.era == "modern" and not any(find_method(name, revision, "server") for name in QUESTIONS)
+
+
 FEATURES: dict[str, list[Callable[[Revision], bool]]] = {
-    "handshake, negotiation, ping, progress": [methods("initialize", "ping", "notifications/progress")],
-    "tools, resources, subscriptions, prompts, completion, logging": [
-        methods("tools/call", "resources/read", "resources/subscribe", "prompts/get"),
-        methods("completion/complete", "logging/setLevel"),
+    "handshake, negotiation, ping": [methods("initialize", "ping")],
+    "discovery, requests that stand alone, headers that repeat them, caching hints": [
+        methods("server/discover"),
+        has("server.tools:ListToolsResult", "ttlMs"),
+        lambda revision: revision.era == "modern",
     ],
-    "sampling, roots": [methods("sampling/createMessage", "roots/list")],
+    "tools, resources, prompts, completion, log messages, progress": [
+        methods("tools/call", "resources/read", "prompts/get", "completion/complete"),
+        methods("notifications/message", "notifications/progress"),
+    ],
+    "resources that are watched, lists that change": [
+        lambda revision: methods("resources/subscribe")(revision) != methods("subscriptions/listen")(revision),
+        methods("notifications/resources/updated", "notifications/tools/list_changed"),
+    ],
+    "sampling, roots: by requests of the server": [methods("sampling/createMessage", "roots/list")],
+    "sampling, roots, elicitation: by results that ask, in several rounds": [asks_in_results],
     "cancellation": [methods("notifications/cancelled")],
     "pagination": [lambda revision: revision.pagination, has("server.tools:ListToolsResult", "nextCursor")],
     "audio, tool annotations": [has("basic.content:AudioContent"), has("server.tools:Tool", "annotations")],
@@ -130,27 +153,24 @@ FEATURES: dict[str, list[Callable[[Revision], bool]]] = {
         has("server.tools:Tool", "outputSchema"),
         has("basic.content:ResourceLink"),
     ],
-    "elicitation by form": [methods("elicitation/create")],
+    "structured results that are any JSON": [lambda revision: revision.structured_content_is_any_json],
+    "elicitation by form, by requests of the server": [methods("elicitation/create")],
     "elicitation by URL, tools in sampling, icons": [
         lambda revision: revision.elicitation_modes,
         lambda revision: revision.sampling_tools,
         has("server.tools:Tool", "icons"),
     ],
-    "tasks, both ways (an experiment, then the extension `io.modelcontextprotocol/tasks`)": [
-        lambda revision: revision.tasks_are_core,
-        methods("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"),
-        has("server.tools:Tool", "execution"),
-    ],
+    "tasks: an experiment, then the extension `io.modelcontextprotocol/tasks`": [methods("tasks/get", "tasks/cancel")],
 }
 """What each row of the table of features stands for."""
 
 
 def test_the_table_of_features_is_what_the_data_say() -> None:
     header, *rows = table("What is supported")
-    assert header[1:] == [revision.name for revision in LEGACY]
+    assert header[1:] == [revision.name for revision in REVISIONS]
     assert [row[0] for row in rows] == list(FEATURES)
     for name, *cells in rows:
-        for revision, cell in zip(LEGACY, cells, strict=True):
+        for revision, cell in zip(REVISIONS, cells, strict=True):
             truth = [check(revision) for check in FEATURES[name]]
             assert truth == [cell == "yes"] * len(truth), f"{name} in {revision}: {cell}, but {truth}"
 

@@ -22,7 +22,8 @@ from ...jsonrpc.errors import McpError
 from ...jsonrpc.messages import Incoming, RequestId
 
 Trace = Callable[[Literal["->", "<-"], bytes], None]
-"""Sees every frame: "->" for one that we send, "<-" for one that we receive."""
+"""Sees every frame: "->" for one that we send, "<-" for one that we receive. One that has a method `head` sees the
+heads of HTTP requests and responses as well; see http_trace.py."""
 
 Receive = Callable[[Incoming], None]
 """Takes one frame's content; `Dispatcher.receive`."""
