@@ -7,6 +7,7 @@ that report, one feature each. What a client cannot do is said where it matters.
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -485,6 +486,31 @@ def test_nothing_is_left_behind(visit: Visit) -> None:
     assert len(visit.server.statuses) <= probes + 1
     assert "Traceback" not in visit.server.stderr
     assert "ERROR" not in visit.server.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "script"), [("python-sdk-2/bin/python", "listen.py"), ("node_modules/.bin/node", "listen.mjs")]
+)
+def test_a_server_that_stops_ends_what_its_clients_listen_to_in_good_order(
+    peers: Path, recorded: Recorded, program: str, script: str
+) -> None:
+    with contextlib.ExitStack() as stack:
+        with served(peers, recorded, "http") as [url]:
+            client = stack.enter_context(
+                subprocess.Popen(
+                    [peers / program, SCRIPTS / script, url],
+                    env={**os.environ, "MCP_REF_PEERS": str(peers)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            stack.callback(client.kill)
+            assert client.stdout is not None and select.select([client.stdout], [], [], 20)[0]
+            assert client.stdout.readline() == "listening\n"
+        said, _ = client.communicate(timeout=20)
+        assert (said, client.returncode) == ("graceful\n", 0)
+    assert "Traceback" not in recorded.stderr
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
