@@ -53,7 +53,7 @@ def test_list_json_has_every_page_of_every_list(revision: str, capsys: Captured)
     listed = json.loads(capsys.readouterr().out)
     assert listed["protocolVersion"] == revision and listed["serverInfo"]["name"] == "demo"
     assert listed["capabilities"]["tools"] == {"listChanged": True} and listed["instructions"] == "Call `add` to add."
-    assert len(listed["tools"]) == 12 and listed["tools"][0]["inputSchema"]["required"] == ["a", "b"]
+    assert len(listed["tools"]) == 13 and listed["tools"][0]["inputSchema"]["required"] == ["a", "b"]
     assert [resource["uri"] for resource in listed["resources"]] == ["notes://today", "demo://interrupted"]
     assert listed["resourceTemplates"][0]["uriTemplate"] == "notes://{day}/words"
     assert listed["prompts"][0]["name"] == "translate"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import base64
 import http.server
 import json
 import os
@@ -29,6 +30,7 @@ from urllib.request import urlopen
 import pytest
 
 from mcp_ref import (
+    BlobResourceContents,
     Client,
     ConnectionClosed,
     CreateMessageRequestParams,
@@ -63,10 +65,10 @@ COMMANDS = [
     (path.name, line.strip().partition("    ")[0])
     for path in FILES
     for line in (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").splitlines()
-    if re.match(r"    (\w+=\S+ )?python3 ", line) and not re.search("--ask|--browser", line)
+    if re.match(r"    (\w+=\S+ )?python3 ", line) and not re.search("--ask|--browser|Ctrl-C", line)
 ]
 """What the docstrings tell a reader to type; what stands behind it, after several spaces, is a comment. The commands
-that ask a person have tests of their own."""
+that ask a person, or wait for one, have tests of their own."""
 
 FAIL = {
     "01_bytes.py --chatty": "no message",
@@ -86,6 +88,12 @@ FAIL = {
     "--guests 13": "expected at most 12",
     "sign_in --": "this needs elicitation.url",
     "--decline": "did not agree",
+    "basket_id=bsk_x": "no such basket",
+    "--twice": "no such basket",
+    "call book_flight": "this needs elicitation",
+    "--other-key": "requestState is not one that this server has given",
+    "mcp_ref watch folder://other": "did you mean 'folder://all'",
+    "watch_client.py folder://other": "Resource not found",
     "call write_report": "this needs elicitation",
     "report_client.py --cancel": "no report",
     "call summarize": "this needs sampling",
@@ -170,8 +178,9 @@ def test_each_server_is_served_by_the_command_line_and_speaks_every_revision(pat
         for revision in [each.name for each in REVISIONS]:
             command = [sys.executable, "-m", "mcp_ref", "run", str(path)]
             async with Client(command, revision=revision, cwd=ROOT) as client:
-                tools = await client.list_tools()
-                assert tools and all(tool.description for tool in tools)
+                tools = await client.list_tools() if client.server_can("tools") else []
+                assert tools or await client.list_resources()
+                assert all(tool.description for tool in tools)
 
     run(test())
 
@@ -491,6 +500,150 @@ def test_each_watcher_hears_of_what_it_watches() -> None:
                 await client.call_tool("write_note", {"name": name, "text": "x"})
             assert [await anext(every), await anext(every)] == ["note://all/b", "note://all/a"]
             assert await anext(one) == "note://all/a"
+
+    run(test())
+
+
+# ---------------------------------------------------------------------------------------------------- watch.py
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_files_that_come_change_and_go_are_told_and_only_names_are_read(tmp_path: Path, revision: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "sub").mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "folder" / "link").symlink_to(tmp_path / "secret")
+    path = tmp_path / "folder" / "a b"
+
+    async def test() -> None:
+        async with (
+            client_of("watch.py", env={"FOLDER": str(path.parent)}, revision=revision) as client,
+            client.subscribe("folder://all") as updates,
+            client.subscribe("folder://all/other") as others,
+        ):
+            for change in (path.touch, lambda: path.write_text("b"), path.unlink):
+                change()
+                assert await anext(updates) == "folder://all/a b"
+            others_told = asyncio.ensure_future(anext(others))
+            (path.parent / "other").write_text("c")
+            assert await others_told == "folder://all/other"
+            [contents] = (await client.read_resource("folder://all/other")).contents
+            assert isinstance(contents, BlobResourceContents) and base64.b64decode(contents.blob) == b"c"
+            for name in ("link", "sub", "..%2Fsecret", "a%20b", "%2Fetc%2Fpasswd"):
+                with pytest.raises(RemoteError):
+                    await client.read_resource(f"folder://all/{name}")
+
+    run(test())
+
+
+def test_the_command_line_watches_until_it_is_interrupted(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mcp_ref", "watch", "folder://all", "--stderr", "--", "env", f"FOLDER={tmp_path}"]
+    with subprocess.Popen(
+        [*command, sys.executable, str(EXAMPLES / "watch.py")], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        with keeping_busy(tmp_path / "file"):
+            assert process.stdout.readline() == "folder://all/file\n"
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130
+
+
+@contextmanager
+def keeping_busy(path: Path) -> Iterator[None]:
+    """Change a file again and again, as nobody knows when it begins to be watched."""
+    done = threading.Event()
+
+    def write() -> None:
+        while not done.wait(0.05):
+            with path.open("a") as file:
+                file.write("x")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+# ---------------------------------------------------------------------------------------------------- checkout.py
+
+
+async def basket_of(client: Client) -> str:
+    """A new basket's id."""
+    made = (await client.call_tool("create_basket")).structured_content
+    assert isinstance(made, dict) and isinstance(made["basket_id"], str)
+    return made["basket_id"]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
+def test_a_basket_is_paid_once_at_the_sum_that_the_user_has_seen(revision: str) -> None:
+    async def test() -> None:
+        asked: list[str] = []
+
+        async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+            asked.append(question.message)
+            if len(asked) == 1:  # somebody puts more into it while the user thinks
+                assert not (await client.call_tool("add_item", {"basket_id": basket, "sku": "cups"})).is_error
+            return ElicitResult("accept")
+
+        async with client_of("checkout.py", elicitation=user, revision=revision) as client:
+            basket, other = await basket_of(client), await basket_of(client)
+            assert basket != other and len(basket) > 20
+            await client.call_tool("add_item", {"basket_id": basket, "sku": "tea"})
+            paid = await client.call_tool("check_out", {"basket_id": basket})
+            if paid.is_error:  # the earlier era: the tool has waited, and sees that the sum is another
+                assert revision == "2025-06-18" and "Check out again" in paid.text
+                paid = await client.call_tool("check_out", {"basket_id": basket})
+            assert paid.text == "Paid 16 euros by card." and asked == ["Pay 4 euros?", "Pay 16 euros?"]
+            assert "no such basket" in await refused(client, "check_out", {"basket_id": basket})
+            assert "no such basket" in await refused(client, "add_item", {"basket_id": "bsk_", "sku": "tea"})
+            assert not (await client.call_tool("add_item", {"basket_id": other, "sku": "tea"})).is_error
+
+    run(test())
+
+
+def test_baskets_are_bounded_and_the_oldest_goes_first() -> None:
+    async def test() -> None:
+        async with client_of("checkout.py") as client:
+            first, second = await basket_of(client), await basket_of(client)
+            for _ in range(999):
+                await basket_of(client)
+            assert "no such basket" in await refused(client, "check_out", {"basket_id": first})
+            assert not (await client.call_tool("add_item", {"basket_id": second, "sku": "tea"})).is_error
+
+    run(test())
+
+
+# ---------------------------------------------------------------------------------------------------- book_flight.py
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_flight_is_booked_with_what_the_user_has_answered_and_no_means_no(revision: str) -> None:
+    trip: Object = {"origin": "ZRH", "destination": "OSL", "day": "2030-05-01"}
+    flight: dict[str, str | int | float | bool | list[str]] = {"departure": "18:05", "passenger": "Ada"}
+    decline = ElicitResult("decline")
+
+    async def test() -> None:
+        for answers, text in (
+            ([ElicitResult("accept", flight), ElicitResult("accept", {"cabin": "business"})], "Ada, business, 480"),
+            ([ElicitResult("accept", flight), ElicitResult("accept")], "Ada, economy, 120"),
+            ([ElicitResult("accept", flight), decline], "does not want a seat"),
+            ([decline], "does not want to fly"),
+        ):
+            waiting = iter(answers)
+
+            async def user(
+                question: ElicitRequestFormParams | ElicitRequestURLParams, waiting: Iterator[ElicitResult] = waiting
+            ) -> ElicitResult:
+                return next(waiting)
+
+            async with client_of("book_flight.py", elicitation=user, revision=revision) as client:
+                booked = await client.call_tool("book_flight", trip)
+                assert text in booked.text and list(waiting) == []
+                assert "no flight" in await refused(client, "book_flight", {**trip, "destination": "ZRH"})
 
     run(test())
 

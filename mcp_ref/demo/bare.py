@@ -1,4 +1,5 @@
-"""What Streamable HTTP adds to the messages, as bare requests: a session, and streams that can be taken up again.
+"""What Streamable HTTP adds to the messages, as bare requests: heads that say what the body says; in the earlier era a
+session, and streams that can be taken up again.
 
 Our client does all this unseen; see basic/transports/streamable_http_client.py.
 
@@ -11,10 +12,12 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 
+from ..basic.headers import METHOD_HEADER, NAME_HEADER
+from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION
 from ..http.client import HttpClient, HttpResponse
 from ..http.sse import Event, EventParser
 from ..jsonrpc.messages import Object
-from ..revisions import LEGACY
+from ..revisions import LEGACY, REVISIONS
 from .screen import Screen
 
 MAX = 1_000_000
@@ -63,13 +66,30 @@ class Bare:
         return found
 
 
+async def heads(screen: Screen, bare: Bare) -> None:
+    """What a request says twice, and what becomes of one that contradicts itself."""
+    screen.chapter("What HTTP adds: headers", "basic/transports/streamable-http#request-metadata")
+    screen.say(
+        """Over HTTP every message is a POST, on any connection. What a proxy may want to know of it stands in its head,
+        too: the revision, the method, the tool's name. Here it is without our client, as bare requests."""
+    )
+    meta: Object = {PROTOCOL_VERSION: REVISIONS[-1].name, CLIENT_CAPABILITIES: {}}
+    call: Object = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": meta}
+    head = {"MCP-Protocol-Version": REVISIONS[-1].name, METHOD_HEADER: "tools/call", NAME_HEADER: "add"}
+    answer = await bare.post(head, {"id": 1, "method": "tools/call", "params": call})
+    screen.claim("it is served, and there was nothing before it", answer.status == 200)
+    answer = await bare.post({**head, NAME_HEADER: "divide"}, {"id": 2, "method": "tools/call", "params": call})
+    screen.claim("a head that says something else than the body fools nobody: it is a 400", answer.status == 400)
+    answer = await bare.post({**head, METHOD_HEADER: "ping"}, {"id": 3, "method": "ping", "params": {"_meta": meta}})
+    screen.claim("a method that there is not, here one of the earlier era, is a 404", answer.status == 404)
+
+
 async def sessions(screen: Screen, bare: Bare) -> dict[str, str]:
     """What ties the requests of one client together; gives the header that does."""
     screen.chapter("What HTTP adds: sessions", "basic/transports#session-management")
     screen.say(
-        """Over HTTP every message is a request of its own, on any connection. What makes a conversation of them is a
-        session: the answer to `initialize` names one, and each later request says that name. Here it is without our
-        client, as bare requests."""
+        """In this era, what makes a conversation of requests is a session: the answer to `initialize` names one, and
+        each later request says that name. Again as bare requests."""
     )
     info: Object = {"name": "bare", "version": "1"}
     hello: Object = {"protocolVersion": LEGACY[-1].name, "capabilities": {}, "clientInfo": info}

@@ -9,9 +9,11 @@ import json
 import os
 import shutil
 import textwrap
+from collections import Counter
+from collections.abc import Iterable
 from typing import Literal, TextIO
 
-MOST_LINES = 4
+MOST_LINES = 5
 """Lines of one message that are shown."""
 
 PURPOSE = {
@@ -35,11 +37,6 @@ PURPOSE = {
     "sampling/createMessage": ("please ask your model", "what the model said"),
     "elicitation/create": ("please ask your user", "what the user did"),
     "roots/list": ("which directories may I know of?", "these"),
-    "tasks/get": ("how is this task?", "so it is"),
-    "tasks/result": ("what has become of it? I wait", "what the request would have been answered with"),
-    "tasks/list": ("which tasks do you keep for me?", "these"),
-    "tasks/cancel": ("stop it", "stopped"),
-    "notifications/tasks/status": ("a task has changed", ""),
     "notifications/cancelled": ("never mind that request", ""),
     "notifications/progress": ("this far have I come with your request", ""),
     "notifications/message": ("a log message", ""),
@@ -49,8 +46,27 @@ PURPOSE = {
     "notifications/prompts/list_changed": ("my prompts have changed", ""),
     "notifications/roots/list_changed": ("my roots have changed", ""),
     "notifications/elicitation/complete": ("the user has done it", ""),
+    "server/discover": ("who are you, and what do you speak?", "this is who, and what I speak and can do"),
+    "subscriptions/listen": ("tell me of changes, until I leave", "that was all"),
+    "notifications/subscriptions/acknowledged": ("I tell you of these", ""),
+    "tasks/get": ("how is this task?", "this is how"),
+    "tasks/result": ("what came of this task? I wait for it", "this"),
+    "tasks/list": ("which tasks of mine do you have?", "these"),
+    "tasks/cancel": ("never mind this task", "agreed"),
+    "tasks/update": ("here are the answers that the task waits for", "thank you"),
+    "notifications/tasks/status": ("this is how your task is", ""),
+    "notifications/tasks": ("this is how your task is", ""),
 }
 """What each method is for: what it says, and what its answer says."""
+
+NOT_YET = {
+    "input_required": "first tell me this, and send it again",
+    "task": "this takes a while: come back for this task",
+}
+"""What an answer says that is not the result, by its `resultType`."""
+
+FOLDED = 60
+"""Characters from which on a `_meta` is shown once, and as `{...}` when the same comes again; and a state in short."""
 
 
 class Screen:
@@ -62,6 +78,10 @@ class Screen:
         self._color = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._width = max(60, min(100, shutil.get_terminal_size((100, 24)).columns))
         self._asked: dict[tuple[str, object], str] = {}  # (who asked, id) -> method
+        self._metas: set[str] = set()
+        self._heads: list[str] = []
+        self.sent = Counter[str]()
+        """How many requests and notifications of each method there were."""
 
     def chapter(self, title: str, page: str) -> None:
         """A new feature, and the page of the spec that describes it."""
@@ -86,8 +106,14 @@ class Screen:
         for line in others:
             self._write(f"      {line}\n")
 
-    def frame(self, direction: Literal["->", "<-"], frame: bytes) -> None:
-        """One message, as it is on the wire: "->" from client to server. To be given as `trace`."""
+    def head(self, direction: Literal["->", "<-"], line: str, headers: Iterable[tuple[str, str]]) -> None:
+        """An HTTP head: the headers in which a request of the stateless era says what its body says, too."""
+        fields = [f"{name}: {value}" for name, value in headers if name.lower() != "content-type"]
+        if any(field.startswith("Mcp-Method") for field in fields):
+            self._heads = [f"{line}  {'  '.join(fields)}"]
+
+    def __call__(self, direction: Literal["->", "<-"], frame: bytes) -> None:
+        """One message, as it is on the wire: "->" from client to server. A screen is to be given as `trace`."""
         self.frames += 1
         sender = "client" if direction == "->" else "server"
         message = json.loads(frame)
@@ -97,7 +123,25 @@ class Screen:
         else:
             about = self._meaning(sender, message)
         self._write(f"    {self._arrow(sender)} {self._painted('1', about[0])}  {about[1]}\n")
-        self.body(frame.decode())
+        for head in self._heads:
+            self.body(head)
+        self._heads = []
+        self.body(self._without_repetition(frame.decode(), message))
+
+    def _without_repetition(self, text: str, message: object) -> str:
+        """The message, with a long `_meta` that was shown before as `{...}`, and the beginning of a state."""
+        inner = message.get("params", message.get("result")) if isinstance(message, dict) else None
+        state = inner.get("requestState") if isinstance(inner, dict) else None
+        if isinstance(state, str) and len(state) > FOLDED:
+            text = text.replace(state, f"{state[:12]}...{state[-8:]}")
+        meta = inner.get("_meta") if isinstance(inner, dict) else None
+        shown = json.dumps(meta, separators=(",", ":"), ensure_ascii=False)
+        if len(shown) < FOLDED:
+            return text
+        if shown in self._metas:
+            return text.replace(shown, "{...}")
+        self._metas.add(shown)
+        return text
 
     def http(self, sender: Literal["client", "server"], line: str, headers: dict[str, str], body: str = "") -> None:
         """One side of an HTTP exchange: its first line, the headers that matter, and the body if it is known yet."""
@@ -132,14 +176,19 @@ class Screen:
         other = "server" if sender == "client" else "client"
         if "method" in message:
             method = str(message["method"])
+            self.sent[method] += 1
             if "id" in message:
                 self._asked[sender, message["id"]] = method
             number = f" #{message['id']}" if "id" in message else ""
             return f"{method}{number}", PURPOSE[method][0]
+        if "id" not in message:
+            return "error", "the request is refused, unread"
         method = self._asked[other, message["id"]]
         if "error" in message:
             return f"error for #{message['id']}", f"{method} is refused"
-        return f"answer to #{message['id']}", PURPOSE[method][1]
+        result = message["result"]
+        kind = str(result.get("resultType")) if isinstance(result, dict) else ""
+        return f"answer to #{message['id']}", NOT_YET.get(kind, PURPOSE[method][1])
 
     def _painted(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self._color else text

@@ -27,7 +27,14 @@ from .. import (
     ToolError,
 )
 
-server = Server("demo", "1.0", title="The Demo's Server", instructions="Call `add` to add.", page_size=6)
+server = Server(
+    "demo",
+    "1.0",
+    title="The Demo's Server",
+    instructions="Call `add` to add.",
+    page_size=6,
+    cache_ttl={"tools/list": 60.0},
+)
 
 # ---------------------------------------------------------------------------------------------------- tools
 
@@ -80,17 +87,6 @@ async def sleep(seconds: float, context: Context) -> str:
         interrupted.append("sleep")
         raise
     return "rested"
-
-
-server.tasks.poll_interval = 100  # milliseconds: the tour is in a hurry
-
-
-@server.tool(task="optional")
-async def bake(what: str, context: Context) -> str:
-    """Take longer than a request should wait: the client gets a task, and comes back for what becomes of it."""
-    await context.set_status(f"the {what} is in the oven")
-    await asyncio.sleep(0.1)
-    return f"{what}, still warm"
 
 
 @server.tool()
@@ -150,6 +146,24 @@ async def connect_account(context: Context) -> str:
         return "not connected"
     await context.elicitation_complete(visit)
     return "connected"
+
+
+server.tasks.poll_interval = 100  # milliseconds: the tour is in a hurry
+
+
+@dataclass
+class Doneness:
+    """The form that `bake` shows to the user."""
+
+    brown: bool = True
+
+
+@server.tool(task="optional")
+async def bake(context: Context) -> str:
+    """Take long, and ask in the middle: a client may have a task of it, do something else, and come back."""
+    await context.set_status("in the oven")
+    answer = await context.elicit("Is it brown?", Doneness)
+    return "a cake" if answer.content is not None and answer.content["brown"] else "dough"
 
 
 @server.tool()

@@ -6,108 +6,95 @@
 Each chapter is a function: it says what comes, does it with the client's ordinary methods, and claims what was seen. A
 claim that does not hold ends the demo with an AssertionError, so this is a test as well.
 
-Below: `server.py`, the other side; `ways.py`, how the two meet; `screen.py`, which prints the messages as they pass.
+Below: `server.py`, the other side; `earlier.py`, the same in the revisions before; `people.py`, who stands behind the
+client; `ways.py`, how the two meet; `screen.py`, which prints the messages as they pass.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from typing import TextIO
 
-from .. import (
-    Client,
-    ConnectionClosed,
-    CreateMessageRequestParams,
-    CreateMessageResult,
-    ElicitRequestFormParams,
-    ElicitRequestURLParams,
-    ElicitResult,
-    PromptReference,
-    RemoteError,
-    RequestTimeout,
-    TextContent,
-    UnsupportedRevision,
-)
-from ..revisions import LEGACY
+from .. import Client, ConnectionClosed, PromptReference, RequestTimeout
+from ..basic.versioning import stamped
+from ..jsonrpc.messages import Object
+from ..revisions import REVISIONS
 from ..runtime.connection import TIMEOUT
 from ..server.utilities.logging import LoggingMessageNotificationParams
+from . import earlier
+from .people import model, refused, user
 from .screen import Screen
 from .ways import PACKAGE, OverHttp, OverPipes, Way
 
 PATIENCE = 60.0
 """Seconds after which a demo that is stuck gives up."""
 
-FIRST_RELEASE = LEGACY[1]
-"""The last revision whose HTTP transport was another one."""
-
 
 async def tour(out: TextIO, http: bool = False) -> None:
     """Show everything on `out`, over pipes or over HTTP. Raises AssertionError for a claim that does not hold."""
     screen, start = Screen(out), time.monotonic()
+    logging.getLogger(PACKAGE).addHandler(logging.NullHandler())  # a server that dies is a chapter, not a warning
     async with asyncio.timeout(PATIENCE), contextlib.AsyncExitStack() as servers:
         way: Way = OverHttp(servers) if http else OverPipes()
         screen.say(
             f"""{way.about} "client ->" was written by the client, "server <-" by the server. The server is
             {PACKAGE.replace(".", "/")}/demo/server.py; what you read now is printed by tour.py beside it."""
         )
-        await handshake(screen, way)
-        await way.own(screen)
+        await discovery(screen, way)
+        await way.own_heads(screen)
         await features(screen, way)
         await failures(screen, way)
-        await earlier_revisions(screen, way)
+        await earlier.handshake(screen, way)
+        await way.own_sessions(screen)
+        await earlier.both_ways(screen, way)
+        await earlier.earlier_revisions(screen, way)
     seconds, folder = time.monotonic() - start, PACKAGE.replace(".", "/")
     out.write("\n")
     screen.say(
-        f"""Shown: {screen.chapters} chapters with {screen.frames} messages, all {len(LEGACY)} handshake revisions, and
+        f"""Shown: {screen.chapters} chapters with {screen.frames} messages, all {len(REVISIONS)} revisions, and
         {screen.claims} claims that held, in {seconds:.1f} s. Read next: {folder}/demo/server.py and tour.py, which did
         this; then {folder}/__init__.py, which says in which order to read the rest."""
     )
 
 
-# ---------------------------------------------------------------------------------------------------- the handshake
+# ---------------------------------------------------------------------------------------------------- who is there
 
 
-async def handshake(screen: Screen, way: Way) -> None:
-    """How every conversation begins, and what happens when the two do not speak the same revision."""
-    screen.chapter("Handshake", "basic/lifecycle")
+async def discovery(screen: Screen, way: Way) -> None:
+    """How a client finds out who is there; there is no handshake."""
+    screen.chapter("Discovery", "server/discover, basic/versioning")
     screen.say(
-        "The client names the revision it would like. The server agrees; both say who they are and what they can do."
+        """The client asks who is there. Each request says, in `_meta`, which revision it is in and what its client can
+        do; each result says who has made it. (What is the same in each is shown once, and then as {...}.)"""
     )
     async with way.meet(screen) as client:
-        screen.claim("both speak the latest of the five revisions", client.revision is LEGACY[-1])
+        screen.claim(f"both speak {REVISIONS[-1]}, the latest of six revisions", client.revision is REVISIONS[-1])
         screen.claim("the client knows who answers", client.server_info.name == "demo")
         screen.claim("and what it offers", client.server_can("tools") and client.server_can("resources.subscribe"))
-        await client.ping()
-        screen.claim("a ping is answered: the server is alive", True)
 
-    screen.chapter("Version negotiation", "basic/lifecycle#version-negotiation")
-    screen.say(
-        "Here is a server that speaks 2024-11-05 alone. It answers with that, and the client, which can, goes along."
-    )
-    old = ("--revision", FIRST_RELEASE.name)
-    async with way.meet(screen, *old) as client:
-        screen.claim(f"asked for {LEGACY[-1]}, got {client.revision}", client.revision is FIRST_RELEASE)
-    screen.say("A client that insists on 2025-11-25 disconnects instead.")
-    try:
-        async with way.meet(screen, *old, revision=LEGACY[-1]):
-            raise AssertionError("the client accepted a revision that it does not speak")
-    except UnsupportedRevision as error:
-        screen.claim(f"UnsupportedRevision: {error}", True)
+        screen.chapter("A call that stands alone", "basic/index#statelessness")
+        screen.say(
+            """Nothing was agreed on, and nothing is remembered: any process of the server could get this request as
+            its first, and serve it."""
+        )
+        result = await client.call_tool("add", {"a": 1, "b": 2})
+        screen.claim("the result is there at once", result.text == "3")
 
 
 # ---------------------------------------------------------------------------------------------------- the features
 
 
 async def features(screen: Screen, way: Way) -> None:
-    """One connection, on which the client uses all that the server offers, and serves all that it asks."""
+    """One client, which uses all that the server offers, and answers all that it asks."""
     logged: list[LoggingMessageNotificationParams] = []
     changed: asyncio.Queue[str] = asyncio.Queue()
-    completed: list[str] = []
-    screen.chapter("A client that can do more", "basic/lifecycle#capability-negotiation")
+    screen.chapter("A client that can do more", "basic/index#meta, basic/patterns/subscriptions")
     screen.say(
-        "This one has a model, a user and directories to offer, and declares it: the server may now ask for them."
+        """This one has a model, a user and directories to offer, and says so with each request. And it wants to hear of
+        changes: for that there is one request that stays open. What belongs to it says its id."""
     )
     async with way.meet(
         screen,
@@ -119,16 +106,15 @@ async def features(screen: Screen, way: Way) -> None:
         on_tools_changed=lambda: changed.put_nowait("tools"),
         on_resources_changed=lambda: changed.put_nowait("resources"),
         on_prompts_changed=lambda: changed.put_nowait("prompts"),
-        on_elicitation_complete=completed.append,
     ) as client:
         await tools(screen, client)
         await while_a_tool_runs(screen, client, logged)
         await resources(screen, client)
         await prompts(screen, client)
         await changing_lists(screen, client, changed)
+        await server_asks(screen, client)
         await tasks(screen, client)
-        await server_asks(screen, client, completed)
-    screen.chapter("The end", "basic/lifecycle#shutdown")
+    screen.chapter("The end", "basic/transports/stdio#shutdown")
     way.end(screen)
 
 
@@ -138,11 +124,14 @@ async def tools(screen: Screen, client: Client) -> None:
     screen.say("Which tools are there? A server may answer in pages: this one does, six tools at a time.")
     listed = await client.list_tools()
     screen.claim(f"{len(listed)} tools, in several pages", len(listed) > 6)
+    screen.say("Each page says how long it may be kept, and by whom: `ttlMs`, `cacheScope`. So the client asks again:")
+    before = screen.frames
+    screen.claim("the same list, and not one message", await client.list_tools() == listed and screen.frames == before)
 
     screen.say("A call. The result comes as text, for the model, and as data that match the tool's output schema.")
     result = await client.call_tool("add", {"a": 1, "b": 2})
-    screen.claim("text is '3', structured content is {'result': 3}", result.text == "3")
-    screen.claim("the client has checked the data by the schema", result.structured_content == {"result": 3})
+    screen.claim("text is '3', structured content is the number 3", result.text == "3")
+    screen.claim("the client has checked the data by the schema", result.structured_content == 3)
 
     screen.say("A result is made of content blocks: text, images, audio, links to resources.")
     result = await client.call_tool("gallery")
@@ -163,9 +152,10 @@ async def tools(screen: Screen, client: Client) -> None:
 
 async def while_a_tool_runs(screen: Screen, client: Client, logged: list[LoggingMessageNotificationParams]) -> None:
     """Progress and log messages come before the answer; a request can be cancelled, and does not wait for ever."""
-    screen.chapter("Progress and logging", "basic/utilities/progress, server/utilities/logging")
+    screen.chapter("Progress and logging", "basic/patterns/progress, server/utilities/logging")
     screen.say(
-        "The request carries a progress token, so the server may report. The client wants log messages from info on."
+        """The request carries a progress token, so the server may report; and the level from which on log messages are
+        wanted."""
     )
     await client.set_logging_level("info")
     seen: list[float] = []
@@ -173,8 +163,11 @@ async def while_a_tool_runs(screen: Screen, client: Client, logged: list[Logging
     screen.claim("progress came before the answer: 1, then 2", seen == [1, 2])
     screen.claim("the debug message was not sent", [message.level for message in logged] == ["info", "info"])
 
-    screen.chapter("Cancellation and timeouts", "basic/utilities/cancellation, basic/lifecycle#timeouts")
-    screen.say("A call that takes 30 seconds is cancelled by its caller: one notification, and no answer comes.")
+    screen.chapter("Cancellation and timeouts", "basic/patterns/cancellation")
+    screen.say(
+        """A call that takes 30 seconds is cancelled by its caller, and no answer comes. Over pipes that is a
+        notification; over HTTP the client closes the response, and need not say more."""
+    )
     begun = asyncio.Event()
     call = asyncio.create_task(client.call_tool("sleep", {"seconds": 30}, on_progress=lambda *_: begun.set()))
     await begun.wait()
@@ -203,9 +196,11 @@ async def resources(screen: Screen, client: Client) -> None:
     screen.claim("its contents are text", getattr(note, "text", None) == "Buy milk.")
     (words,) = (await client.read_resource("notes://today/words")).contents
     screen.claim("a URI that matches the template works too", getattr(words, "text", None) == '["Buy", "milk."]')
-    await refused(screen, "an unknown URI", -32002, client.read_resource("notes://"))
+    await refused(screen, "an unknown URI", -32602, client.read_resource("notes://"))
 
-    screen.say("The client watches the note. Someone changes it, here the client itself, through a tool.")
+    screen.say(
+        "The client watches the note, by another request that stays open. Someone changes it, here the client itself."
+    )
     async with client.subscribe("notes://today") as updates:
         await client.call_tool("write_note", {"text": "Buy bread."})
         changed = await anext(updates)
@@ -240,45 +235,26 @@ async def changing_lists(screen: Screen, client: Client, changed: asyncio.Queue[
     screen.claim("and it can be called", (await client.call_tool("shout", {"text": "hello"})).text == "HELLO")
 
 
-async def tasks(screen: Screen, client: Client) -> None:
-    """Work that takes longer than a request should wait."""
-    screen.chapter("Tasks", "basic/utilities/tasks")
-    screen.say(
-        "The call is answered at once, by a task. The client looks how it is from time to time, and gets the result."
-    )
-    bread = await client.start_tool("bake", {"what": "bread"}, ttl=60)
-    status = await bread.status()
-    screen.claim("it is under way", status is not None and status.status in ("working", "completed"))
-    screen.claim("its result is had later", (await bread.result()).text == "bread, still warm")
-    cake = await client.start_tool("bake", {"what": "cake"})
-    await cake.cancel()
-    kept = [task.status for task in await client.list_tasks()]
-    screen.claim("the server still knows of both: completed, and cancelled", kept == ["completed", "cancelled"])
-
-
 # ---------------------------------------------------------------------------------------------------- the server asks
 
 
-async def model(request: CreateMessageRequestParams) -> CreateMessageResult:
-    """Stand in for a language model: a real client calls one here, and lets its user see and change what is sent."""
-    return CreateMessageResult("assistant", TextContent("Groceries"), model="a-model", stop_reason="endTurn")
-
-
-async def user(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Stand in for a person, who fills in two of three fields, and agrees to visit the page."""
-    if isinstance(request, ElicitRequestURLParams):
-        return ElicitResult("accept")  # a real client shows the whole URL first, and opens it only on a yes
-    return ElicitResult("accept", {"guests": 2, "time": "20:00"})
-
-
-async def server_asks(screen: Screen, client: Client, completed: list[str]) -> None:
-    """Requests go both ways: here each call makes the server ask something back before it answers."""
-    screen.chapter("Sampling", "client/sampling")
+async def server_asks(screen: Screen, client: Client) -> None:
+    """A server has no way to send requests: what it wants to know, it says in a result."""
+    screen.chapter("The server asks: several rounds", "basic/patterns/mrtr, client/sampling")
     screen.say(
-        "The server asks the client's model. Watch the order: the call is answered after the question it led to."
+        """This tool needs the client's model. The call ends, with `input_required` and the question. The client sends
+        the call again, with the answer; the tool runs anew, from its first line, and this time the answer is there. In
+        between the server remembers nothing: what it has to know is in `requestState`, sealed with its own key."""
     )
+    before = screen.sent["tools/call"]
     result = await client.call_tool("summarize", {"text": "Buy bread, milk and eggs."})
     screen.claim("the tool used what the model said", result.text == "Groceries")
+    screen.claim("that was one call of the program, and two requests", screen.sent["tools/call"] == before + 2)
+    screen.say("A state that this server has not sealed, or for another call, is refused. By hand:")
+    again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
+    params = stamped(again, client.revision, {}, {"name": "by hand", "version": "1"}, None)
+    forged = client.connection.dispatcher.request("tools/call", params, timeout=TIMEOUT)
+    await refused(screen, "a forged state", -32602, forged)
 
     screen.chapter("Elicitation", "client/elicitation")
     screen.say("The server asks the user: a flat schema becomes a form. What the user leaves alone keeps its default.")
@@ -288,17 +264,28 @@ async def server_asks(screen: Screen, client: Client, completed: list[str]) -> N
         "What must not pass through the client, such as a password, is typed on a web page: a URL instead of a form."
     )
     result = await client.call_tool("connect_account")
-    screen.claim(
-        "the user agreed, and was done before the call was", result.text == "connected" and len(completed) == 1
-    )
+    screen.claim("the user agreed to go there", result.text == "connected")
 
     screen.chapter("Roots", "client/roots")
-    screen.say("The server asks which directories it may work in; they may change while the connection is open.")
+    screen.say("The server asks which directories it may work in; the next time, there may be others.")
     result = await client.call_tool("where")
-    screen.claim("one directory", result.structured_content == {"result": ["file:///home/ada/project"]})
+    screen.claim("one directory", result.structured_content == ["file:///home/ada/project"])
     await client.set_roots(["file:///home/ada/project", "file:///home/ada/notes"])
     result = await client.call_tool("where")
-    screen.claim("now two", result.structured_content is not None and len(str(result.text).split(",")) == 2)
+    screen.claim("now two", isinstance(result.structured_content, list) and len(result.structured_content) == 2)
+
+
+async def tasks(screen: Screen, client: Client) -> None:
+    """Calls that take longer than anybody wants to wait."""
+    screen.chapter("Tasks", "the extension io.modelcontextprotocol/tasks")
+    screen.say(
+        """A tool that takes long may answer with a task. The client does something else, and asks from time to time how
+        it is; and so it learns that the task waits for an answer."""
+    )
+    task = await client.start_tool("bake")
+    status = await task.status()
+    screen.claim("it has begun, and nobody waits", task.id is not None and status is not None)
+    screen.claim("the result has come", (await task.result()).text == "a cake")
 
 
 # ---------------------------------------------------------------------------------------------------- failures
@@ -306,79 +293,16 @@ async def server_asks(screen: Screen, client: Client, completed: list[str]) -> N
 
 async def failures(screen: Screen, way: Way) -> None:
     """Calls fail; they never hang."""
-    screen.chapter("A server that dies", "basic/lifecycle#error-handling")
+    screen.chapter("A server that dies", "basic/transports/stdio#unexpected-termination")
     screen.say("The server's process ends in the middle of a call. Whoever waits is told so.")
-    async with way.meet(screen) as client:
+    async with way.meet(screen, "--revision", REVISIONS[-1].name) as client:  # one that nobody needs afterwards
         start = time.monotonic()
         try:
             await client.call_tool("crash")
         except ConnectionClosed as error:
             screen.claim(f"ConnectionClosed: {error}", way.death in str(error))
         screen.claim("at once, not when its time limit was over", time.monotonic() - start < TIMEOUT / 2)
-
-
-async def refused(screen: Screen, what: str, code: int, request: object) -> None:
-    """Await a request, and claim that it is answered by an error with this code."""
-    try:
-        await request  # type: ignore[misc]
-    except RemoteError as error:
-        screen.claim(f"{what} is refused: {error}", error.code == code)
-    else:
-        raise AssertionError(f"{what} was not refused")
-
-
-# ---------------------------------------------------------------------------------------------------- earlier revisions
-
-
-async def earlier_revisions(screen: Screen, way: Way) -> None:
-    """The same server and the same client, in the revisions before the latest."""
-    for revision in reversed(LEGACY[:-1]):
-        screen.chapter(f"The same in {revision}", f"python3 -m {PACKAGE} revisions {revision}")
-        older = revision <= FIRST_RELEASE
-        async with way.meet(
-            screen, "--revision", revision.name, older=older, revision=revision, elicitation=user
-        ) as client:
-            screen.claim(f"{revision} is spoken", client.revision is revision)
-            await CHAPTERS[revision.name](screen, client)
-
-
-async def in_2025_06_18(screen: Screen, client: Client) -> None:
-    """What 2025-11-25 changed: forms have a mode, invalid arguments are results."""
-    screen.say("Elicitation is new here: forms only, so they do not say their mode.")
-    screen.claim("a form", (await client.call_tool("book_table")).text == "a table for 2 at 20:00")
-    screen.say(
-        "Arguments that break a tool's schema are a JSON-RPC error still; from 2025-11-25 on, the model sees them."
-    )
-    await refused(screen, "a text for a number", -32602, client.call_tool("add", {"a": "one", "b": 2}))
-
-
-async def in_2025_03_26(screen: Screen, client: Client) -> None:
-    """What 2025-06-18 changed: batches are gone, structured content has come."""
-    screen.say("The only revision with batches: several requests in one line, their answers in another.")
-    pong, answer = await client.batch(client.ping(), client.call_tool("add", {"a": 1, "b": 2}))
-    screen.claim("both are answered", pong is None and getattr(answer, "text", None) == "3")
-    screen.claim("structured content is not there yet: text alone", getattr(answer, "structured_content", 0) is None)
-
-
-async def in_2024_11_05(screen: Screen, client: Client) -> None:
-    """What 2025-03-26 changed: audio, tool annotations, completions that are declared."""
-    screen.say(
-        "The first release. There is no audio and no link yet: the server writes them as text, so nothing is lost."
-    )
-    types = [block.type for block in (await client.call_tool("gallery")).content]
-    screen.claim(f"the blocks are {', '.join(types)}", types == ["text", "image", "text", "text"])
-
-
-async def in_2024_10_07(screen: Screen, client: Client) -> None:
-    """What 2024-11-05 changed: content blocks, pages, instructions."""
-    screen.say("Before the release a result was bare: `toolResult`, any JSON. And lists came whole, without pages.")
-    result = await client.call_tool("add", {"a": 1, "b": 2})
-    screen.claim("the caller gets it as text, as in any revision", result.text == "3")
-
-
-CHAPTERS = {
-    "2025-06-18": in_2025_06_18,
-    "2025-03-26": in_2025_03_26,
-    "2024-11-05": in_2024_11_05,
-    "2024-10-07": in_2024_10_07,
-}
+        if way.rebirth:
+            screen.say("A request that stands alone needs nothing of what went with it: a new process serves the next.")
+            result = await client.call_tool("add", {"a": 1, "b": 2})
+            screen.claim("the client has started the server anew", result.text == "3")

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeAlias
 from .. import Client
 from ..basic.transports.stdio import StdioClientTransport
 from ..http.client import HttpClient
-from .bare import Bare, sessions, streams
+from .bare import Bare, heads, sessions, streams
 from .screen import Screen
 
 PACKAGE = (__package__ or "").rpartition(".")[0]
@@ -49,13 +49,18 @@ class Way(Protocol):
     """What the reader should know about it before anything is shown."""
     death: str
     """What a client is told whose server dies."""
+    rebirth: bool
+    """Whether the client starts it anew, in the stateless era."""
 
     def meet(self, screen: Screen, *options: str, older: bool = False, **client: Any) -> Meeting:
         """A client, and the server that it talks to, started with these options. older: by the way's older variant, if
         it has one. client: options of the client."""
 
-    async def own(self, screen: Screen) -> None:
-        """Chapters that only this way has."""
+    async def own_heads(self, screen: Screen) -> None:
+        """Chapters that only this way has, in the stateless era."""
+
+    async def own_sessions(self, screen: Screen) -> None:
+        """Chapters that only this way has, in the era of the handshake."""
 
     def end(self, screen: Screen) -> None:
         """How the last conversation has ended."""
@@ -70,17 +75,21 @@ class OverPipes:
     about = """A client (this process) and a server (a child process) talk MCP over the child's stdin and stdout: one
         JSON-RPC message a line."""
     death = "exited with code 70"
+    rebirth = True
     _pid: int | None = None
 
     @contextlib.asynccontextmanager
     async def meet(self, screen: Screen, *options: str, older: bool = False, **client: Any) -> AsyncIterator[Client]:
         """See Way."""
-        async with Client(demo_server(*options), env=ENVIRONMENT, trace=screen.frame, **client) as met:
+        async with Client(demo_server(*options), env=ENVIRONMENT, trace=screen, **client) as met:
             assert isinstance(met.connection.transport, StdioClientTransport)
             self._pid = met.connection.transport.pid
             yield met
 
-    async def own(self, screen: Screen) -> None:
+    async def own_heads(self, screen: Screen) -> None:
+        """See Way."""
+
+    async def own_sessions(self, screen: Screen) -> None:
         """See Way."""
 
     def end(self, screen: Screen) -> None:
@@ -102,12 +111,13 @@ def is_running(pid: int) -> bool:
 
 
 class OverHttp:
-    """Streamable HTTP: a server listens, and any number of clients come to it, each with a session of its own."""
+    """Streamable HTTP: a server listens, and any number of clients come to it."""
 
     about = """A client (this process) and a server (another one, which listens on a free port of this machine) talk MCP
         over Streamable HTTP: what the client says is the body of a POST, one JSON-RPC message each; what the server
         says is the body of an answer, or an event in a stream."""
     death = "ended without a response"
+    rebirth = False
 
     def __init__(self, servers: contextlib.AsyncExitStack) -> None:
         self._servers = servers
@@ -137,10 +147,15 @@ class OverHttp:
                 """Streamable HTTP came with 2025-03-26. Before it there was HTTP+SSE: one stream for all that the
                 server says. The client finds that out: its first POST is refused, so it opens that stream instead."""
             )
-        async with Client(url, trace=screen.frame, **client) as met:
+        async with Client(url, trace=screen, **client) as met:
             yield met
 
-    async def own(self, screen: Screen) -> None:
+    async def own_heads(self, screen: Screen) -> None:
+        """See Way."""
+        async with HttpClient() as http:
+            await heads(screen, Bare(screen, http, await self._serve()))
+
+    async def own_sessions(self, screen: Screen) -> None:
         """See Way."""
         async with HttpClient() as http:
             bare = Bare(screen, http, await self._serve())
@@ -149,7 +164,7 @@ class OverHttp:
 
     def end(self, screen: Screen) -> None:
         """See Way."""
-        screen.say("The client has sent a DELETE: its session is no more. The server stays, for all its other clients.")
+        screen.say("There is nothing to end: no session, no connection that matters. The server stays, for all others.")
         screen.claim("the server's process runs on", self._processes[()][1].returncode is None)
 
 

@@ -153,7 +153,7 @@ class Client:
         """What is watched in the earlier era, by URI."""
         self._changes: Stream | None = None
         self._checker: ResultChecker | None = None
-        self.cache = ResponseCache() if cache is True else cache or None
+        self.cache = (ResponseCache() if cache else None) if isinstance(cache, bool) else cache
         """What is kept of earlier results, in the stateless era."""
         self.credential = _digest(headers, env, cwd)
         """Who we are to the server, as far as what it keeps private goes."""
@@ -310,27 +310,39 @@ class Client:
         for subscriptions in self.subscriptions.values():
             for subscription in subscriptions:
                 subscription.end(ConnectionClosed("the server is gone"))
-        if connection is self._connection and self.reaches_again():
+        if connection is not self._connection or not self._is_process or not self._may_reach_again():
+            return
+        if not self._is_restarting() and self._restarts < MAX_RESTARTS:
             # [2026-07-28 basic/transports/stdio#unexpected-termination] the client SHOULD restart it
             self._restarting = asyncio.get_running_loop().create_task(self._restart(connection))
 
     def reaches_again(self) -> bool:
         """Whether a server that was lost can be reached again, without anything that it would have to remember."""
-        if self._closing or self._greeting is None or self.revision.era == "legacy":
+        if not self._may_reach_again():
             return False
-        return isinstance(self._server, str) or (self._is_process and self._restarts < MAX_RESTARTS)
+        is_there = self._is_restarting() or not self.connection.ended.done()
+        return isinstance(self._server, str) or (self._is_process and is_there)
+
+    def _may_reach_again(self) -> bool:
+        return not self._closing and self._greeting is not None and self.revision.era == "modern"
+
+    def _is_restarting(self) -> bool:
+        return self._restarting is not None and not self._restarting.done()
 
     async def _restart(self, old: ClientConnection) -> None:
-        self._restarts += 1
-        log.warning("the server process has ended, and is started anew")
-        await old.close()
-        new = ClientConnection(self, self._make_transport(), self._limits)
-        new.take_over(old)
-        self._connection = new
-        try:
-            await new.open()
-        except ConnectionClosed as error:
-            new.lost(error)
+        """Start the server process anew, until it stays for a moment, or enough is enough."""
+        while old.ended.done() and self._restarts < MAX_RESTARTS:
+            self._restarts += 1
+            log.warning("the server process has ended, and is started anew")
+            await old.close()
+            new = ClientConnection(self, self._make_transport(), self._limits)
+            new.take_over(old)
+            self._connection = new
+            try:
+                await new.open()
+            except ConnectionClosed as error:
+                new.lost(error)
+            old = new
 
     async def live(self) -> ClientConnection:
         """The connection, once a server that is being started anew is there."""
@@ -543,6 +555,8 @@ class Client:
         if error.code == HEADER_MISMATCH and isinstance(self._server, str):
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
             before = self._headers_of(params.name)
+            if self.cache is not None:
+                self.cache.forget(self.name, "tools/list")
             await self.list_tools(timeout=timeout)
             return self._headers_of(params.name) != before
         if error.code == METHOD_NOT_FOUND and params.task is None and self.server_can("tasks.requests.tools.call"):
@@ -709,11 +723,19 @@ class Client:
 
         return ListRootsResult(self._roots or [])
 
+    def check_question(self, params: object) -> None:
+        """Refuse what a server may not ask of us. Raises ProtocolError."""
+        from ..client import elicitation, sampling
+
+        if isinstance(params, sampling.CreateMessageRequestParams):
+            sampling.check_request(params, {"tools": {}} if self._sampling_tools else {})
+        elif isinstance(params, elicitation.ElicitRequestParams):
+            modes = {"form", "url"} if self._elicitation_url else {"form"}
+            elicitation.check_request(params.request, modes, self.revision)
+
     async def create_message(self, params: CreateMessageRequestParams, context: object) -> object:
         """Serve `sampling/createMessage`."""
-        from ..client.sampling import check_request
-
-        check_request(params, {"tools": {}} if self._sampling_tools else {})
+        self.check_question(params)
         return await self._as_task(params.task, self._sample(params))
 
     async def _as_task(self, wanted: TaskMetadata | None, work: Coroutine[object, object, object]) -> object:
@@ -735,9 +757,7 @@ class Client:
 
     async def elicit(self, params: ElicitRequestParams, context: object) -> object:
         """Serve `elicitation/create`."""
-        from ..client.elicitation import check_request
-
-        check_request(params.request, {"form", "url"} if self._elicitation_url else {"form"}, self.revision)
+        self.check_question(params)
         return await self._as_task(params.request.task, self._elicit(params))
 
     async def _elicit(self, params: ElicitRequestParams) -> ElicitResult:

@@ -22,8 +22,8 @@ from ..basic.patterns.ping import ping
 from ..basic.patterns.progress import ProgressHandler, ProgressNotificationParams, receive_progress
 from ..basic.versioning import SUBSCRIPTION_ID, stamped
 from ..codec import ShapeError
-from ..jsonrpc.errors import InvalidMessage, McpError, RemoteError
-from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId
+from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
+from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId, Response
 from ..revisions import METHODS, Method
 from ..server.utilities.caching import CACHEABLE
 from .connection import Connection, Handler, Send, load
@@ -113,8 +113,9 @@ class ClientConnection(Connection):
         raise InvalidMessage(f"{method}: the server still asks after {mrtr.MAX_ROUNDS} rounds of answers")
 
     async def _answer_all(self, questions: dict[str, mrtr.Question]) -> Object:
-        """The answers, by key. All are asked at once. Raises what the first that fails raises."""
-        answers = {key: asyncio.create_task(self.answer(question)) for key, question in questions.items()}
+        """The answers, by key. All are asked at once, if all may be. Raises what the first that fails raises."""
+        asked = {key: self._handling(question) for key, question in questions.items()}
+        answers = {key: asyncio.create_task(self._answer(*each)) for key, each in asked.items()}
         try:
             for answer in asyncio.as_completed(answers.values()):
                 await answer
@@ -126,14 +127,22 @@ class ClientConnection(Connection):
 
     async def answer(self, question: mrtr.Question) -> Object:
         """The answer to one question, as on the wire. Raises InvalidMessage for what may not be asked."""
+        return await self._answer(*self._handling(question))
+
+    def _handling(self, question: mrtr.Question) -> tuple[Handler, object]:
+        """Who answers a question, and its params. Raises InvalidMessage for one that may not be asked."""
         row, handler = QUESTIONS.get(question.method), self._handlers().get(question.method)
         if row is None or handler is None or not self._declared(self.capabilities, row):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST NOT ask what was not declared
             raise InvalidMessage(f"the server asks for {question.method[:80]}, which this client did not declare")
         try:
             params: object = self.codec.decode(load(row.params), question.params)
-        except ShapeError as error:
+            self._client.check_question(params)
+        except (ShapeError, ProtocolError) as error:
             raise InvalidMessage(f"the server's {question.method}: {error}") from None
+        return handler, params
+
+    async def _answer(self, handler: Handler, params: object) -> Object:
         return self.codec.encode(await handler(params, self))
 
     def _abandoned(self, id: RequestId, reason: str) -> None:
@@ -199,6 +208,9 @@ class ClientConnection(Connection):
                 # [2025-11-25 basic/utilities/tasks] valid throughout the task's lifetime
                 return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
+        elif listener is not None and isinstance(params, CancelledNotificationParams):
+            # [2026-07-28 basic/patterns/cancellation#intro] the server tears it down: the same as its answer
+            self.dispatcher.receive(Response(params.request_id, {}))
         elif listener is not None:
             listener.heard(method, params)
         elif isinstance(params, CancelledNotificationParams):

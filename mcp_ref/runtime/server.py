@@ -19,41 +19,30 @@ Below: the pages of `server/`, each imported when a server first uses it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
 import logging
-import os
 import secrets
-import signal
 import sys
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..basic import lifecycle
 from ..basic.lifecycle import (
     Implementation,
-    InitializeRequestParams,
-    InitializeResult,
-    Phase,
     ServerCapabilities,
     declares,
 )
 from ..basic.meta import RequestParams
-from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
-from ..basic.patterns.ping import ping
-from ..basic.patterns.progress import ProgressNotificationParams, receive_progress
-from ..basic.patterns.tasks import EXTENSION, SERVER_CAPABILITY, CreateTaskResult, asks_for_task, becomes_task, owner_of
+from ..basic.patterns.tasks import EXTENSION, SERVER_CAPABILITY, CreateTaskResult, becomes_task
 from ..basic.versioning import names_revision
 from ..codec import codec_for
 from ..jsonrpc.dispatcher import Limits
-from ..jsonrpc.errors import McpError
-from ..jsonrpc.messages import Object, Request, RequestId
+from ..jsonrpc.messages import Object, Request
 from ..revisions import REVISIONS, Method, Revision, in_order
 from ..server.utilities.caching import hints_by_method
-from .connection import TIMEOUT, Connection, Handler
+from .connection import Handler
 from .context import Context
+from .program import WORKER_NAME, run_program
+from .server_connection import ServerConnection
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -73,9 +62,9 @@ if TYPE_CHECKING:
     from ..server.tools import CallToolResult, RegisteredTool, ToolOptions, Tools, Work
     from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
-    from ..server.utilities.logging import LoggingLevel
-    from .stateless import Drain, Listener, Route, Subscriptions, Tell
-    from .tasks import LiveTask, Tasks
+    from .listening import Listener, Subscriptions
+    from .stateless import Drain, Route, Tell
+    from .tasks import Tasks
     from .web import HttpOptions, Site
 
 log = logging.getLogger(__name__)
@@ -90,11 +79,6 @@ WORKERS = 32
 
 KEY_BYTES = 16
 """The least length of the key that seals what clients carry for a server."""
-
-_WORKER_NAME = "mcp-worker"
-
-MAX_ANNOUNCEMENTS = 10_000
-"""Changes that wait to be announced to one client; when it reads too slowly, the oldest are forgotten."""
 
 
 class Server:
@@ -316,7 +300,7 @@ class Server:
             case "server", "discover":
                 return cast("Handler", self._discover)
             case "subscriptions", "listen":
-                from .stateless import listen
+                from .listening import listen
 
                 return cast("Handler", listen)
             case "completion", "complete":
@@ -365,7 +349,7 @@ class Server:
         if self._workers is None:
             from concurrent.futures import ThreadPoolExecutor
 
-            self._workers = ThreadPoolExecutor(WORKERS, _WORKER_NAME)
+            self._workers = ThreadPoolExecutor(WORKERS, WORKER_NAME)
         return self._workers
 
     async def serve(self, transport: Transport, *, modern: bool = True) -> None:
@@ -464,7 +448,7 @@ class Server:
                 print(f"{self.info.name}: {url}", file=sys.stderr, flush=True)
                 await asyncio.Event().wait()
 
-        self._run_program(listen)
+        run_program(listen, lambda: self._workers)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> Application:
         """This server as an ASGI application, to be run by uvicorn and the like, or mounted in another application."""
@@ -479,251 +463,9 @@ class Server:
 
         Returns when the client has closed the input, or at SIGINT or SIGTERM.
         """
-        self._run_program(self.serve_stdio)
-
-    def _run_program(self, serve: Callable[[], Coroutine[object, object, None]]) -> None:
-        async def until_terminated() -> None:
-            task = asyncio.current_task()
-            if task is not None and threading.current_thread() is threading.main_thread():
-                with contextlib.suppress(NotImplementedError):  # Windows
-                    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-            try:
-                await serve()
-            finally:
-                await _end_tasks()
-
-        with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-            asyncio.run(until_terminated())
-        if self._workers is not None:
-            self._workers.shutdown(wait=False, cancel_futures=True)
-            _leave_if_stuck()
-
-
-async def _end_tasks() -> None:
-    """Cancel what is left, and leave the process although a tool ignores that: asyncio would wait for it."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-    if tasks and (await asyncio.wait(tasks, timeout=0.2))[1]:
-        _leave("a tool ignores that it was cancelled")
-
-
-def _leave_if_stuck() -> None:
-    """Leave the process although a worker thread is still inside a tool: Python cannot stop a thread, and would wait.
-
-    [2025-11-25 basic/lifecycle#shutdown] the client expects the server to exit when its input is closed
-    """
-    workers = [thread for thread in threading.enumerate() if thread.name.startswith(_WORKER_NAME)]
-    for thread in workers:
-        thread.join(0.2 / len(workers))  # idle ones leave at once
-    if any(thread.is_alive() for thread in workers):
-        _leave("a tool still runs in a worker thread")
-
-
-def _leave(why: str) -> NoReturn:
-    log.warning("leaving while %s", why)
-    logging.shutdown()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+        run_program(self.serve_stdio, lambda: self._workers)
 
 
 def _not_bare(argument: object, decorator: str) -> None:
     if callable(argument):
         raise TypeError(f"write @server.{decorator}(...), with parentheses")
-
-
-class ServerConnection(Connection):
-    """The server's end of one conversation: how far the handshake is, and what this client asked for."""
-
-    def __init__(self, server: Server, transport: Transport, modern: bool = True) -> None:
-        super().__init__("server", transport, server.limits)
-        self.server = server
-        self._modern = modern
-        self.phase = Phase.NEW
-        self.ready = asyncio.Event()
-        self.logging_level: LoggingLevel | None = "debug"
-        self.task: LiveTask | None = None
-        self.principal: str | None = getattr(transport, "principal", None)
-        self.subscriptions: set[str] = set()
-        self._announcements: dict[tuple[str, str | None], None] = {}  # method and URI, in order, each once
-        self._announcer: asyncio.Task[None] | None = None
-        self._listening: Subscriptions | None = None
-        self._farewells: set[asyncio.Task[None]] = set()  # to tasks of the client's that nobody waits for
-
-    async def _serve(self, request: Request) -> Object:
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
-        server = self.server
-        alone = names_revision(request.params) and server.serves_alone
-        if self._modern and (alone or not server.handshakes):
-            if self._listening is None:
-                from .stateless import Subscriptions
-
-                self._listening = Subscriptions(shared=True)
-            return await server.serve_alone(
-                request,
-                partial(self._tell, request.id),
-                lambda: self.transport.drain(request.id),
-                self.principal,
-                self._listening,
-            )
-        return await super()._serve(request)
-
-    def _tell(self, related: RequestId, method: str, params: Object) -> None:
-        # [2026-07-28 basic/transports/stdio#cancellation] MUST NOT send any further messages for a cancelled request
-        if self.dispatcher.is_serving(related):
-            self.dispatcher.notify(method, params, related)
-
-    async def farewell(self) -> None:
-        """End the subscriptions of the stateless era, while their client may still hear it."""
-        if self._listening is not None:
-            await self._listening.end()
-
-    # ------------------------------------------------------------------------------------- what a context speaks over
-
-    @cached_property
-    def task_owner(self) -> str:
-        """See `Line`."""
-        return owner_of(self.principal, secrets.token_hex(8))
-
-    async def drain(self, related: RequestId) -> None:
-        """See `Line`."""
-        await self.transport.drain(related)
-
-    def is_serving(self, id: RequestId) -> bool:
-        """See `Line`."""
-        return self.dispatcher.is_serving(id)
-
-    def interrupt(self, related: RequestId) -> bool:
-        """See `Line`."""
-        return self.transport.interrupt(related)
-
-    def missing(self, capability: str) -> McpError:
-        """See `Line`."""
-        return lifecycle.CapabilityError(f"the client did not declare {capability}, which this needs")
-
-    async def ask(
-        self,
-        method: str,
-        params: object,
-        result: type[T],
-        timeout: float | None,
-        related: RequestId,
-        key: str | None,
-    ) -> T:
-        """See `Line`."""
-        # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
-        await self.ready.wait()
-        if not self.is_serving(related) and not self.ended.done():
-            raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
-        if not asks_for_task(params):
-            return await self.request(method, params, result, timeout=timeout, related=related)
-        from .tasks_client import RunningTask, give_up
-
-        created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
-        running = RunningTask(functools.partial(self._ask_about, related), self.revision, created.task, result)
-        try:
-            return await running.result(timeout)
-        except BaseException:
-            give_up(running, self._farewells)
-            raise
-
-    async def _ask_about(
-        self, related: RequestId, method: str, params: object, result: type[T], timeout: float | None
-    ) -> T:
-        """A request about a task of the client's. While its outcome is waited for, that may take its time."""
-        return await self.request(method, params, result, timeout=timeout or TIMEOUT, related=related)
-
-    # ------------------------------------------------------------------------------------- the handshake
-
-    def refusal(self, method: str) -> str | None:
-        """See `lifecycle.refusal`."""
-        return lifecycle.refusal(self.phase, method)
-
-    def context(self, request: Request, params: object) -> Context:
-        """The context of one request."""
-        return Context(self, request.id, cast(RequestParams, params).meta)
-
-    def handler(self, method: Method) -> Handler | None:
-        """The page's function that serves a method."""
-        server = self.server
-        feature, _, action = method.name.partition("/")
-        match feature, action:
-            case "initialize", _:
-                return cast(Handler, self._initialize)
-            case "ping", _:
-                return cast(Handler, ping)
-            case "logging", "setLevel":
-                from ..server.utilities.logging import set_level
-
-                return cast(Handler, set_level)
-            case "completion", "complete":
-                # an early client asks without its being declared
-                return server.handler(method) if server._offers("completions") else None
-            case _:
-                return server.handler(method)
-
-    async def _initialize(self, params: InitializeRequestParams, context: Context) -> InitializeResult:
-        revision = lifecycle.choose_revision(params.protocol_version, self.server.handshakes)
-        self.speak(revision)
-        declared = self.server.capabilities()
-        self.capabilities = self.codec.encode(declared)
-        self.peer_capabilities = self.codec.encode(params.capabilities)
-        self.peer_info = params.client_info
-        self.phase = Phase.READY if self.ready.is_set() else Phase.GREETED
-        return InitializeResult(revision.name, declared, self.server.info, self.server.instructions)
-
-    def notified(self, method: str, params: object) -> None:
-        """Take one of the client's notifications."""
-        if isinstance(params, CancelledNotificationParams):
-            receive_cancelled(params, self.dispatcher)
-        elif isinstance(params, ProgressNotificationParams):
-            receive_progress(params, self.dispatcher)
-        elif method == "notifications/initialized":
-            if self.phase is Phase.GREETED:
-                self.phase = Phase.READY
-            self.ready.set()  # it may also stand right behind an initialize that is still to be served
-
-    # ------------------------------------------------------------------------------------- what has changed
-
-    def announce(self, method: str, uri: str | None = None) -> None:
-        """Tell the client that a list or a resource has changed: once, however often that happens before it can be
-        told."""
-        if self.phase is Phase.NEW or self.ended.done():
-            return
-        self._announcements[method, uri] = None
-        if len(self._announcements) > MAX_ANNOUNCEMENTS:
-            del self._announcements[next(iter(self._announcements))]
-        if self._announcer is None:
-            self._announcer = self.loop.create_task(self._announce())
-
-    async def _announce(self) -> None:
-        from ..basic.meta import NotificationParams
-        from ..server.resources import ResourceUpdatedNotificationParams
-
-        try:
-            # [2025-11-25 basic/lifecycle#initialization] only pings and logging before the client is initialized
-            await self.ready.wait()
-            while self._announcements:
-                method, uri = next(iter(self._announcements))
-                del self._announcements[method, uri]
-                self.notify(method, NotificationParams() if uri is None else ResourceUpdatedNotificationParams(uri))
-                await self.transport.drain()
-        finally:
-            self._announcer = None
-
-    def resource_updated(self, uri: str) -> None:
-        """Tell the client that a resource has changed, if it watches it."""
-        if self.subscriptions:
-            from ..server.resources import covers
-
-            if any(covers(subscribed, uri) for subscribed in self.subscriptions):
-                self.announce("notifications/resources/updated", uri)
-
-    async def close(self, reason: McpError | None = None) -> None:
-        """Also stop announcing."""
-        if self._announcer is not None:
-            self._announcer.cancel()
-        await super().close(reason)
-        if self.principal is None and "task_owner" in self.__dict__:
-            self.server.tasks.abandon(self.task_owner)

@@ -21,14 +21,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
 from ..basic.patterns import mrtr
-from ..basic.patterns.subscriptions import (
-    MAX_RESOURCES,
-    SubscriptionFilter,
-    SubscriptionsAcknowledgedNotificationParams,
-    SubscriptionsListenRequestParams,
-)
-from ..basic.patterns.tasks import EXTENSION_CAPABILITY, owner_of
-from ..basic.versioning import SERVER_INFO, SUBSCRIPTION_ID, MissingCapability, RequestMeta
+from ..basic.patterns.tasks import owner_of
+from ..basic.versioning import SERVER_INFO, MissingCapability, RequestMeta
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, Request, RequestId
@@ -40,6 +34,7 @@ from .context import Context
 
 if TYPE_CHECKING:
     from ..server.utilities.logging import LoggingLevel
+    from .listening import Subscriptions
     from .server import Server
     from .tasks import LiveTask
 
@@ -50,12 +45,6 @@ Tell = Callable[[str, Object], None]
 """Sends a notification, by method and params, on the way that its request came."""
 
 Drain = Callable[[], Awaitable[None]]
-
-FAREWELL = 0.5
-"""Seconds that the last word on the subscriptions of a carrier may take when it stops."""
-
-MAX_CHANGES = 10_000
-"""Changes that wait to be told on one subscription; when its client reads too slowly, the oldest are forgotten."""
 
 
 @dataclass(slots=True)
@@ -281,143 +270,3 @@ def _answers_in(server: Server, request: Request, principal: str | None) -> Obje
         digest = mrtr.digest(request.method, request.params)
         before = mrtr.unseal(server.state_key, state, digest, principal, time.time())
     return {**answers, **before}
-
-
-# ---------------------------------------------------------------------------------------------------- subscriptions
-
-
-class Subscriptions:
-    """The subscriptions that are open on one carrier, a connection or an endpoint, for it to end when it stops.
-
-    shared: whether all of them, and their answers, go over one channel.
-    """
-
-    def __init__(self, shared: bool) -> None:
-        self.shared = shared
-        self.open: set[Listener] = set()
-
-    async def end(self) -> None:
-        """End them in good order: each gets its answer, if its client takes it within `FAREWELL` seconds."""
-        serving = {listener.task for listener in self.open if listener.task is not None}
-        for listener in tuple(self.open):
-            listener.end()
-        if serving:
-            await asyncio.wait(serving, timeout=FAREWELL)
-
-
-class Listener:
-    """One open subscription."""
-
-    def __init__(self, wanted: SubscriptionFilter, id: RequestId, call: Call) -> None:
-        self.loop = call.loop
-        self.ended: asyncio.Future[None] = self.loop.create_future()
-        self.task = asyncio.current_task()
-        self._wanted = wanted
-        self._id = id
-        self._call = call
-        self._changes: dict[tuple[str, str | None], None] = {}  # in order, each once
-        self._teller: asyncio.Task[None] | None = None
-
-    def wants(self, method: str, uri: str | None) -> bool:
-        """Whether the client has asked for this. uri: of a resource; or the id of a task."""
-        wanted = self._wanted
-        match method:
-            case "notifications/tasks":
-                return uri in (wanted.task_ids or ())
-            case "notifications/tools/list_changed":
-                return wanted.tools_list_changed is True
-            case "notifications/prompts/list_changed":
-                return wanted.prompts_list_changed is True
-            case "notifications/resources/list_changed":
-                return wanted.resources_list_changed is True
-            case _:
-                from ..server.resources import covers
-
-                return uri is not None and any(covers(known, uri) for known in wanted.resource_subscriptions or ())
-
-    def tell(self, method: str, params: Object) -> None:
-        """Send a notification, with the id of the subscription that it belongs to."""
-        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST include the id, of the same type
-        self._call._tell(method, {**params, "_meta": {SUBSCRIPTION_ID: self._id}})
-
-    def announce(self, method: str, uri: str | None) -> None:
-        """Tell that something has changed: once, however often that happens before it can be told."""
-        self._changes[method, uri] = None
-        if len(self._changes) > MAX_CHANGES:
-            del self._changes[next(iter(self._changes))]
-        if self._teller is None and not self.ended.done():
-            self._teller = self.loop.create_task(self._tell_all())
-
-    async def _tell_all(self) -> None:
-        try:
-            while self._changes and not self.ended.done():
-                method, uri = next(iter(self._changes))
-                del self._changes[method, uri]
-                if method == "notifications/tasks":
-                    self._tell_task(cast(str, uri))
-                else:
-                    self.tell(method, {} if uri is None else {"uri": uri})
-                await self._call.drain(self._id)
-        finally:
-            self._teller = None
-
-    def _tell_task(self, id: str) -> None:
-        task = self._call.server.tasks.store.get(id, self._call.task_owner)
-        if task is not None:
-            self.tell("notifications/tasks", codec_for(self._call.revision).encode(task))
-
-    def close(self) -> None:
-        """Nothing more is told of what changes."""
-        self.end()
-        if self._teller is not None:
-            self._teller.cancel()
-
-    def end(self) -> None:
-        """The server ends it, in good order."""
-        if not self.ended.done():
-            self.ended.set_result(None)
-
-
-async def listen(params: SubscriptionsListenRequestParams, context: Context) -> object:
-    """Serve `subscriptions/listen`: until the client ends it, or the server."""
-    from ..basic.meta import EmptyResult
-
-    call = cast(Call, context._line)
-    server, wanted = call.server, params.notifications
-    if max(len(wanted.resource_subscriptions or ()), len(wanted.task_ids or ())) > MAX_RESOURCES:
-        raise ProtocolError(INVALID_PARAMS, f"Invalid params: a subscription names {MAX_RESOURCES} resources at most")
-    offered = server.capabilities()
-    tasks: list[str] | None = None
-    if wanted.task_ids is not None and offered.extensions is not None:
-        if not context.client_can(EXTENSION_CAPABILITY):
-            raise MissingCapability(EXTENSION_CAPABILITY)
-        tasks = [id for id in wanted.task_ids if server.tasks.store.get(id, call.task_owner) is not None]
-    honoured = SubscriptionFilter(
-        True if wanted.tools_list_changed and offered.tools is not None else None,
-        True if wanted.prompts_list_changed and offered.prompts is not None else None,
-        True if wanted.resources_list_changed and offered.resources is not None else None,
-        [uri for uri in wanted.resource_subscriptions if server.resources.can_be_watched(uri)]
-        if wanted.resource_subscriptions is not None and offered.resources is not None
-        else None,
-        tasks,
-    )
-    listener = Listener(honoured, context.request_id, call)
-    acknowledged = codec_for(call.revision).encode(SubscriptionsAcknowledgedNotificationParams(honoured))
-    # [2026-07-28 basic/patterns/subscriptions#acknowledgment] MUST be the first message
-    listener.tell("notifications/subscriptions/acknowledged", acknowledged)
-    server.listeners.add(listener)
-    carrier = call.carrier
-    if carrier is not None:
-        carrier.open.add(listener)
-    try:
-        await listener.ended
-    finally:
-        server.listeners.discard(listener)
-        if carrier is not None:
-            carrier.open.discard(listener)
-        listener.close()
-    if carrier is not None and carrier.shared:
-        # [2026-07-28 basic/patterns/cancellation#intro] MUST send it for a subscription that the server ends. The
-        # schema has it on stdio alone: over HTTP the end of the stream says it. The answer follows in both.
-        listener.tell("notifications/cancelled", {"requestId": context.request_id})
-    return EmptyResult(meta={SUBSCRIPTION_ID: context.request_id})

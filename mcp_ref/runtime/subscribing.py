@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING
 
 from ..basic.lifecycle import CapabilityError
 from ..basic.meta import EmptyResult
-from ..basic.patterns.cancellation import CancelledNotificationParams
 from ..basic.patterns.subscriptions import (
     SubscriptionFilter,
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
 )
-from ..jsonrpc.errors import ConnectionClosed, McpError
+from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
 
 if TYPE_CHECKING:
@@ -140,7 +139,8 @@ class Stream:
         self._wanted = wanted
         self._changed, self._ended = changed, ended
         self._acknowledged: asyncio.Future[SubscriptionFilter] = asyncio.get_running_loop().create_future()
-        self._attempts = 0
+        self._attempts = 0  # since the last one that was acknowledged
+        self._breaks = 0  # since something came
         self._again = False
         self._done = False
         self._task: asyncio.Task[None] | None = None
@@ -156,11 +156,11 @@ class Stream:
                 honoured = await asyncio.shield(self._acknowledged)
         except TimeoutError:
             await self.close()
-            raise ConnectionClosed(f"the server did not acknowledge a subscription within {timeout} s") from None
+            raise RequestTimeout(f"the server did not acknowledge a subscription within {timeout} s") from None
         except BaseException:
             await self.close()
             raise
-        if honoured == SubscriptionFilter() or honoured == SubscriptionFilter(resource_subscriptions=[]):
+        if not any(vars(honoured).values()):
             await self.close()
             watched = ", ".join(self._wanted.resource_subscriptions or ["its lists"])
             raise CapabilityError(f"the server does not tell of changes of {watched:.200}")
@@ -186,9 +186,8 @@ class Stream:
             elif self._again:
                 self._may_have_changed()
             self._again = False
-        elif isinstance(params, CancelledNotificationParams):
-            self._end(None)  # [2026-07-28 basic/patterns/cancellation#intro] the server tears it down
         else:
+            self._breaks = 0
             self._client.stale(method, params)
             self._changed(method, params.uri if isinstance(params, ResourceUpdatedNotificationParams) else None)
 
@@ -202,7 +201,9 @@ class Stream:
                 self._changed(f"notifications/{kind}/list_changed", None)
 
     async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
         while not self._done:
+            began = loop.time()
             try:
                 await self._listen_once()
                 return self._end(None)
@@ -212,9 +213,11 @@ class Stream:
                 log.info("a subscription broke, and is asked for again: %s", error)
             except McpError as error:
                 return self._end(error)
+            if loop.time() > began + MAX_PAUSE:
+                self._breaks = 0
             self._again = True
-            await asyncio.sleep(min(0.1 * 2**self._attempts, MAX_PAUSE))
-            self._attempts += 1
+            await asyncio.sleep(min(0.1 * 2 ** min(self._breaks, 10), MAX_PAUSE))
+            self._attempts, self._breaks = self._attempts + 1, self._breaks + 1
 
     async def _listen_once(self) -> None:
         connection = await self._client.live()

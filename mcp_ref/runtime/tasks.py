@@ -49,7 +49,8 @@ from .context import Context, Line
 
 if TYPE_CHECKING:
     from ..server.utilities.logging import LoggingLevel
-    from .server import Server, ServerConnection
+    from .server import Server
+    from .server_connection import ServerConnection
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

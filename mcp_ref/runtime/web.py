@@ -29,7 +29,7 @@ from ..basic.transports.streamable_http import Endpoint
 from ..basic.transports.trace import trace_from_environment
 from ..http.message import Exchange, bracketed
 from ..http.server import HttpLimits, serve
-from .stateless import Subscriptions
+from .listening import Subscriptions
 
 if TYPE_CHECKING:
     from ..basic.transports.events import EventStore

@@ -91,7 +91,7 @@ async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> El
     return ElicitResult("accept", {"name": "Ada"})
 
 
-def connecting(server: Server | list[str], **options: object) -> Client:
+def connecting(server: Server | list[str] | str, **options: object) -> Client:
     """A client with everything that a client can offer."""
     return Client(
         server,
@@ -189,6 +189,16 @@ def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
 
     async def test() -> None:
         async with connecting(python(source), revision=revision) as client:
+            assert client.revision is revision
+            await use_every_feature(client)
+
+    run(test())
+
+
+@pytest.mark.parametrize("revision", REVISIONS, ids=str)
+def test_the_suite_runs_over_http(revision: Revision) -> None:
+    async def test() -> None:
+        async with featured(REVISIONS).serve_http() as url, connecting(url, revision=revision) as client:
             assert client.revision is revision
             await use_every_feature(client)
 

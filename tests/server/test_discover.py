@@ -6,6 +6,7 @@ import pytest
 
 from mcp_ref import Server
 from mcp_ref.basic.content import Icon
+from mcp_ref.basic.meta import is_meta_key
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
 from tests.support import ALONE_TRANSPORTS, META, MODERN, greeted_client, raw_client, result_of, run, who
@@ -112,5 +113,24 @@ def test_it_can_be_asked_at_any_time_and_says_what_is_offered_then(kind: str) ->
             server.tool("t")(lambda: None)
             capabilities = result_of(await wire.ask_alone("server/discover"))["capabilities"]
             assert capabilities == {"tools": {"listChanged": True}}
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-1")
+def test_the_names_of_extensions_are_names_of_meta_with_a_prefix(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s", logging=False)
+
+        @server.tool(task="optional")
+        async def long() -> None:
+            """Take a while."""
+
+        async with raw_client(server, kind) as wire:
+            capabilities = result_of(await wire.ask_alone("server/discover"))["capabilities"]
+            assert isinstance(capabilities, dict) and isinstance(capabilities["extensions"], dict)
+            assert list(capabilities["extensions"]) == [f"{META}tasks"]
+            assert all(is_meta_key(name) and "/" in name for name in capabilities["extensions"])
 
     run(test())

@@ -8,7 +8,7 @@ Everything on it carries the id of the request, so that several can share a conn
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
-Above: runtime/stateless.py. Elsewhere: in the earlier revisions, resources/subscribe (server/resources.py)
+Above: runtime/listening.py. Elsewhere: in the earlier revisions, resources/subscribe (server/resources.py)
 """
 
 from __future__ import annotations

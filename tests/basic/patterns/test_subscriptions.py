@@ -17,8 +17,8 @@ from mcp_ref.basic.patterns.subscriptions import MAX_RESOURCES
 from mcp_ref.basic.transports.memory import MemoryTransport, memory_pair
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
+from mcp_ref.runtime import listening
 from mcp_ref.runtime import server as runtime_server
-from mcp_ref.runtime import stateless
 from tests.support import (
     ALONE_TRANSPORTS,
     META,
@@ -317,7 +317,7 @@ def test_a_subscription_names_a_bounded_number_of_resources(kind: str) -> None:
 def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stateless, "MAX_CHANGES", 3)
+    monkeypatch.setattr(listening, "MAX_CHANGES", 3)
 
     async def test() -> None:
         server = make_server()
@@ -535,7 +535,7 @@ def test_a_client_that_closes_is_not_waited_for(kind: str, monkeypatch: pytest.M
 
 
 def test_a_client_that_reads_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stateless, "FAREWELL", 0.01)
+    monkeypatch.setattr(listening, "FAREWELL", 0.01)
 
     async def test() -> None:
         async with served(make_server()) as (wire, serving, ours):

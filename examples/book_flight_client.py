@@ -1,0 +1,84 @@
+"""Books a flight at two processes that share a key: each round of the call goes to the other one. Done by hand.
+
+New here: what `client.call_tool` does by itself. A result of the type `input_required` has questions; the same request,
+under another id, brings the answers, and the `requestState` as it was given. Each POST says in its head what its body
+says, and stands alone: so it does not matter which process gets it.
+
+    python3 examples/book_flight_client.py
+
+Watch it fail: the second process has another key. It takes no state that it has not sealed.
+
+    python3 examples/book_flight_client.py --other-key
+"""
+
+import json
+import secrets
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+HERE = Path(__file__).resolve().parent
+COMMAND = [sys.executable, "-m", "mcp_ref", "run", str(HERE / "book_flight.py"), "--http", "--port", "0"]
+META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+}
+HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": "2026-07-28",
+    "Mcp-Method": "tools/call",
+    "Mcp-Name": "book_flight",
+}
+CALL = {"name": "book_flight", "arguments": {"origin": "ZRH", "destination": "OSL", "day": "2030-05-01"}}
+USER = {"flight": {"departure": "12:40", "passenger": "Ada Lovelace"}, "seat": {"cabin": "economy"}}
+
+
+def serve(key: str, processes: ExitStack) -> str:
+    """Start a server process with this key; gives its URL."""
+    process = processes.enter_context(
+        subprocess.Popen(COMMAND, cwd=HERE.parent, env={"FLIGHT_KEY": key}, stderr=subprocess.PIPE, text=True)
+    )
+    processes.callback(process.terminate)
+    assert process.stderr is not None
+    return process.stderr.readline().split()[-1]  # "travel desk: http://127.0.0.1:..."
+
+
+def post(url: str, id: int, params: dict[str, Any]) -> dict[str, Any]:
+    """One request that stands alone; gives its result."""
+    message = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {**params, "_meta": META}}
+    try:
+        with urlopen(Request(url, json.dumps(message).encode(), HEADERS), timeout=10) as response:
+            answer = json.load(response)
+    except HTTPError as error:
+        with error:
+            answer = json.load(error)
+    if "error" in answer:
+        sys.exit(f"process {url} refused: {answer['error']['message']}")
+    return dict(answer["result"])
+
+
+def main() -> None:
+    """Send the call until it is complete."""
+    key, other = secrets.token_hex(32), secrets.token_hex(32)
+    with ExitStack() as processes:
+        urls = [serve(key, processes), serve(other if "--other-key" in sys.argv else key, processes)]
+        result, rounds = post(urls[0], 1, CALL), 1
+        while result["resultType"] == "input_required":
+            answers = {}
+            for name, asked in result["inputRequests"].items():
+                print(f"{urls[(rounds - 1) % 2]} asks: {asked['params']['message']}")
+                answers[name] = {"action": "accept", "content": USER[name]}
+            again = {**CALL, "inputResponses": answers, "requestState": result["requestState"]}
+            result, rounds = post(urls[rounds % 2], rounds + 1, again), rounds + 1
+        text = result["content"][0]["text"]
+        print(text)
+        assert rounds == 3 and "Ada Lovelace, economy, 120 euros" in text
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Watches a file of watch.py's folder, in both eras, with the same lines.
+
+New here: `client.subscribe(uri)` is one thing in all revisions: a context, and within it a loop over what has changed.
+In 2025-11-25 it sends `resources/subscribe`, and in 2026-07-28 it opens a stream, `subscriptions/listen`, which it also
+opens anew when the server's process is started anew. Look at both:
+
+    python3 examples/watch_client.py
+    python3 examples/watch_client.py --trace            the same, with every frame on standard error
+
+Watch it fail: what there is not cannot be watched, whichever revision says so.
+
+    python3 examples/watch_client.py folder://other
+"""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from mcp_ref import Client, McpError, tracer
+
+SERVER = [sys.executable, str(Path(__file__).with_name("watch.py"))]
+
+
+async def watch(folder: str, uri: str, revision: str) -> None:
+    """Change a file, and hear of it."""
+    trace = tracer() if "--trace" in sys.argv else None
+    client = Client(SERVER, env={"FOLDER": folder}, revision=revision, trace=trace)
+    async with asyncio.timeout(20), client, client.subscribe(uri) as updates:
+        for text in ("one", "one, two"):
+            Path(folder, "list.txt").write_text(text)
+            changed = await anext(updates)  # a loop would be `async for changed in updates`
+            print(f"In {revision}: {changed} has changed")
+            assert changed == "folder://all/list.txt"
+
+
+async def main(uri: str) -> None:
+    """The same in both eras."""
+    for revision in ("2025-11-25", "2026-07-28"):
+        with tempfile.TemporaryDirectory(prefix="mcp_ref-") as folder:
+            await watch(folder, uri, revision)
+
+
+if __name__ == "__main__":
+    uris = [word for word in sys.argv[1:] if word != "--trace"] or ["folder://all"]
+    try:
+        asyncio.run(main(uris[0]))
+    except McpError as error:
+        sys.exit(f"not watched: {error}")
