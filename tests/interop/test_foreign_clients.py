@@ -7,6 +7,7 @@ that report, one feature each. What a client cannot do is said where it matters.
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -112,12 +113,13 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
 
 
 @contextlib.contextmanager
-def served(peers: Path, server: Recorded, transport: str) -> Iterator[list[str]]:
+def served(peers: Path, server: Recorded, transport: str, *options: str) -> Iterator[list[str]]:
     """What a client is given to find the server: the command, or a URL."""
     if transport == "stdio":
-        yield server.command(SERVER)
+        yield server.command([*SERVER, *options])
     elif transport in TRANSPORTS:
-        command = [*SERVER, "--http", "--port", "0", *(["--json-responses"] if transport == "http-json" else [])]
+        options += ("--json-responses",) if transport == "http-json" else ()
+        command = [*SERVER, "--http", "--port", "0", *options]
         with server.listening(command, r"everything: (http://[^/\n]+)/mcp\n") as ready:
             yield [ready[1] + TRANSPORTS[transport]]
     else:
@@ -485,6 +487,54 @@ def test_nothing_is_left_behind(visit: Visit) -> None:
     assert len(visit.server.statuses) <= probes + 1
     assert "Traceback" not in visit.server.stderr
     assert "ERROR" not in visit.server.stderr
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize(
+    ("program", "script"), [("python-sdk-2/bin/python", "eras.py"), ("node_modules/.bin/node", "eras.mjs")]
+)
+def test_a_server_of_the_stateless_era_alone_has_an_error_for_who_shakes_hands(
+    peers: Path, recorded: Recorded, program: str, script: str, transport: str
+) -> None:
+    with served(peers, recorded, transport, "--revision", "2026-07-28") as target:
+        ran = subprocess.run(
+            [peers / program, SCRIPTS / script, *target],
+            cwd=ROOT,
+            env={**os.environ, "MCP_REF_PEERS": str(peers)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ran.returncode == 0, ran.stderr
+        assert json.loads(ran.stdout) == ["2026-07-28", "2026-07-28", -32022]
+    assert recorded.alive() == []
+    assert "Traceback" not in recorded.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "script"), [("python-sdk-2/bin/python", "listen.py"), ("node_modules/.bin/node", "listen.mjs")]
+)
+def test_a_server_that_stops_ends_what_its_clients_listen_to_in_good_order(
+    peers: Path, recorded: Recorded, program: str, script: str
+) -> None:
+    with contextlib.ExitStack() as stack:
+        with served(peers, recorded, "http") as [url]:
+            client = stack.enter_context(
+                subprocess.Popen(
+                    [peers / program, SCRIPTS / script, url],
+                    env={**os.environ, "MCP_REF_PEERS": str(peers)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            stack.callback(client.kill)
+            assert client.stdout is not None and select.select([client.stdout], [], [], 20)[0]
+            assert client.stdout.readline() == "listening\n"
+        said, _ = client.communicate(timeout=20)
+        assert (said, client.returncode) == ("graceful\n", 0)
+    assert "Traceback" not in recorded.stderr
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -2,7 +2,7 @@
 // which has no HTTP+SSE. `stateless` is the SDK's own choice for servers on the web: no sessions.
 
 import { randomUUID } from 'node:crypto';
-import { listen } from './listen.mjs';
+import { listen } from './web.mjs';
 import { requirePeer } from './scenario.mjs';
 
 const {

@@ -1,6 +1,6 @@
 // stateless_server.mjs stdio|streamable-http: what stateless_server.py is, made with the official TypeScript SDK 2.x.
 
-import { listen } from './listen.mjs';
+import { listen } from './web.mjs';
 import { requirePeer } from './scenario.mjs';
 
 const { McpServer, completable, createMcpHandler, fromJsonSchema, inputRequired } = requirePeer(
