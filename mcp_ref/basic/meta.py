@@ -10,8 +10,9 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"progr
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, cast
 
 from ..jsonrpc.messages import Object
 from ..revisions import R2024_11_05, Life
@@ -61,6 +62,15 @@ def check_meta_keys(meta: Object | None) -> None:
     for key in meta or ():
         if not is_meta_key(key):
             raise ValueError(f"{key[:80]!r} is no name for _meta: write name or, better, com.example/name")
+
+
+def checked_extensions(extensions: Mapping[str, object] | None) -> Object:
+    """Extensions to declare, by name, with their settings. Raises ValueError for a name that is none."""
+    for name in extensions or ():
+        # [2026-07-28 basic/versioning#extension-negotiation] MUST follow the rules of _meta names, prefix included
+        if "/" not in name or not is_meta_key(name):
+            raise ValueError(f"{name[:80]!r} is no name for an extension: write com.example/name")
+    return cast(Object, dict(extensions or {}))
 
 
 def is_reserved_meta_key(key: str) -> bool:

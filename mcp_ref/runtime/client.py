@@ -22,7 +22,14 @@ from .. import __version__
 from ..basic import lifecycle
 from ..basic.headers import parameter_headers
 from ..basic.lifecycle import ClientCapabilities, Implementation, declares
-from ..basic.meta import EmptyResult, NotificationParams, PaginatedRequestParams, RequestParams, check_meta_keys
+from ..basic.meta import (
+    EmptyResult,
+    NotificationParams,
+    PaginatedRequestParams,
+    RequestParams,
+    check_meta_keys,
+    checked_extensions,
+)
 from ..basic.patterns.progress import ProgressHandler
 from ..basic.patterns.tasks import (
     CLIENT_CAPABILITY,
@@ -85,7 +92,8 @@ class Client:
 
     sampling: asks a model; sampling_tools: it can use tools. elicitation: asks the user, by form, and by URL too where
     `elicitation_url`. roots: paths, `file://` URIs or `Root`s that the server may know of.
-    tasks: the server may ask the model and the user by tasks (2025-11-25).
+    tasks: the server may ask the model and the user by tasks (2025-11-25). extensions: those that the host speaks, by
+    name, with their settings; declared in 2026-07-28.
     on_log, on_tools_changed, on_resources_changed, on_prompts_changed, on_elicitation_complete: called, on the event
     loop, for the server's notifications; keep them short.
 
@@ -111,6 +119,7 @@ class Client:
         elicitation_url: bool = False,
         roots: Iterable[Root | str | os.PathLike[str]] | None = None,
         tasks: bool = False,
+        extensions: Mapping[str, object] | None = None,
         on_log: Callable[[LoggingMessageNotificationParams], None] | None = None,
         on_tools_changed: Callable[[], None] | None = None,
         on_resources_changed: Callable[[], None] | None = None,
@@ -138,6 +147,7 @@ class Client:
         self._elicitation, self._elicitation_url = elicitation, elicitation_url
         self._roots = _to_roots(roots) if roots is not None else None
         self._serves_tasks = tasks
+        self._extensions = checked_extensions(extensions)
         self._on_log = on_log
         self._on_changed = {
             "notifications/tools/list_changed": on_tools_changed,
@@ -278,7 +288,7 @@ class Client:
             sampling=({"tools": {}} if self._sampling_tools else {}) if self._sampling is not None else None,
             elicitation=(form_and_url if self._elicitation_url else {}) if self._elicitation is not None else None,
             tasks=CLIENT_CAPABILITY if self._serves_tasks else None,
-            extensions={EXTENSION: {}},
+            extensions={**self._extensions, EXTENSION: {}},
         )
 
     @cached_property

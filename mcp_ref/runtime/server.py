@@ -31,7 +31,7 @@ from ..basic.lifecycle import (
     ServerCapabilities,
     declares,
 )
-from ..basic.meta import RequestParams
+from ..basic.meta import RequestParams, checked_extensions
 from ..basic.patterns.tasks import EXTENSION, SERVER_CAPABILITY, CreateTaskResult, becomes_task
 from ..basic.versioning import names_revision
 from ..codec import codec_for
@@ -90,6 +90,8 @@ class Server:
     `concurrent.futures.Executor`; give one that queues to your main thread where a host such as Blender demands it.
     task_store: keeps tasks, by default in memory.
 
+    extensions: those that the author's own handlers speak, by name, with their settings; declared in 2026-07-28.
+
     cache_ttl, cache_scope: how many seconds, in 2026-07-28, a client may keep what the server says of itself and its
     lists, and whether it is "public" or "private" then: one for all, or by method, such as {"tools/list": 300.0}. What
     a resource holds has hints of its own, see `resource`.
@@ -116,6 +118,7 @@ class Server:
         limits: Limits | None = None,
         trace: Trace | None = None,
         state_key: bytes | None = None,
+        extensions: Mapping[str, object] | None = None,
         cache_ttl: float | Mapping[str, float] = 0.0,
         cache_scope: CacheScope | Mapping[str, CacheScope] = "public",
         task_store: TaskStore | None = None,
@@ -136,6 +139,7 @@ class Server:
             raise ValueError(f"state_key has at least {KEY_BYTES} random bytes, not {len(self.state_key)}")
         if page_size < 1:
             raise ValueError(f"page_size is the number of items in a page, at least 1, not {page_size}")
+        self._extensions = checked_extensions(extensions)
         self._logging = logging
         self._page_size = page_size
         self._executor = executor
@@ -284,7 +288,7 @@ class Server:
             resources={"subscribe": True, **changing} if self._offers("resources") else None,
             tools=changing if self._offers("tools") else None,
             tasks=SERVER_CAPABILITY if has_tasks else None,
-            extensions={EXTENSION: {}} if has_tasks else None,
+            extensions={**self._extensions, **({EXTENSION: {}} if has_tasks else {})} or None,
         )
 
     def offers(self, method: Method) -> bool:

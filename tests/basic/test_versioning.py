@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcp_ref import Context, Server, TextContent
+from mcp_ref import Client, Context, Server, TextContent
 from mcp_ref.basic.versioning import names_revision, read_meta
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
@@ -616,3 +616,33 @@ def test_a_resource_that_is_not_there_is_invalid_params(kind: str) -> None:
             assert error["data"] == {"uri": "test://none"}
 
     run(test())
+
+
+# ------------------------------------------------------------------------------------------------ extensions
+
+
+@pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-1")
+@pytest.mark.parametrize("name", ["ui", "com.example", "/ui", "1com/ui", "com..example/ui", ""])
+def test_an_extension_has_a_name_with_a_prefix(name: str) -> None:
+    for made in (Server, Client):
+        with pytest.raises(ValueError, match="is no name for an extension"):
+            made("s", extensions={name: {}})
+
+
+def test_both_sides_see_the_extensions_that_the_other_declares_in_2026_07_28_and_none_before() -> None:
+    seen: list[bool] = []
+
+    async def test() -> None:
+        server = Server("s", extensions={"com.example/ui": {"mimeTypes": ["text/html"]}})
+
+        @server.tool()
+        async def look(context: Context) -> None:
+            seen.append(context.client_can("extensions.com.example/ui"))
+
+        for revision in ("2026-07-28", "2025-11-25"):
+            async with Client(server, revision=revision, extensions={"com.example/ui": {}}) as client:
+                await client.call_tool("look")
+                seen.append(client.server_can("extensions.com.example/ui"))
+
+    run(test())
+    assert seen == [True, True, False, False]
