@@ -151,3 +151,4 @@ async def serving(
     finally:
         await site.close()  # first: streams would keep the listener waiting
         await listening.close(GRACE)
+        await server.end_tasks()  # what was under way may have become one
