@@ -22,7 +22,7 @@ from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
 from ..basic.patterns import mrtr
 from ..basic.patterns.tasks import owner_of
-from ..basic.versioning import SERVER_INFO, MissingCapability, RequestMeta
+from ..basic.versioning import SERVER_INFO, MissingCapability, RequestMeta, sayable
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, Request, RequestId
@@ -178,7 +178,7 @@ class Call:
 
         pages = visits(error) if self.asks else {}
         if not pages:
-            return error
+            return sayable(error)
         if not declares(self.peer_capabilities, "elicitation.url"):
             return MissingCapability("elicitation.url")
         for id in pages:

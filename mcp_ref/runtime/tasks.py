@@ -41,6 +41,7 @@ from ..basic.patterns.tasks import (
     tag,
     unknown_task,
 )
+from ..basic.versioning import sayable
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object, RequestId
@@ -321,6 +322,8 @@ class LiveTask:
             # The traceback is for the operator; the peer learns nothing about our insides.
             log.error("a task failed", exc_info=error)
             error = ProtocolError(INTERNAL_ERROR, "Internal error")
+        if self.revision.era == "modern":
+            error = sayable(error)
         wire: Object = {"code": error.code, "message": error.message}
         if error.data is not None:
             wire["data"] = error.data
