@@ -132,6 +132,8 @@ class Server:
         self.listeners: set[Listener] = set()
         """The subscriptions that are open."""
         self._infos: dict[Revision, Object] = {}
+        if not isinstance(self.state_key, bytes):
+            raise TypeError("state_key is bytes, such as bytes.fromhex(...) of a setting")
         if len(self.state_key) < KEY_BYTES:
             raise ValueError(f"state_key has at least {KEY_BYTES} random bytes, not {len(self.state_key)}")
         if page_size < 1:

@@ -854,3 +854,8 @@ def test_a_state_is_of_no_use_to_another_person() -> None:
 def test_a_key_that_could_be_guessed_is_refused_when_the_server_is_made(key: bytes) -> None:
     with pytest.raises(ValueError, match="state_key"):
         Server("s", state_key=key)
+
+
+def test_a_key_that_is_text_is_refused_then_too_and_not_with_the_first_question() -> None:
+    with pytest.raises(TypeError, match="bytes.fromhex"):
+        Server("s", state_key="0123456789abcdef")  # type: ignore[arg-type]
