@@ -23,9 +23,10 @@ from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..codec import codec_for
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, RequestId
-from .context import Context
+from .context import TURN, Context
 
 if TYPE_CHECKING:
+    from .server import Server
     from .stateless import Call
 
 FAREWELL = 0.5
@@ -127,6 +128,17 @@ class Listener:
             self.ended.set_result(None)
 
 
+async def _watchable(server: Server, uris: list[str]) -> list[str]:
+    """Those that can be watched. To look up a thousand takes a while: others have their turn meanwhile."""
+    found = []
+    for number, uri in enumerate(uris):
+        if number % TURN == TURN - 1:
+            await asyncio.sleep(0)
+        if server.resources.can_be_watched(uri):
+            found.append(uri)
+    return found
+
+
 async def listen(params: SubscriptionsListenRequestParams, context: Context) -> object:
     """Serve `subscriptions/listen`: until the client ends it, or the server."""
     from ..basic.meta import EmptyResult
@@ -145,7 +157,7 @@ async def listen(params: SubscriptionsListenRequestParams, context: Context) -> 
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
-        [uri for uri in wanted.resource_subscriptions if server.resources.can_be_watched(uri)]
+        await _watchable(server, wanted.resource_subscriptions)
         if wanted.resource_subscriptions is not None and offered.resources is not None
         else None,
         tasks,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from types import SimpleNamespace
 
 import pytest
@@ -748,6 +749,11 @@ def test_a_state_belongs_to_a_key_a_request_a_person_and_a_time() -> None:
         ("tools/call", {"name": "greet"}),
     ):
         assert not opens(state, request=digest(method, params))  # type: ignore[arg-type]
+
+
+def test_a_state_does_not_tell_its_client_how_the_server_calls_its_user() -> None:
+    text = seal(KEY, {}, REQUEST, "row-4711", NOW).partition(".")[0]
+    assert b"4711" not in base64.urlsafe_b64decode(text)
 
 
 def test_what_changes_from_round_to_round_is_no_part_of_what_the_request_is() -> None:

@@ -313,6 +313,17 @@ def test_a_subscription_names_a_bounded_number_of_resources(kind: str) -> None:
     run(test())
 
 
+@CONNECTED
+def test_others_are_served_while_the_resources_of_a_subscription_are_looked_up(kind: str) -> None:
+    async def test() -> None:
+        async with raw_client(make_server(), kind) as wire:
+            await wire.send(listen(1, resourceSubscriptions=[f"test://{number}" for number in range(MAX_RESOURCES)]))
+            assert (await wire.ask_alone("server/discover", id=2))["id"] == 2
+            assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
+
+    run(test())
+
+
 @KINDS
 def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
     kind: str, monkeypatch: pytest.MonkeyPatch
