@@ -109,7 +109,7 @@ class Call:
     @property
     def task_owner(self) -> str:
         """See `Line`. Where nobody knows who asks, a task's id alone gives access."""
-        return owner_of(self.principal)
+        return owner_of(self.principal, self.revision.era)
 
     @property
     def peer_info(self) -> Implementation | None:

@@ -23,11 +23,13 @@ from tests.support import (
     SERVER_TRANSPORTS,
     Wire,
     alone,
+    error_of,
     greeted_client,
     initialize,
     notification,
     raw_client,
     request,
+    result_of,
     run,
 )
 from tests.web import Talk, Web, eventually, on_the_web
@@ -551,17 +553,43 @@ def test_over_http_a_task_belongs_to_the_principal_in_whichever_session() -> Non
             asking = request("tasks/get", {"taskId": task["taskId"]})
             found = [(await talk.post(asking)).json for talk in talks]
             assert ["result" in each for each in found if isinstance(each, dict)] == [True, True, False]
-            # and in the other era
+            # the other era has other ways to ask and to answer: there it is none
             wires = [alone("tasks/get", {"taskId": task["taskId"]}, 1, EXTENDED)] * 2
             headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "tasks/get", "Mcp_Name": str(task["taskId"])}
             seen = [
                 (await Talk(web, authorization=name).post(each, **headers)).json
                 for name, each in zip(("ann", "bob"), wires, strict=True)
             ]
-            assert ["result" in each for each in seen if isinstance(each, dict)] == [True, False]
+            assert ["result" in each for each in seen if isinstance(each, dict)] == [False, False]
             await talks[0].delete()  # a session's end is not the principal's
             assert "result" in (await talks[1].post(asking)).json  # type: ignore[operator]
         assert await work.has(work.ended) == "cancelled"
+
+    run(test())
+
+
+def test_a_task_of_one_era_is_neither_answered_nor_seen_in_the_other() -> None:
+    async def whoever(asking: HttpRequest) -> str | None:
+        return "ann"
+
+    async def test() -> None:
+        work = at_work()
+        async with on_the_web(work.server, authenticate=whoever) as web:
+            talk = Talk(web)
+            await talk.greet(capabilities=ABLE)
+            created = (await talk.post(request("tools/call", {"name": "ask", "task": {}}))).json
+            assert isinstance(created, dict) and isinstance(created["result"], dict)
+            earlier = created["result"]["task"]
+            assert isinstance(earlier, dict)
+            answer: Object = {"taskId": earlier["taskId"], "inputResponses": {"who": {"action": "decline"}}}
+            refused = (await talk.post(alone("tasks/update", answer, 2, EXTENDED))).json
+            assert error_of(refused, INVALID, 2)
+            created = (await talk.post(alone("tools/call", {"name": "must"}, 3, EXTENDED))).json
+            later = result_of(created)["taskId"]
+            listed = result_of((await talk.post(request("tasks/list", {}, 4))).json)["tasks"]
+            assert isinstance(listed, list)
+            assert [each["taskId"] for each in listed if isinstance(each, dict)] == [earlier["taskId"]]
+            error_of((await talk.post(request("tasks/result", {"taskId": later}, 5))).json, INVALID, 5)
 
     run(test())
 

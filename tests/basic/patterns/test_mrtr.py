@@ -863,5 +863,5 @@ def test_a_key_that_could_be_guessed_is_refused_when_the_server_is_made(key: byt
 
 
 def test_a_key_that_is_text_is_refused_then_too_and_not_with_the_first_question() -> None:
-    with pytest.raises(TypeError, match="bytes.fromhex"):
+    with pytest.raises(TypeError, match="is bytes"):
         Server("s", state_key="0123456789abcdef")  # type: ignore[arg-type]

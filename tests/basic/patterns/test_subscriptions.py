@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -339,6 +340,23 @@ def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
                 server.resource_updated(f"test://a/{number}")
             for number in range(7, 10):
                 assert await wire.receive_object() == updated(1, f"test://a/{number}")
+
+    run(test())
+
+
+@KINDS
+def test_a_change_that_cannot_be_told_keeps_back_none_of_the_others(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        server = make_server()
+        async with raw_client(server, kind) as wire:
+            await wire.send(listen(1, resourceSubscriptions=["test://a"]))
+            await wire.receive_object()
+            with caplog.at_level(logging.CRITICAL):
+                server.resource_updated("test://a/\ud800")  # no JSON text can hold this
+                server.resource_updated("test://a/b")
+                assert await wire.receive_object() == updated(1, "test://a/b")
 
     run(test())
 
