@@ -19,6 +19,7 @@ Below: the pages of `server/`, each imported when a server first uses it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import sys
@@ -262,18 +263,18 @@ class Server:
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that watch this resource, or one above it, that it has changed. From any thread."""
         for connection in tuple(self._connections):
-            connection.loop.call_soon_threadsafe(connection.resource_updated, uri)
+            _soon(connection.loop, connection.resource_updated, uri)
         self._tell_listeners("notifications/resources/updated", uri)
 
     def _announce(self, method: str) -> None:
         for connection in tuple(self._connections):
-            connection.loop.call_soon_threadsafe(connection.announce, method)
+            _soon(connection.loop, connection.announce, method)
         self._tell_listeners(method, None)
 
     def _tell_listeners(self, method: str, uri: str | None) -> None:
         for listener in tuple(self.listeners):
             if listener.wants(method, uri):
-                listener.loop.call_soon_threadsafe(listener.announce, method, uri)
+                _soon(listener.loop, listener.announce, method, uri)
 
     def capabilities(self) -> ServerCapabilities:
         """What this server declares: what has been used of it so far."""
@@ -466,6 +467,12 @@ class Server:
         Returns when the client has closed the input, or at SIGINT or SIGTERM.
         """
         run_program(self.serve_stdio, lambda: self._workers)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: object) -> None:
+    """Call something on its loop, from any thread."""
+    with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile, and there is nobody to be told
+        loop.call_soon_threadsafe(function, *arguments)
 
 
 def _not_bare(argument: object, decorator: str) -> None:

@@ -158,6 +158,8 @@ class Call:
         key: str | None,
     ) -> T:
         """The client's answer, if it has come with the request; else the request ends here, with the question."""
+        if self.is_over:
+            raise McpError(f"{method} was not asked: the request that it would belong to is answered")
         if not self.asks:
             raise McpError(f"{method}: nothing can be asked while this kind of request is served")
         key = key or str(len(self._asked) + 1)  # the handler runs anew each time, and asks in the same order

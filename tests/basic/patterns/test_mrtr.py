@@ -12,7 +12,7 @@ from mcp_ref import Context, Server, TextContent, ToolError
 from mcp_ref.basic.patterns.mrtr import MAX_STATE, STATE_SECONDS, digest, seal, unseal
 from mcp_ref.client.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
 from mcp_ref.http.message import Request as HttpRequest
-from mcp_ref.jsonrpc.errors import ProtocolError
+from mcp_ref.jsonrpc.errors import McpError, ProtocolError
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.runtime import stateless
 from mcp_ref.server.tools import Tool
@@ -317,6 +317,29 @@ def test_the_handler_begins_anew_each_time(kind: str) -> None:
             assert (begun, left) == ([1], [1])
             assert await asker.done({"1": accept("Ada")}) == "done"
             assert (begun, left) == ([2], [2])
+
+    run(test())
+
+
+@KINDS
+def test_what_is_asked_when_the_request_is_answered_is_an_error_of_who_asks(kind: str) -> None:
+    async def test() -> None:
+        server, left = Server("s"), list[asyncio.Task[object]]()
+
+        @server.tool()
+        async def leave(context: Context) -> None:
+            left.append(asyncio.create_task(ask_later(context)))
+
+        async def ask_later(context: Context) -> object:
+            await answered.wait()
+            return await context.elicit("Who?", FORM)
+
+        answered = asyncio.Event()
+        async with raw_client(server, kind) as wire:
+            assert result_of(await wire.ask_alone("tools/call", {"name": "leave"}, capabilities=ABLE))["content"] == []
+            answered.set()
+            with pytest.raises(McpError, match="is answered"):
+                await left[0]
 
     run(test())
 

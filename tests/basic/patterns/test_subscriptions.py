@@ -20,6 +20,7 @@ from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.runtime import listening
 from mcp_ref.runtime import server as runtime_server
+from mcp_ref.runtime.server_connection import ServerConnection
 from tests.support import (
     ALONE_TRANSPORTS,
     META,
@@ -359,6 +360,22 @@ def test_a_change_that_cannot_be_told_keeps_back_none_of_the_others(
                 assert await wire.receive_object() == updated(1, "test://a/b")
 
     run(test())
+
+
+def test_a_thread_that_tells_of_a_change_need_not_know_that_the_loop_has_ended() -> None:
+    server = make_server()
+
+    async def test() -> tuple[set[listening.Listener], set[ServerConnection]]:
+        async with raw_client(server) as wire:
+            await wire.send(listen(1, resourceSubscriptions=["test://a"], toolsListChanged=True))
+            await wire.receive_object()
+            return set(server.listeners), set(server._connections)
+
+    # as a thread sees them that has just begun to tell when they end
+    server.listeners, server._connections = run(test())
+    assert server.listeners and server._connections
+    server.resource_updated("test://a")
+    server.tool("new")(lambda: None)
 
 
 @CONNECTED
