@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ..basic.content import Icon
     from ..basic.handling import Scope
     from ..basic.patterns.tasks import TaskMetadata, TaskStore
-    from ..basic.transports import Trace, Transport
+    from ..basic.transports import Drain, Tell, Trace, Transport
     from ..http.asgi import Application
     from ..http.server import HttpLimits
     from ..server.discover import DiscoverResult
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
     from .listening import Listener, Subscriptions
-    from .stateless import Drain, Route, Tell
+    from .stateless import Route
     from .tasks import Tasks
     from .web import HttpOptions, Site
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -33,6 +32,7 @@ from .connection import Handler, load
 from .context import Context
 
 if TYPE_CHECKING:
+    from ..basic.transports import Drain, Tell
     from ..server.utilities.logging import LoggingLevel
     from .listening import Subscriptions
     from .server import Server
@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-Tell = Callable[[str, Object], None]
-"""Sends a notification, by method and params, on the way that its request came."""
-
-Drain = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True)
