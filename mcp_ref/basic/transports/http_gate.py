@@ -219,7 +219,11 @@ def _fault(request: Request, takes_json: bool, takes_sse: bool, modern: bool) ->
     name = headers.get(VERSION_HEADER)
     if modern and request.method == "POST":
         return None  # its body says more
-    if name is not None and find_revision(name) not in LEGACY:
+    revision = find_revision(name)
+    if modern and revision is not None and revision not in LEGACY:
+        # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] GET and DELETE are earlier
+        return Refused(405, f"{name} has no {request.method}; POST each request", [("Allow", "POST, OPTIONS")])
+    if name is not None and revision not in LEGACY:
         # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
         known = ", ".join(map(str, LEGACY))
         return Refused(400, f"{VERSION_HEADER} {_shown(name)} is not supported here; supported are {known}")

@@ -41,9 +41,9 @@ from ...jsonrpc.messages import (
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
 from ..headers import Path, check_headers, check_parameters, said_twice
 from ..versioning import check_fields, names_revision
-from . import Trace, Transport
+from . import Drain, Tell, Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
-from .http_alone import STREAMED, Drain, Post, Tell
+from .http_alone import STREAMED, Post
 from .http_gate import SESSION_HEADER, SSE_TYPE, VERSION_HEADER, Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits, Session, Stream
 from .http_trace import watched_exchange
