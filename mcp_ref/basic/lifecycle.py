@@ -9,7 +9,7 @@ answers with the revision that will be spoken, itself, and what *it* can do. The
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25); schema: InitializeRequest, InitializeResult, Implementation,
        ClientCapabilities, ServerCapabilities
 Wire:  C->S initialize; C->S notifications/initialized
-Above: `runtime/client.py` and `runtime/server.py` drive it. Elsewhere: shutdown is the transport's closing
+Above: `runtime/opening.py` and `runtime/server.py` drive it. Elsewhere: shutdown is the transport's closing
 (basic/transports/stdio.py); timeouts are the dispatcher's.
 """
 

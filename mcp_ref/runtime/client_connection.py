@@ -7,13 +7,14 @@ stateless era a request also says who asks and what it can do; and what the serv
                                          -> input_required: answer the questions, and send it again
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, server/utilities/caching
-Above: client.py. Below: connection.py
+Above: reaching.py. Below: connection.py; answering.py and hearing.py, which take what the server wants and tells
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
 from ..basic.patterns import mrtr, tasks
@@ -25,13 +26,15 @@ from ..codec import ShapeError
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId, Response
 from ..revisions import METHODS, Method
-from ..server.utilities.caching import CACHEABLE
+from ..server.utilities.caching import ServerCache
 from .connection import Connection, Handler, Send, load
 
 if TYPE_CHECKING:
     from ..basic.transports import Transport
+    from ..client.elicitation import ElicitationCompleteNotificationParams
     from ..jsonrpc.dispatcher import Limits
-    from .client import Client
+    from .answering import Answers
+    from .hearing import News
 
 log = logging.getLogger(__name__)
 
@@ -47,9 +50,17 @@ class Listener(Protocol):
 
 
 class ClientConnection(Connection):
-    """The client's end of the conversation."""
+    """The client's end of the conversation. lost: called when it has ended."""
 
-    def __init__(self, client: Client, transport: Transport, limits: Limits | None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        limits: Limits | None,
+        answers: Answers,
+        news: News,
+        cache: ServerCache,
+        lost: Callable[[ClientConnection], None],
+    ) -> None:
         super().__init__("client", transport, limits)
         self.listeners: dict[RequestId, Listener] = {}
         """The subscriptions of the stateless era, by the id of their request."""
@@ -57,7 +68,9 @@ class ClientConnection(Connection):
         """The least severe log messages that requests of the stateless era ask for; None for none."""
         self.task_progress: dict[RequestId, ProgressHandler] = {}
         """Who is told how far requests are that have become tasks, by their progress token; the oldest first."""
-        self._client = client
+        self._answers, self._news = answers, news
+        self._cache = cache
+        self._lost = lost
         self._info: Object = {}
 
     async def open(self) -> None:
@@ -89,14 +102,12 @@ class ClientConnection(Connection):
         if self.revision.era == "legacy":
             return await send(params)
         params = stamped(params, self.revision, self.capabilities, self._info, self.log_level)
-        client, cache = self._client, self._client.cache if method in CACHEABLE else None
-        kept = cache.get(client.name, client.credential, method, params) if cache is not None else None
+        kept = self._cache.get(method, params)
         if kept is not None:
             return kept
-        changes = cache.changes if cache is not None else 0
+        changes = self._cache.changes
         result = await send(params)
-        if cache is not None:
-            cache.put(client.name, client.credential, method, params, result, changes)
+        self._cache.put(method, params, result, changes)
         if _is_answer(method, result):
             return result
         for _ in range(mrtr.MAX_ROUNDS):
@@ -137,7 +148,7 @@ class ClientConnection(Connection):
             raise InvalidMessage(f"the server asks for {question.method[:80]}, which this client did not declare")
         try:
             params: object = self.codec.decode(load(row.params), question.params)
-            self._client.check_question(params)
+            self._answers.check_question(params, self.revision)
         except (ShapeError, ProtocolError) as error:
             raise InvalidMessage(f"the server's {question.method}: {error}") from None
         return handler, params
@@ -157,7 +168,7 @@ class ClientConnection(Connection):
             from ..client.elicitation import required_ids
 
             for id in required_ids(error):
-                self._client.expect_elicitation(id)
+                self._answers.expect_elicitation(id)
 
     # ------------------------------------------------------------------------------------- what the server says
 
@@ -165,7 +176,7 @@ class ClientConnection(Connection):
         """The function that serves a method; the capability was checked, so what it needs is there."""
         feature, _, action = method.name.partition("/")
         if feature == "tasks":
-            return cast("Handler", getattr(self._client.tasks, action))
+            return cast("Handler", getattr(self._answers.tasks, action))
         return self._handlers().get(method.name)
 
     @property
@@ -190,12 +201,11 @@ class ClientConnection(Connection):
             del self.task_progress[next(iter(self.task_progress))]
 
     def _handlers(self) -> dict[str, Handler]:
-        client = self._client
         handlers = {
             "ping": ping,
-            "roots/list": client.list_roots,
-            "sampling/createMessage": client.create_message,
-            "elicitation/create": client.elicit,
+            "roots/list": self._answers.list_roots,
+            "sampling/createMessage": self._answers.create_message,
+            "elicitation/create": self._answers.elicit,
         }
         return cast("dict[str, Handler]", handlers)
 
@@ -215,8 +225,10 @@ class ClientConnection(Connection):
             listener.heard(method, params)
         elif isinstance(params, CancelledNotificationParams):
             receive_cancelled(params, self.dispatcher)
+        elif method == "notifications/elicitation/complete":
+            self._answers.elicitation_completed(cast("ElicitationCompleteNotificationParams", params).elicitation_id)
         else:
-            self._client.notified(method, params)
+            self._news.heard(method, params)
 
     def _listener(self, params: object) -> Listener | None:
         """Whose notification it is. [2026-07-28 basic/transports/stdio#receiving-messages] MUST go by the id in it"""
@@ -227,7 +239,7 @@ class ClientConnection(Connection):
     def lost(self, error: McpError | None) -> None:
         """The server is gone: subscriptions end too, or begin again with a new one."""
         super().lost(error)
-        self._client.lost(self)
+        self._lost(self)
 
 
 QUESTIONS = {

@@ -7,7 +7,7 @@ A stream that breaks, or a server that was started anew, is asked again; what is
 counts as changed.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
-Above: client.py. Below: client_connection.py
+Above: client.py; hearing.py, for lists that change. Below: reaching.py
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
 
 if TYPE_CHECKING:
-    from .client import Client
+    from .reaching import Reach
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +53,9 @@ class Subscription:
     ends. Entering raises CapabilityError where the server does not let resources be watched.
     """
 
-    def __init__(self, client: Client, uri: str) -> None:
+    def __init__(self, reach: Reach, uri: str) -> None:
         self.uri = uri
-        self._client = client
+        self._reach = reach
         self._changed: dict[str, None] = {}  # in order, each once: a second change before reading says nothing new
         self._waker = asyncio.Event()
         self._stream: Stream | None = None
@@ -63,17 +63,17 @@ class Subscription:
         self._why: McpError | None = None
 
     async def __aenter__(self) -> Subscription:
-        if self._client.revision.era == "modern":
+        if self._reach.revision.era == "modern":
             wanted = SubscriptionFilter(resource_subscriptions=[self.uri])
-            self._stream = Stream(self._client, wanted, lambda method, uri: self.put(uri or self.uri), self.end)
-            await self._stream.open(self._client.timeout)
+            self._stream = Stream(self._reach, wanted, lambda method, uri: self.put(uri or self.uri), self.end)
+            await self._stream.open(self._reach.timeout)
             return self
         from ..server.resources import SubscribeRequestParams
 
-        sharers = self._client.subscriptions.setdefault(self.uri, [])
+        sharers = self._reach.news.watched.setdefault(self.uri, [])
         sharers.append(self)  # first: the update may come before the answer is read
         try:
-            await self._client.ask("resources/subscribe", SubscribeRequestParams(self.uri), EmptyResult, None)
+            await self._reach.ask("resources/subscribe", SubscribeRequestParams(self.uri), EmptyResult, None)
         except BaseException:
             self._leave()
             raise
@@ -85,15 +85,15 @@ class Subscription:
         if self._stream is not None:
             await self._stream.close()
         elif self._leave() and not self._ended:
-            await self._client.ask("resources/unsubscribe", UnsubscribeRequestParams(self.uri), EmptyResult, None)
+            await self._reach.ask("resources/unsubscribe", UnsubscribeRequestParams(self.uri), EmptyResult, None)
 
     def _leave(self) -> bool:
         """Stop receiving; True when nobody else watches the same resource."""
-        sharers = self._client.subscriptions.get(self.uri, [])
+        sharers = self._reach.news.watched.get(self.uri, [])
         if self in sharers:
             sharers.remove(self)
         if not sharers:
-            self._client.subscriptions.pop(self.uri, None)
+            self._reach.news.watched.pop(self.uri, None)
         return not sharers
 
     def __aiter__(self) -> Subscription:
@@ -133,12 +133,12 @@ class Stream:
 
     def __init__(
         self,
-        client: Client,
+        reach: Reach,
         wanted: SubscriptionFilter,
         changed: Callable[[str, str | None], None],
         ended: Callable[[McpError | None], None],
     ) -> None:
-        self._client = client
+        self._reach = reach
         self._wanted = wanted
         self._changed, self._ended = changed, ended
         self._acknowledged: asyncio.Future[SubscriptionFilter] = asyncio.get_running_loop().create_future()
@@ -194,7 +194,7 @@ class Stream:
             self._tell(method, params.uri if isinstance(params, ResourceUpdatedNotificationParams) else None)
 
     def _tell(self, method: str, uri: str | None) -> None:
-        self._client.stale(method, uri)
+        self._reach.cache.invalidate(method, uri)
         self._changed(method, uri)
 
     def _may_have_changed(self) -> None:
@@ -214,7 +214,7 @@ class Stream:
                 await self._listen_once()
                 return self._end(None)
             except ConnectionClosed as error:
-                if not self._acknowledged.done() or not self._client.reaches_again() or self._attempts >= ATTEMPTS:
+                if not self._acknowledged.done() or not self._reach.reaches_again() or self._attempts >= ATTEMPTS:
                     return self._end(error)
                 log.info("a subscription broke, and is asked for again: %s", error)
             except McpError as error:
@@ -227,7 +227,7 @@ class Stream:
             await asyncio.sleep(pause)
 
     async def _listen_once(self) -> None:
-        connection = await self._client.live()
+        connection = await self._reach.live()
 
         ids: list[RequestId] = []
 

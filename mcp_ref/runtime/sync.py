@@ -44,7 +44,7 @@ class SyncClient:
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> SyncClient:
-        if self._thread is not None or self.client._connection is not None:
+        if self._thread is not None or self.client._reach.is_used:
             raise RuntimeError("a client connects once; make a new one for a new connection")
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._live, args=(self._loop,), name="mcp-client", daemon=True)

@@ -268,7 +268,7 @@ def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get(error
         transport = Broken("none", OSError())
         client = Client(transport, timeout=None)
         connecting = asyncio.create_task(client.connect())
-        while not (client._connection is not None and client._connection.dispatcher.pending):
+        while not (client._reach._connection is not None and client._reach._connection.dispatcher.pending):
             assert not connecting.done(), connecting.exception()
             await asyncio.sleep(0)
         assert transport.lost is not None

@@ -18,8 +18,8 @@ from mcp_ref.basic.transports.stdio import StdioClientTransport
 from mcp_ref.http.message import Exchange
 from mcp_ref.http.sse import encode_event
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.runtime import client as client_module
-from mcp_ref.runtime import subscribing
+from mcp_ref.runtime import hearing, subscribing
+from mcp_ref.runtime.reaching import MAX_RESTARTS
 from mcp_ref.runtime.subscribing import Subscription
 from tests.alone import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
@@ -344,7 +344,7 @@ def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_server_of
 def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
     how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client_module, "LISTEN_SECONDS", 0.05)
+    monkeypatch.setattr(hearing, "LISTEN_SECONDS", 0.05)
 
     async def test() -> None:
         async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
@@ -583,7 +583,7 @@ def test_a_subscription_lives_as_long_as_the_process_is_started_anew(tmp_path: P
     async def test() -> None:
         made = Client(starts(tmp_path / "starts", ""), timeout=PATIENCE)
         async with made as client, client.subscribe("test://a") as updates:
-            for _ in range(client_module.MAX_RESTARTS):  # nothing else is asked in between
+            for _ in range(MAX_RESTARTS):  # nothing else is asked in between
                 kill(client)
                 assert await following(updates) == "test://a"
             kill(client)
@@ -621,7 +621,7 @@ def test_a_server_process_that_does_not_stay_is_started_anew_only_so_often(
                 for _ in range(3):
                     with pytest.raises(ConnectionClosed):
                         await client.ping()
-            assert count(log) == 1 + (0 if how == "it is not there any more" else client_module.MAX_RESTARTS)
+            assert count(log) == 1 + (0 if how == "it is not there any more" else MAX_RESTARTS)
 
     run(test(), 60.0)
 
@@ -634,7 +634,7 @@ def test_a_client_that_is_closed_while_its_server_is_started_anew_leaves_nothing
             updates = await client.subscribe("test://a").__aenter__()
             kill(client)
             async with asyncio.timeout(PATIENCE):
-                await client._connection.ended  # type: ignore[union-attr]
+                await client.connection.ended
             for _ in range(turns):
                 await asyncio.sleep(0)
             await client.close()

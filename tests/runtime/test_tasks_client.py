@@ -178,7 +178,7 @@ def test_a_call_that_nobody_waits_for_cancels_its_task(kind: str, revision: str)
         work = Work()
         async with meet(work, kind, revision) as client:
             for name in ("must", "wait"):  # so that both eras make a task of it
-                client._task_support[name] = "required"
+                client._tools._task_support[name] = "required"
             call = asyncio.create_task(client.call_tool("wait"))
             await work.has(work.begun)
             await work.has(work.looked)  # so the client knows of its task
@@ -372,7 +372,7 @@ def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatch: pyt
     async def test() -> None:
         async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
             await greet(client, wire, capabilities=TASKS)
-            client._task_support["t"] = "required"
+            client._tools._task_support["t"] = "required"
             calling = asyncio.create_task(client.call_tool("t"))
             await answer(wire, "tools/call", {"task": task(ttl=60_000)})
             for interval in (5000, 0, -3, 10**300, 250):
@@ -394,7 +394,7 @@ def test_a_client_does_not_rely_on_being_told() -> None:
     async def test() -> None:
         async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
             await greet(client, wire, capabilities=TASKS)
-            client._task_support["t"] = "required"
+            client._tools._task_support["t"] = "required"
             calling = asyncio.create_task(client.call_tool("t"))
             await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=20)})
             told: Object = {"method": "notifications/tasks/status", "params": task("completed", ttl=60_000)}
@@ -549,7 +549,7 @@ def test_a_server_may_ask_by_tasks_where_the_client_says_so_and_else_as_ever(kin
                 if tasks:
                     client.tasks.poll_interval = 20
                 assert (await client.call_tool("ask_by_task")).text == "hi {'name': 'Name?'}"
-                assert bool(client.__dict__.get("tasks")) is tasks
+                assert bool(client._answers.__dict__.get("tasks")) is tasks
 
     run(test())
 

@@ -7,7 +7,7 @@ notification that the list or the resource has changed ends the freshness at onc
 Spec:  server/utilities/caching (2026-07-28); schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
         "cacheScope": "public"}}
-Above: the pages whose results these are; runtime/client.py keeps a `ResponseCache`. Below: nothing.
+Above: the pages whose results these are; runtime/client_connection.py asks a `ServerCache` first. Below: nothing.
 Elsewhere: how a change is learned of (basic/patterns/subscriptions.py).
 """
 
@@ -212,6 +212,38 @@ class ResponseCache:
         kept = self._kept.pop(key, None)
         if kept is not None:
             self._size -= _size(key, kept)
+
+
+class ServerCache:
+    """A `ResponseCache` as one client uses it: for one server, with one credential. Without one, nothing is kept."""
+
+    def __init__(self, cache: ResponseCache | None, server: str, credential: str) -> None:
+        self._cache = cache
+        self._server = server
+        self._credential = credential
+
+    @property
+    def changes(self) -> int:
+        """See `ResponseCache.changes`."""
+        return self._cache.changes if self._cache is not None else 0
+
+    def get(self, method: str, params: Object) -> Object | None:
+        """See `ResponseCache.get`."""
+        return self._cache.get(self._server, self._credential, method, params) if self._cache is not None else None
+
+    def put(self, method: str, params: Object, result: Object, changes: int) -> None:
+        """See `ResponseCache.put`."""
+        if self._cache is not None:
+            self._cache.put(self._server, self._credential, method, params, result, changes)
+
+    def invalidate(self, method: str, uri: str | None) -> None:
+        """See `ResponseCache.invalidate`."""
+        if self._cache is not None:
+            self._cache.invalidate(self._server, method, uri)
+
+    def forget(self, method: str) -> bool:
+        """See `ResponseCache.forget`."""
+        return self._cache is not None and self._cache.forget(self._server, method)
 
 
 def _keys(server: str, credential: str, method: str, params: Object) -> tuple[_Key, _Key] | tuple[()]:

@@ -1,0 +1,311 @@
+"""The way to a server: it is started or met, found to speak one era or the other, asked, lost and reached again.
+
+    Address -> transport -> ClientConnection -> greet -> ask ... ask -> close
+                                 the process ended: a new one, in the stateless era
+
+Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
+Above: client.py. Below: opening.py, client_connection.py, basic/transports
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+
+from ..basic.lifecycle import declares
+from ..basic.meta import PaginatedRequestParams
+from ..basic.patterns.progress import ProgressHandler
+from ..jsonrpc.errors import ConnectionClosed, RemoteError
+from ..jsonrpc.messages import INVALID_PARAMS, RequestId
+from ..revisions import Era, Revision
+from ..server.utilities.caching import ServerCache
+from .client_connection import ClientConnection
+from .opening import Greeting, Introduction, greet
+
+if TYPE_CHECKING:
+    import os
+
+    from ..basic.headers import Parameters
+    from ..basic.transports import Trace, Transport
+    from ..http.client import HttpClient
+    from ..jsonrpc.dispatcher import Limits
+    from .answering import Answers
+    from .hearing import News
+    from .server import Server
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+MAX_RESTARTS = 3
+"""Times that a server process which ended is started anew before it has answered anything again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is, and how it is reached; see `Client`, which takes the same."""
+
+    server: Sequence[str] | str | Server | Transport
+    env: Mapping[str, str] | None
+    cwd: str | os.PathLike[str] | None
+    on_stderr: Callable[[bytes], None] | None
+    headers: Mapping[str, str] | None
+    http: HttpClient | None
+    trace: Trace | None
+
+    @property
+    def is_process(self) -> bool:
+        """Whether it is a command that we start."""
+        return isinstance(self.server, (list, tuple))
+
+    @property
+    def is_url(self) -> bool:
+        """Whether it is reached over HTTP."""
+        return isinstance(self.server, str)
+
+    @property
+    def name(self) -> str:
+        """What the server is known by, from one client to the next."""
+        if isinstance(self.server, str):
+            return self.server
+        return "\0".join(self.server) if isinstance(self.server, (list, tuple)) else f"at {id(self.server)}"
+
+    @property
+    def credential(self) -> str:
+        """Who we are to the server, as far as what it keeps private goes."""
+        return hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest()
+
+    def transport(self, parameters: Parameters) -> tuple[Transport, asyncio.Task[None] | None]:
+        """A transport to it; and what serves a `Server` that is within this program, until its transport is closed."""
+        from ..basic.transports.trace import trace_from_environment
+
+        server, trace = self.server, self.trace or trace_from_environment()
+        if isinstance(server, (list, tuple)):
+            from ..basic.transports.stdio import StdioClientTransport
+
+            return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
+        if isinstance(server, str):
+            if not server.startswith(("http://", "https://")):
+                raise TypeError(f'give a URL, or a command as a list: ["python3", "server.py"], not {server!r}')
+            from ..basic.transports.streamable_http_client import StreamableHttpClientTransport
+
+            return StreamableHttpClientTransport(
+                server, headers=self.headers, http=self.http, trace=trace, parameters=parameters
+            ), None
+        if hasattr(server, "serve"):
+            from ..basic.transports.memory import memory_pair
+
+            ours, theirs = memory_pair(trace)
+            return ours, asyncio.get_running_loop().create_task(cast("Server", server).serve(theirs))
+        return cast("Transport", server), None
+
+
+class Page(Protocol):
+    """One page of a list."""
+
+    @property
+    def next_cursor(self) -> str | None:
+        """Where the next page begins; None for the last."""
+
+
+P = TypeVar("P", bound=Page)
+
+
+class Reach:
+    """The way to one server. timeout: seconds for each request, by default; eras: what is known of servers, by name."""
+
+    def __init__(
+        self,
+        address: Address,
+        answers: Answers,
+        news: News,
+        cache: ServerCache,
+        timeout: float | None,
+        limits: Limits | None,
+        eras: MutableMapping[str, Era],
+    ) -> None:
+        self.address = address
+        self.news = news
+        self.cache = cache
+        self.timeout = timeout
+        self.parameters: dict[str, dict[str, tuple[str, ...]]] = {}
+        """The arguments that go in headers, by tool, as far as the tools were listed; see `headers.Parameters`."""
+        self._answers = answers
+        self._limits = limits
+        self._eras = eras
+        self._connection: ClientConnection | None = None
+        self._within: asyncio.Task[None] | None = None
+        self._greeting: Greeting | None = None
+        self._restarting: asyncio.Task[None] | None = None
+        self._restarts = 0
+        self._closing = False
+
+    # ------------------------------------------------------------------------------------- opening and closing
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it was opened, and the server has said who it is."""
+        return self._greeting is not None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it has been opened, even if in vain."""
+        return self._connection is not None
+
+    async def open(self, ours: Introduction) -> None:
+        """Start or reach the server, and find out what it speaks. See `Client` for what this raises."""
+        known = self._eras.get(self.address.name)
+        connection = await self._begin()
+        try:
+            self._greeting = await greet(connection, ours, self.timeout, known)
+        except (ConnectionClosed, RemoteError) as error:
+            if known == "legacy" and ours.of("modern"):
+                # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] what was known
+                # fails: find out anew
+                again: Era | None = None
+            elif self.address.is_process and connection.ended.done() and ours.of("legacy") and known != "legacy":
+                again = "legacy"  # it ends when it is asked what it does not know
+            else:
+                raise
+            log.debug("the server is asked in the other way: %s", error)
+            await connection.close()
+            self._greeting = await greet(await self._begin(), ours, self.timeout, again)
+        if self.address.is_process or self.address.is_url:
+            self._eras[self.address.name] = self.revision.era
+
+    async def _begin(self) -> ClientConnection:
+        connection = self._connection = self._make_connection()
+        await connection.open()
+        return connection
+
+    def _make_connection(self) -> ClientConnection:
+        transport, self._within = self.address.transport(lambda tool: self.parameters.get(tool, {}))
+        return ClientConnection(transport, self._limits, self._answers, self.news, self.cache, self._lost)
+
+    async def stay_away(self) -> None:
+        """From now on, a server that is lost is not reached again."""
+        self._closing = True
+        if self._restarting is not None:
+            self._restarting.cancel()
+            await asyncio.wait([self._restarting])
+
+    async def close(self) -> None:
+        """End the connection, and the server if we started it. Any number of times, from any task."""
+        await self.stay_away()
+        if self._connection is not None:
+            await self._connection.close()
+        if self._within is not None:
+            await asyncio.wait([self._within], timeout=5.0)
+
+    # ------------------------------------------------------------------------------------- lost, and reached again
+
+    def _lost(self, connection: ClientConnection) -> None:
+        """A connection has ended: so do its subscriptions; in the stateless era, a server process is started anew."""
+        self.news.lost()
+        if connection is not self._connection or not self.address.is_process or not self._may_reach_again():
+            return
+        if not self._is_restarting() and self._restarts < MAX_RESTARTS:
+            # [2026-07-28 basic/transports/stdio#unexpected-termination] the client SHOULD restart it
+            self._restarting = asyncio.get_running_loop().create_task(self._restart(connection))
+
+    def reaches_again(self) -> bool:
+        """Whether a server that was lost can be reached again, without anything that it would have to remember."""
+        if not self._may_reach_again():
+            return False
+        is_there = self._is_restarting() or not self.connection.ended.done()
+        return self.address.is_url or (self.address.is_process and is_there)
+
+    def _may_reach_again(self) -> bool:
+        return not self._closing and self._greeting is not None and self.revision.era == "modern"
+
+    def _is_restarting(self) -> bool:
+        return self._restarting is not None and not self._restarting.done()
+
+    async def _restart(self, old: ClientConnection) -> None:
+        """Start the server process anew, until it stays for a moment, or enough is enough."""
+        while old.ended.done() and self._restarts < MAX_RESTARTS:
+            self._restarts += 1
+            log.warning("the server process has ended, and is started anew")
+            await old.close()
+            new = self._make_connection()
+            new.take_over(old)
+            self._connection = new
+            try:
+                await new.open()
+            except ConnectionClosed as error:
+                new.lost(error)
+            old = new
+
+    # ------------------------------------------------------------------------------------- who is there
+
+    @property
+    def connection(self) -> ClientConnection:
+        """The connection; RuntimeError before it is open."""
+        if self._connection is None or self._greeting is None:
+            raise RuntimeError("not connected: use `async with Client(...) as client`")
+        return self._connection
+
+    @property
+    def greeting(self) -> Greeting:
+        """What the server has said of itself; RuntimeError before the connection is open."""
+        _ = self.connection
+        assert self._greeting is not None
+        return self._greeting
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that is spoken."""
+        return self.connection.revision
+
+    def server_can(self, capability: str) -> bool:
+        """Whether the server declared a capability, such as "tools" or "resources.subscribe"."""
+        return declares(self.connection.peer_capabilities, capability)
+
+    # ------------------------------------------------------------------------------------- asking
+
+    async def live(self) -> ClientConnection:
+        """The connection, once a server that is being started anew is there."""
+        if self._restarting is not None:
+            await asyncio.wait([self._restarting])
+        return self.connection
+
+    async def ask(
+        self,
+        method: str,
+        params: object,
+        result: type[T],
+        timeout: float | None,
+        max_timeout: float | None = None,
+        on_progress: ProgressHandler | None = None,
+        began: Callable[[RequestId], None] | None = None,
+    ) -> T:
+        """Send any request of the protocol, and wait for its result. See `Connection.request`."""
+        seconds = timeout if timeout is not None else self.timeout
+        connection = await self.live()
+        answer = await connection.request(
+            method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress, began=began
+        )
+        self._restarts = 0
+        return answer
+
+    async def ask_all(
+        self, method: str, page: type[P], items: Callable[[P], list[T]], timeout: float | None
+    ) -> list[T]:
+        """All items of a list, page by page. items: those of one page. timeout: seconds for each."""
+        from ..server.utilities.pagination import all_pages
+
+        async def ask(cursor: str | None) -> tuple[list[T], str | None]:
+            answer = await self.ask(method, PaginatedRequestParams(cursor), page, timeout)
+            return items(answer), answer.next_cursor
+
+        try:
+            return await all_pages(ask)
+        except RemoteError as error:
+            # [2026-07-28 server/utilities/caching#interaction-with-pagination] a cursor from the cache may be invalid
+            # by now: SHOULD discard all cached pages
+            if error.code != INVALID_PARAMS or not self.cache.forget(method):
+                raise
+        return await all_pages(ask)
