@@ -54,7 +54,7 @@ class MissingCapability(ProtocolError, CapabilityError):
         super().__init__(MISSING_REQUIRED_CLIENT_CAPABILITY, text, {"requiredCapabilities": required})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestMeta:
     """What a request says about itself and its client. client_info as on the wire: it is for display alone."""
 

@@ -23,7 +23,7 @@ import contextlib
 import logging
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -34,7 +34,6 @@ from ..basic.lifecycle import (
 )
 from ..basic.meta import RequestParams, checked_extensions
 from ..basic.patterns.tasks import EXTENSION, SERVER_CAPABILITY, CreateTaskResult, becomes_task
-from ..basic.versioning import names_revision
 from ..codec import codec_for
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.messages import Object, Request
@@ -383,28 +382,23 @@ class Server:
         if not self._connections and not self.sites and self._offers("tasks"):
             await self.tasks.close()
 
-    async def serve_alone(
+    def serve_alone(
         self,
         request: Request,
         tell: Tell,
         drain: Drain,
         principal: str | None = None,
         subscriptions: Subscriptions | None = None,
-    ) -> Object:
+    ) -> Coroutine[object, object, Object]:
         """Serve a request of the stateless era; gives its result. Raises ProtocolError.
 
         tell: sends a notification that belongs to it, by method and params. drain: waits until the client has taken
         enough of them. principal: who has sent it, where that is known. subscriptions: those that are open on whatever
         carries it.
         """
-        from ..basic.versioning import read_meta, unsupported
         from .stateless import serve
 
-        if request.method == "initialize" and not names_revision(request.params):
-            # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
-            raise unsupported(str(request.params.get("protocolVersion")), self.revisions)
-        meta = read_meta(request.params, self.revisions)
-        return await serve(self, request, meta, tell, drain, principal, subscriptions)
+        return serve(self, request, tell, drain, principal, subscriptions)
 
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.

@@ -21,7 +21,15 @@ from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
 from ..basic.patterns import mrtr
 from ..basic.patterns.tasks import owner_of
-from ..basic.versioning import SERVER_INFO, MissingCapability, RequestMeta, sayable
+from ..basic.versioning import (
+    SERVER_INFO,
+    MissingCapability,
+    RequestMeta,
+    names_revision,
+    read_meta,
+    sayable,
+    unsupported,
+)
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, Request, RequestId
@@ -209,13 +217,16 @@ def route_of(server: Server, name: str, revision: Revision) -> Route:
 async def serve(
     server: Server,
     request: Request,
-    meta: RequestMeta,
     tell: Tell,
     drain: Drain,
     principal: str | None = None,
     subscriptions: Subscriptions | None = None,
 ) -> Object:
     """Serve one request; gives its result. Raises ProtocolError. tell, drain: for its notifications."""
+    if request.method == "initialize" and not names_revision(request.params):
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
+        raise unsupported(str(request.params.get("protocolVersion")), server.revisions)
+    meta = read_meta(request.params, server.revisions)
     route = route_of(server, request.method, meta.revision)
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):

@@ -92,7 +92,6 @@ class Post:
         self._wakeup = loop.create_future()
         serving = loop.create_task(self._answer(answer))
         gone = self._exchange.gone()
-        serving.add_done_callback(self._wake)
         gone.add_done_callback(self._wake)
         try:
             await self._wakeup
@@ -134,6 +133,8 @@ class Post:
             return self._failed()
         except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
             return self._failed()
+        finally:
+            self._wake()
 
     def _failed(self) -> tuple[int, bytes]:
         # The traceback is for the operator; the client learns nothing about our insides.

@@ -25,7 +25,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ...http.message import HeaderList, Headers, Request
-from ...jsonrpc.messages import INVALID_REQUEST, Error, ErrorResponse, encode
+from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
 from ...revisions import LEGACY, find_revision
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
@@ -75,7 +75,7 @@ class Refused(Exception):
         return Refused(self.status, str(self), self.headers, self.code)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Admission:
     """What the head of an admitted request says."""
 
@@ -89,6 +89,8 @@ class Admission:
     takes_sse: bool
     fault: Refused | None
     """What is wrong by rung 6 to 8: to be said once the client is known."""
+    repeats: tuple[JSON, str, str | None] | None = None
+    """What its headers were found to repeat of a request's body, in the stateless era; see `headers.said_twice`."""
 
 
 class Gate:
