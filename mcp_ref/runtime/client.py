@@ -113,7 +113,7 @@ class Client:
         """What is kept of earlier results, in the stateless era."""
         self._info = info or Implementation("mcp_ref", __version__)
         address = Address(server, env, cwd, on_stderr, headers, http, trace)
-        kept = ServerCache(self.cache, address.name, address.credential)
+        kept = ServerCache(self.cache, address.identity, address.credential)
         self._answers = Answers(
             sampling,
             sampling_tools,
@@ -128,6 +128,7 @@ class Client:
         news = News(on_log, on_changed, kept)
         self._reach = Reach(address, self._answers, news, kept, timeout, limits, {} if eras is None else eras)
         self._tools = ToolCalls(self._reach)
+        self._closing: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------------------------- opening and closing
 
@@ -146,11 +147,16 @@ class Client:
             await self._reach.open(Introduction(self.revisions, self._info, self._answers.capabilities()))
             await self._reach.news.listen(self._reach)
         except BaseException:
-            await asyncio.shield(self.close())
+            await self.close()
             raise
 
     async def close(self) -> None:
         """End the connection, and the server if we started it. Any number of times, from any task."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)  # whoever waits for it may be cancelled; it goes on
+
+    async def _close(self) -> None:
         await self._reach.stay_away()
         await self._reach.news.close()
         await self._tools.close()

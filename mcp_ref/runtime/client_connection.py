@@ -68,6 +68,8 @@ class ClientConnection(Connection):
         """The least severe log messages that requests of the stateless era ask for; None for none."""
         self.task_progress: dict[RequestId, ProgressHandler] = {}
         """Who is told how far requests are that have become tasks, by their progress token; the oldest first."""
+        self.has_answered = False
+        """Whether the server has answered a request, after those that opened the connection."""
         self._answers, self._news = answers, news
         self._cache = cache
         self._lost = lost
@@ -107,6 +109,7 @@ class ClientConnection(Connection):
             return kept
         changes = self._cache.changes
         result = await send(params)
+        self.has_answered = True
         self._cache.put(method, params, result, changes)
         if _is_answer(method, result):
             return result

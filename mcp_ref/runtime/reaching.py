@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 from ..basic.lifecycle import declares
 from ..basic.meta import PaginatedRequestParams
 from ..basic.patterns.progress import ProgressHandler
-from ..jsonrpc.errors import ConnectionClosed, RemoteError
+from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, RequestId
 from ..revisions import Era, Revision
 from ..server.utilities.caching import ServerCache
@@ -44,7 +44,7 @@ MAX_RESTARTS = 3
 """Times that a server process which ended is started anew before it has answered anything again."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Address:
     """Where a server is, and how it is reached; see `Client`, which takes the same."""
 
@@ -67,16 +67,30 @@ class Address:
         return isinstance(self.server, str)
 
     @property
-    def name(self) -> str:
-        """What the server is known by, from one client to the next."""
-        if isinstance(self.server, str):
-            return self.server
-        return "\0".join(self.server) if isinstance(self.server, (list, tuple)) else f"at {id(self.server)}"
+    def is_within(self) -> bool:
+        """Whether it is a `Server` within this program."""
+        return hasattr(self.server, "serve")
 
     @property
-    def credential(self) -> str:
-        """Who we are to the server, as far as what it keeps private goes."""
-        return hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest()
+    def name(self) -> str | None:
+        """What the server is known by, from one client to the next; None for one that has no name."""
+        if isinstance(self.server, str):
+            return self.server
+        return "\0".join(self.server) if isinstance(self.server, (list, tuple)) else None
+
+    @property
+    def identity(self) -> Hashable:
+        """What tells the server from others, in a cache that clients share. Nobody else comes by a transport's."""
+        # The objects themselves, not where they lie in memory: another may lie there later.
+        return self.name or (cast("Server", self.server) if self.is_within else self)
+
+    @property
+    def credential(self) -> Hashable:
+        """Who we are to the server, as far as what it keeps private goes; `http` may show a certificate, or add more.
+
+        What may be secret is not kept in the clear.
+        """
+        return hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest(), self.http
 
     def transport(self, parameters: Parameters) -> tuple[Transport, asyncio.Task[None] | None]:
         """A transport to it; and what serves a `Server` that is within this program, until its transport is closed."""
@@ -95,7 +109,7 @@ class Address:
             return StreamableHttpClientTransport(
                 server, headers=self.headers, http=self.http, trace=trace, parameters=parameters
             ), None
-        if hasattr(server, "serve"):
+        if self.is_within:
             from ..basic.transports.memory import memory_pair
 
             ours, theirs = memory_pair(trace)
@@ -157,11 +171,14 @@ class Reach:
 
     async def open(self, ours: Introduction) -> None:
         """Start or reach the server, and find out what it speaks. See `Client` for what this raises."""
-        known = self._eras.get(self.address.name)
+        name = self.address.name
+        known = self._eras.get(name) if name is not None else None
         connection = await self._begin()
         try:
             self._greeting = await greet(connection, ours, self.timeout, known)
         except (ConnectionClosed, RemoteError) as error:
+            if self._closing:
+                raise
             if known == "legacy" and ours.of("modern"):
                 # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] what was known
                 # fails: find out anew
@@ -171,12 +188,16 @@ class Reach:
             else:
                 raise
             log.debug("the server is asked in the other way: %s", error)
-            await connection.close()
-            self._greeting = await greet(await self._begin(), ours, self.timeout, again)
-        if self.address.is_process or self.address.is_url:
-            self._eras[self.address.name] = self.revision.era
+            if connection.ended.done():
+                await connection.close()
+                connection = await self._begin()
+            self._greeting = await greet(connection, ours, self.timeout, again)
+        if name is not None and ours.of("modern"):  # else its era was not asked for
+            self._eras[name] = self.revision.era
 
     async def _begin(self) -> ClientConnection:
+        if self._closing:
+            raise ConnectionClosed("the client was closed")
         connection = self._connection = self._make_connection()
         await connection.open()
         return connection
@@ -205,6 +226,8 @@ class Reach:
     def _lost(self, connection: ClientConnection) -> None:
         """A connection has ended: so do its subscriptions; in the stateless era, a server process is started anew."""
         self.news.lost()
+        if connection.has_answered:
+            self._restarts = 0
         if connection is not self._connection or not self.address.is_process or not self._may_reach_again():
             return
         if not self._is_restarting() and self._restarts < MAX_RESTARTS:
@@ -285,11 +308,13 @@ class Reach:
         """Send any request of the protocol, and wait for its result. See `Connection.request`."""
         seconds = timeout if timeout is not None else self.timeout
         connection = await self.live()
-        answer = await connection.request(
-            method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress, began=began
-        )
-        self._restarts = 0
-        return answer
+        try:
+            return await connection.request(
+                method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress, began=began
+            )
+        except InvalidMessage:
+            self.cache.forget(method)  # or it would be read again, as long as it is fresh
+            raise
 
     async def ask_all(
         self, method: str, page: type[P], items: Callable[[P], list[T]], timeout: float | None

@@ -65,7 +65,7 @@ class Subscription:
     async def __aenter__(self) -> Subscription:
         if self._reach.revision.era == "modern":
             wanted = SubscriptionFilter(resource_subscriptions=[self.uri])
-            self._stream = Stream(self._reach, wanted, lambda method, uri: self.put(uri or self.uri), self.end)
+            self._stream = Stream(self._reach, wanted, self._heard, self.end)
             await self._stream.open(self._reach.timeout)
             return self
         from ..server.resources import SubscribeRequestParams
@@ -110,6 +110,12 @@ class Subscription:
         uri = next(iter(self._changed))
         del self._changed[uri]
         return uri
+
+    def _heard(self, method: str, uri: str | None) -> None:
+        from ..server.resources import covers
+
+        if uri is not None and covers(self.uri, uri):
+            self.put(uri)
 
     def put(self, uri: str) -> None:
         """An update has come."""

@@ -4,11 +4,12 @@ tests/server/utilities/test_caching.py."""
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from mcp_ref import Client, RemoteError, Server
+from mcp_ref import Client, HttpClient, InvalidMessage, RemoteError, Server
 from mcp_ref.basic.transports.memory import MemoryTransport
 from mcp_ref.http.message import Exchange
 from mcp_ref.http.sse import encode_event
@@ -330,6 +331,43 @@ def test_servers_in_processes_with_other_variables_are_others(scope: str) -> Non
     cache.put(one.name, one.credential, "tools/list", {}, result)
     found = [cache.get(each.name, each.credential, "tools/list", {}) is not None for each in (one, two, three)]
     assert found == [True, scope == "public", True]
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/caching#cache-scope-field-1")
+def test_who_makes_the_requests_is_a_credential_too() -> None:
+    # It may show a certificate, or add what it was given elsewhere.
+    cache = ResponseCache()
+    ours, theirs = HttpClient(), HttpClient()
+    made = [Client("http://x/", http=http, cache=cache)._reach.cache for http in (ours, theirs, ours)]
+    made[0].put("tools/list", {}, {"tools": [], "ttlMs": 60_000, "cacheScope": "private"}, cache.changes)
+    assert [each.get("tools/list", {}) is not None for each in made] == [True, False, True]
+
+
+def test_servers_within_this_program_are_not_taken_for_each_other_also_when_one_is_gone() -> None:
+    async def test() -> None:
+        cache = ResponseCache()
+        for number in range(30):  # one soon lies in memory where another was
+            server = Server("s", "1", cache_ttl=60.0)
+            server.tool(name=f"t{number}")(lambda: "x")
+            for _ in range(2):
+                async with Client(server, cache=cache, timeout=PATIENCE) as client:
+                    assert [tool.name for tool in await client.list_tools()] == [f"t{number}"]
+            del server, client
+            gc.collect()
+
+    run(test())
+
+
+def test_a_result_that_cannot_be_read_is_asked_for_again() -> None:
+    async def test() -> None:
+        async with raw_server(of()) as (client, wire):
+            await meet(client, wire, OFFERS)
+            with pytest.raises(InvalidMessage, match="wrong shape"):
+                await asks(wire, client.list_tools(), "tools/list", {"tools": "none"})
+            assert await asks(wire, client.list_tools(), "tools/list", {"tools": []}) == []
+            assert await asks_nothing(wire, client.list_tools()) == []
+
+    run(test())
 
 
 # ------------------------------------------------------------------------------------------------ rounds and pages

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,12 +14,14 @@ import pytest
 from mcp_ref import (
     Client,
     ConnectionClosed,
+    HttpClient,
     RemoteError,
     RequestTimeout,
     Server,
     UnsupportedRevision,
 )
 from mcp_ref.basic.transports.memory import MemoryTransport
+from mcp_ref.http.message import Exchange
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, REVISIONS, Era
 from mcp_ref.runtime import opening
@@ -429,6 +432,65 @@ def test_what_was_found_is_kept_by_server_and_found_anew_where_it_is_wrong(
                 assert client.revision.era == speaks
                 await client.ping()
             assert eras == {name: speaks}
+
+    run(test())
+
+
+async def says_who(exchange: Exchange, message: Object) -> None:
+    await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))
+
+
+def test_what_makes_the_requests_is_still_open_when_the_server_is_asked_in_the_other_way() -> None:
+    async def test() -> None:
+        async with scripted() as site:
+            refused = frame({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}})
+            site.on("initialize", status(400, refused))
+            site.on("server/discover", says_who)
+            eras: dict[str, Era] = {site.url: "legacy"}
+            async with Client(site.url, http=HttpClient(), eras=eras, timeout=PATIENCE) as client:
+                assert client.revision.era == "modern"
+            assert site.keys == ["initialize", "GET", "server/discover"]
+
+    run(test())
+
+
+def test_a_client_of_the_earlier_era_alone_does_not_keep_later_ones_from_the_other() -> None:
+    async def test() -> None:
+        async with Server("s", "1").serve_http() as url:
+            eras: dict[str, Era] = {}
+            async with Client(url, revision=LATEST, eras=eras):
+                assert eras == {}
+            async with Client(url, eras=eras) as client:
+                assert client.revision.era == "modern" and eras == {url: "modern"}
+
+    run(test())
+
+
+@pytest.mark.parametrize("known", ["modern", "legacy"])
+@pytest.mark.parametrize("when", ["while it starts", "while it is asked"])
+def test_a_client_that_is_closed_while_it_connects_does_not_begin_again(known: Era, when: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        log = tmp_path / "starts"
+        command = python(f"""
+import os, sys
+open({str(log)!r}, "a").write(f"{{os.getpid()}} ")
+sys.stdin.read()
+""")
+        client = Client(command, eras={"\0".join(command): known})
+        connecting = asyncio.create_task(client.connect())
+        if when == "while it is asked":
+            await eventually(log.exists)
+        else:
+            await asyncio.sleep(0)
+        async with asyncio.timeout(PATIENCE):
+            await client.close()
+            with pytest.raises(ConnectionClosed):
+                await connecting
+        pids = log.read_text().split() if log.exists() else []
+        assert len(pids) <= 1
+        for pid in pids:
+            with pytest.raises(ProcessLookupError):
+                os.kill(int(pid), 0)
 
     run(test())
 

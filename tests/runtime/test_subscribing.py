@@ -221,6 +221,21 @@ def test_on_one_channel_a_notification_goes_by_the_id_of_its_subscription() -> N
     run(test())
 
 
+def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() -> None:
+    async def test() -> None:
+        async with raw_server(of()) as (client, wire):
+            await meet(client, wire, WATCHED)
+            updates, asked = await entered(client, wire, "test://a")
+            await wire.send(told(asked["id"], "notifications/tools/list_changed"))
+            await wire.send(told(asked["id"], "notifications/message", level="info", data="x"))
+            await wire.send(told(asked["id"], uri="test://b"))
+            await wire.send(told(asked["id"], uri="test://a/below"))
+            assert await following(updates) == "test://a/below" and not updates._changed
+            await updates.__aexit__()
+
+    run(test())
+
+
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-2",
     "2026-07-28/basic/transports/stdio#cancellation-1",
@@ -589,6 +604,24 @@ def test_a_subscription_lives_as_long_as_the_process_is_started_anew(tmp_path: P
             kill(client)
             with pytest.raises(ConnectionClosed, match="SIGKILL"):
                 await following(updates)
+
+    run(test(), 60.0)
+
+
+def test_what_the_cache_answers_is_no_answer_of_a_process_that_does_not_stay(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+
+    async def test() -> None:
+        body = "if started > 1: sys.exit('broken')\nfrom mcp_ref import Server\nserver = Server('s', cache_ttl=60.0)\n"
+        async with Client(starts(log, body + "server.tool(name='t')(lambda: 'x')"), timeout=PATIENCE) as client:
+            assert len(await client.list_tools()) == 1
+            kill(client)
+            for _ in range(2 * MAX_RESTARTS):
+                await asyncio.wait_for((await client._reach.live()).ended, PATIENCE)
+                assert len(await client.list_tools()) == 1
+            with pytest.raises(ConnectionClosed):
+                await client.call_tool("t")
+            assert count(log) == 1 + MAX_RESTARTS
 
     run(test(), 60.0)
 

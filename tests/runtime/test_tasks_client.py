@@ -385,6 +385,29 @@ def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatch: pyt
     run(test())
 
 
+def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_the_server_is_told_of_a_task() -> None:
+    async def test() -> None:
+        async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
+            await greet(client, wire, capabilities=TASKS)
+            client._tools._task_support["t"] = "required"
+            calling = asyncio.create_task(client.call_tool("t"))
+            await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=1)})
+            await answer(wire, "tasks/get", task(ttl=60_000, pollInterval=60_000))
+            calling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calling
+            assert (await wire.receive_object())["method"] == "tasks/cancel"  # which is never answered
+            leaving = asyncio.create_task(client.__aexit__())
+            for _ in range(5):
+                await asyncio.sleep(0)
+            leaving.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await leaving
+            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+
+    run(test())
+
+
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#task-status-notification-1",
     "2025-11-25/basic/utilities/tasks#task-status-notification-2",

@@ -293,6 +293,9 @@ class StdioClientTransport(asyncio.SubprocessProtocol, Transport):
             raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}. {hint}".rstrip()) from error
         self._process = process
         self._stdin = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
+        if self._closing is not None:
+            await self._stop()
+            raise ConnectionClosed("the connection was closed while the server was started")
 
     @property
     def pid(self) -> int | None:
@@ -395,6 +398,12 @@ class StdioClientTransport(asyncio.SubprocessProtocol, Transport):
 
     async def _close(self) -> None:
         lost, self._lost = self._lost, None
+        await self._stop()
+        self._valve.open()
+        if lost is not None:
+            lost(ConnectionClosed("the connection was closed"))
+
+    async def _stop(self) -> None:
         process, exited = self._process, self._exited
         if process is not None and exited is not None:
             # [2025-11-25 basic/lifecycle#shutdown] close the input, wait; SIGTERM, wait; SIGKILL
@@ -409,9 +418,6 @@ class StdioClientTransport(asyncio.SubprocessProtocol, Transport):
             self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))  # what the server itself started and left behind
             process.close()
             await asyncio.sleep(0)  # the pipes report their closing in the next turn of the loop
-        self._valve.open()
-        if lost is not None:
-            lost(ConnectionClosed("the connection was closed"))
 
     def _signal(self, number: int) -> None:
         """Signal the server's whole process group."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -109,10 +109,10 @@ def read_hints(result: Object) -> CacheHints:
 class _Key(NamedTuple):
     """What a kept result is the answer to. owner: whose it is, by credential; None where it is everybody's."""
 
-    server: str
+    server: Hashable
     method: str
     params: str
-    owner: str | None
+    owner: Hashable | None
 
 
 class _Kept(NamedTuple):
@@ -127,7 +127,7 @@ class _Kept(NamedTuple):
 class ResponseCache:
     """Results that are still fresh, by what was asked: of one client, or of several that share what is public.
 
-    server: whose result it is, such as its URL. credential: any text that is the same for those only who may see the
+    server: whose result it is, such as its URL. credential: anything that is the same for those only who may see the
     same private results; "" for none. clock: seconds since whenever. It does no I/O and is not locked: the clients
     that share one run on one event loop.
     """
@@ -139,7 +139,7 @@ class ResponseCache:
         self._kept: dict[_Key, _Kept] = {}  # the oldest first
         self._size = 0
 
-    def get(self, server: str, credential: str, method: str, params: Object) -> Object | None:
+    def get(self, server: Hashable, credential: Hashable, method: str, params: Object) -> Object | None:
         """A fresh result of this very request; None where there is none."""
         for key in _keys(server, credential, method, params):
             kept = self._kept.get(key)
@@ -154,8 +154,8 @@ class ResponseCache:
 
     def put(
         self,
-        server: str,
-        credential: str,
+        server: Hashable,
+        credential: Hashable,
         method: str,
         params: Object,
         result: Object,
@@ -182,7 +182,7 @@ class ResponseCache:
         while len(self._kept) > MAX_CACHED_RESULTS or self._size > MAX_CACHED_BYTES:
             self._drop(next(iter(self._kept)))
 
-    def invalidate(self, server: str, method: str, uri: str | None = None) -> None:
+    def invalidate(self, server: Hashable, method: str, uri: str | None = None) -> None:
         """A server's notification has come, with the URI that it names: what it says has changed is fresh no longer."""
         # [2026-07-28 server/utilities/caching#interaction-with-notifications] immediately stale
         match method:
@@ -196,7 +196,7 @@ class ResponseCache:
             case "notifications/resources/updated" if uri is not None:
                 self.forget(server, "resources/read", uri)
 
-    def forget(self, server: str, method: str, uri: str | None = None) -> bool:
+    def forget(self, server: Hashable, method: str, uri: str | None = None) -> bool:
         """Drop the results of a method, with all pages; of `resources/read`, those that an update of `uri` concerns.
 
         False where there were none.
@@ -217,7 +217,7 @@ class ResponseCache:
 class ServerCache:
     """A `ResponseCache` as one client uses it: for one server, with one credential. Without one, nothing is kept."""
 
-    def __init__(self, cache: ResponseCache | None, server: str, credential: str) -> None:
+    def __init__(self, cache: ResponseCache | None, server: Hashable, credential: Hashable) -> None:
         self._cache = cache
         self._server = server
         self._credential = credential
@@ -246,7 +246,7 @@ class ServerCache:
         return self._cache is not None and self._cache.forget(self._server, method)
 
 
-def _keys(server: str, credential: str, method: str, params: Object) -> tuple[_Key, _Key] | tuple[()]:
+def _keys(server: Hashable, credential: Hashable, method: str, params: Object) -> tuple[_Key, _Key] | tuple[()]:
     """Under which a result is kept where it is private, and where it is public; none where it may not be."""
     # [2026-07-28 server/utilities/caching#cache-key] what a retry brings MUST NOT be cached
     if method not in CACHEABLE or "inputResponses" in params or "requestState" in params:
