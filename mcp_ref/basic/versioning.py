@@ -74,7 +74,8 @@ def check_fields(params: Object) -> None:
     """Hold a request to what every request must carry. Raises MalformedRequest."""
     meta = params.get("_meta")
     if not isinstance(meta, dict):
-        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing, with {PROTOCOL_VERSION}")
+        fields = f"{PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}"
+        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing, whose fields {fields} are required")
     # [2026-07-28 basic/index#meta] a request without a required field MUST be rejected with -32602
     if not isinstance(meta.get(PROTOCOL_VERSION), str):
         raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta has no {PROTOCOL_VERSION}, a string")

@@ -261,6 +261,7 @@ class Client:
 
         ttl: seconds for which the server is asked to keep it, in 2025-11-25; later, it decides alone. A tool that
         cannot be a task is called as usual, and is over when this returns. timeout: for the request that begins it.
+        on_progress: as for `call_tool`; in 2026-07-28 a task has no progress, only its `status_message`.
         """
         return await self._tools.start_tool(Call(name, arguments, meta, on_progress, timeout), ttl)
 

@@ -103,7 +103,8 @@ class Address:
             return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
         if isinstance(server, str):
             if not server.startswith(("http://", "https://")):
-                raise TypeError(f'give a URL, or a command as a list: ["python3", "server.py"], not {server!r}')
+                command = 'a command as a list, ["python3", "server.py"]'
+                raise TypeError(f"give a URL that begins with http:// or https://, or {command}, not {server!r}")
             from ..basic.transports.streamable_http_client import StreamableHttpClientTransport
 
             return StreamableHttpClientTransport(

@@ -37,7 +37,8 @@ METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 
 class InputRequired(BaseException):
-    """The request cannot be served before the client has answered. Not an Exception: nobody's `except` is meant.
+    """The request cannot be served before the client has answered. Not an Exception, so that
+    a handler's `except Exception` lets it pass.
 
     requests: key -> {"method": ..., "params": ...}
     """

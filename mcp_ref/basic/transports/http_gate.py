@@ -132,7 +132,7 @@ class Gate:
         cors = _cors(origin)
         if request.method not in (*self._methods, "OPTIONS"):
             allow = [("Allow", ", ".join((*self._methods, "OPTIONS"))), *cors]
-            raise Refused(405, f"{request.method} is not for this endpoint; {', '.join(self._methods)} are", allow)
+            raise Refused(405, f"this endpoint does not take {request.method}, only {', '.join(self._methods)}", allow)
         takes_json, takes_sse = accepted(headers)
         return Admission(
             cors,
