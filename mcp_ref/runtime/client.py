@@ -74,6 +74,9 @@ class Client:
     the server allows; False: nothing is kept; or one of your own, which several clients may share. trace: sees every
     frame.
 
+    In the stateless era, a request that changes nothing is sent once more where its answer broke off; a tool's call is
+    not: it raises ConnectionClosed, and what became of it is for the caller to find out.
+
     Entering raises ConnectionClosed, within a second, where the server cannot be started or leaves at once, and
     UnsupportedRevision where there is no common revision.
     """
