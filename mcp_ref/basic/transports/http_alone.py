@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import Final
 
 from ...http.message import Exchange, HeaderList
 from ...http.message import Stream as Carrier
@@ -57,6 +57,8 @@ def status_of(error: ProtocolError) -> int:
     return 400 if error.code in _BAD_REQUEST or isinstance(error, MalformedRequest) else 200
 
 
+_JSON: Final = ("Content-Type", "application/json")
+
 # ---------------------------------------------------------------------------------------------------- one request
 
 Answer = Callable[[Tell, Drain], Coroutine[object, object, Object]]
@@ -83,42 +85,39 @@ class Post:
         self._trace = trace
         self._takes_json, self._takes_sse = takes_json, takes_sse
         self._carrier: Carrier | None = None
-        self._is_left = False
         self._waiting: list[bytes] = []
+        self._serving: asyncio.Task[tuple[int, bytes]] | None = None
+        self._beginning: asyncio.Task[None] | None = None
 
     async def serve(self, answer: Answer) -> None:
         """Serve it. The client's leaving is its cancellation."""
-        loop = asyncio.get_running_loop()
-        self._wakeup = loop.create_future()
-        serving = loop.create_task(self._answer(answer))
+        self._serving = asyncio.get_running_loop().create_task(self._answer(answer))
         gone = self._exchange.gone()
-        gone.add_done_callback(self._wake)
+        gone.add_done_callback(self._leave)
         try:
-            await self._wakeup
-            if not serving.done() and not gone.done():
-                carrier = await self._begin()
-                ends: list[asyncio.Future[Any]] = [serving, carrier.gone]
-                await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            status, frame = await self._serving
+        except asyncio.CancelledError:
+            if not gone.done() and (self._carrier is None or not self._carrier.gone.done()):
+                raise  # not the client has left: the server stops
+        else:
+            await self._respond(status, frame)
         finally:
-            gone.remove_done_callback(self._wake)
-            # [2026-07-28 basic/transports/streamable-http#cancellation] MUST be treated as cancellation
-            self._is_left = serving.cancel()
-            if self._is_left:
-                await asyncio.wait([serving])
-        if not self._is_left:
-            await self._respond(*serving.result())
+            gone.remove_done_callback(self._leave)
+            if self._beginning is not None:
+                await asyncio.wait([self._beginning])
 
-    def _wake(self, _: object = None) -> None:
-        """There is something to do: an answer, the first event, or the client has left."""
-        if not self._wakeup.done():
-            self._wakeup.set_result(None)
+    def _leave(self, _: object) -> None:
+        # [2026-07-28 basic/transports/streamable-http#cancellation] MUST be treated as cancellation
+        if self._serving is not None:
+            self._serving.cancel()
 
-    async def _begin(self) -> Carrier:
-        if self._carrier is None:
-            self._carrier = await self._exchange.stream(200, [*self._sse_headers, *self._headers])
-            for piece in self._waiting:
-                self._carrier.write(piece)
-        return self._carrier
+    async def _begin(self) -> None:
+        """Begin a stream of events, with those that wait."""
+        carrier = await self._exchange.stream(200, [*self._sse_headers, *self._headers])
+        carrier.gone.add_done_callback(self._leave)
+        for piece in self._waiting:
+            carrier.write(piece)
+        self._carrier = carrier
 
     async def _answer(self, answer: Answer) -> tuple[int, bytes]:
         """The status of the answer, and itself."""
@@ -128,13 +127,11 @@ class Post:
         except ProtocolError as error:
             return status_of(error), encode(ErrorResponse(self._request.id, error.to_error()))
         except asyncio.CancelledError:
-            if self._is_left:
+            if self._serving is not None and self._serving.cancelling():
                 raise
-            return self._failed()
+            return self._failed()  # a handler that raises it by itself has failed like any other
         except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
             return self._failed()
-        finally:
-            self._wake()
 
     def _failed(self) -> tuple[int, bytes]:
         # The traceback is for the operator; the client learns nothing about our insides.
@@ -145,28 +142,31 @@ class Post:
         if self._trace is not None:
             self._trace("->", frame)
         if not self._waiting and (self._takes_json or status != 200):
-            json_type = ("Content-Type", "application/json")
-            return await self._exchange.respond(status, [json_type, *self._headers], frame)
-        carrier = await self._begin()
-        carrier.write(encode_event(frame))
-        carrier.close()
+            return await self._exchange.respond(status, [_JSON, *self._headers], frame)
+        if self._beginning is None:
+            await self._begin()
+        else:
+            await self._beginning
+        if self._carrier is not None:
+            self._carrier.write(encode_event(frame))
+            self._carrier.close()
 
     def _tell(self, method: str, params: Object) -> None:
         frame = encode(Notification(method, params))
         if self._trace is not None:
             self._trace("->", frame)
         piece = encode_event(frame)
-        if self._carrier is None:
-            self._waiting.append(piece)
-            self._wake()
-        else:
-            self._carrier.write(piece)
+        if self._carrier is not None:
+            return self._carrier.write(piece)
+        self._waiting.append(piece)
+        if self._beginning is None:
+            self._beginning = asyncio.get_running_loop().create_task(self._begin())
 
     async def _drain(self) -> None:
+        if self._beginning is not None and self._carrier is None:
+            await asyncio.wait([self._beginning])
         if self._carrier is not None:
             await self._carrier.drain()
-        else:
-            await asyncio.sleep(0)
 
     def keep_alive(self) -> None:
         """Show that we are there."""
