@@ -218,9 +218,10 @@ class Context:
 
         schema: a flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The
         answer's content, where its action is "accept", matches the schema. key: what the answer is found by when it
-        comes, in 2026-07-28; by default the number of the question in this call. as_task: where the client can, it
-        makes a task of it, and no request has to wait for the person (2025-11-25). Raises ValueError for a schema that
-        no form can show.
+        comes, in 2026-07-28; by default the number of the question in this call. Nothing else is compared: where what
+        is asked depends on something that may change between two rounds, as in "Delete 3 files?", put that into the
+        key. as_task: where the client can, it makes a task of it, and no request has to wait for the person
+        (2025-11-25). Raises ValueError for a schema that no form can show.
         """
         from ..client import elicitation
         from ..typed import schema_of
