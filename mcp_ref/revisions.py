@@ -139,7 +139,9 @@ def revision_named(name: str) -> Revision:
 
 
 def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
-    """Revisions, some by name, oldest first. Raises ValueError for none, or an unknown name."""
+    """Revisions, some by name, oldest first. Raises ValueError for none and for unknown ones, TypeError for no list."""
+    if isinstance(revisions, str | Revision):
+        raise TypeError(f"revisions is a list, such as [{str(revisions)!r}], also of one")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
     if not chosen:
         raise ValueError(f"at least one revision is to be spoken; known are {', '.join(_BY_NAME)}")

@@ -9,7 +9,7 @@ Above: `runtime/context.py` has the real `Context`, which user functions receive
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -60,3 +60,10 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     if others is not None:
         log.warning("more was raised than %s, which the caller learns of", type(error).__name__, exc_info=others)
     return error
+
+
+def check_options(options: Mapping[str, object], known: type) -> None:
+    """Hold keyword arguments to a TypedDict, as a type checker would. Raises TypeError for one that it has not."""
+    unknown = sorted(options.keys() - known.__annotations__.keys())
+    if unknown:
+        raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(known.__annotations__)}")

@@ -262,8 +262,9 @@ class Dispatcher:
             answer = ErrorResponse(request.id, error.to_error())
         except asyncio.CancelledError:
             # [2025-11-25 basic/utilities/cancellation#behavior-requirements] no response for a cancelled request.
-            # A handler that raises CancelledError by itself has failed like any other.
-            answer = None if entry.cancelled else self._failed(request)
+            # A handler that raises CancelledError by itself has failed like any other; not one whose program ends.
+            ended = entry.task is not None and entry.task.cancelling() > 0
+            answer = None if entry.cancelled or ended else self._failed(request)
         except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
             answer = self._failed(request)
         del self._serving[request.id]

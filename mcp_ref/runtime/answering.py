@@ -9,9 +9,10 @@ Above: client_connection.py. Below: client/, one page for each
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from inspect import isawaitable
+from typing import TYPE_CHECKING, TypeVar
 
 from ..basic.lifecycle import ClientCapabilities
 from ..basic.meta import RequestParams, checked_extensions
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ..client.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingHandler
     from .client_connection import ClientConnection
     from .tasks import Tasks
+
+T = TypeVar("T")
 
 MAX_ELICITATIONS = 1000
 """URLs that the user was sent to and that are not known to be done; the oldest are forgotten."""
@@ -93,7 +96,7 @@ class Answers:
         from ..client.sampling import CreateMessageResult
 
         assert self._sampling is not None
-        result = await self._sampling(params)
+        result = await _awaitable(self._sampling(params), "sampling")
         if not isinstance(result, CreateMessageResult):
             raise TypeError(f"the sampling handler gives a CreateMessageResult, not {type(result).__name__}")
         return result
@@ -109,7 +112,7 @@ class Answers:
         assert self._elicitation is not None
         if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
             self.expect_elicitation(params.request.elicitation_id)
-        result = await self._elicitation(params.request)
+        result = await _awaitable(self._elicitation(params.request), "elicitation")
         if not isinstance(result, ElicitResult):
             raise TypeError(f"the elicitation handler gives an ElicitResult, not {type(result).__name__}")
         return complete_answer(params.request, result)
@@ -153,3 +156,10 @@ class Answers:
         """Stop the tasks that run."""
         if "tasks" in self.__dict__:
             await self.tasks.close()
+
+
+def _awaitable(given: Awaitable[T], handler: str) -> Awaitable[T]:
+    """What a handler's call gave. Raises TypeError where that cannot be awaited."""
+    if not isawaitable(given):
+        raise TypeError(f"the {handler} handler is to be an `async def` function, so that it may take its time")
+    return given

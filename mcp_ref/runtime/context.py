@@ -23,7 +23,7 @@ import asyncio
 import contextvars
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast, overload
 
 from ..basic.lifecycle import Implementation, declares
 from ..basic.patterns.progress import ProgressReporter, progress_token
@@ -41,6 +41,11 @@ if TYPE_CHECKING:
     from .tasks import LiveTask
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+Ask: TypeAlias = Coroutine[object, object, T]
 
 PERSON_TIMEOUT = 600.0
 """Seconds to wait for a person, in elicitation and sampling, by default."""
@@ -218,9 +223,9 @@ class Context:
 
         schema: a flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The
         answer's content, where its action is "accept", matches the schema. key: what the answer is found by when it
-        comes, in 2026-07-28; by default the number of the question in this call. Nothing else is compared: where what
-        is asked depends on something that may change between two rounds, as in "Delete 3 files?", put that into the
-        key. as_task: where the client can, it makes a task of it, and no request has to wait for the person
+        comes, in 2026-07-28. By default that is the number of the question in this call, and an answer counts only for
+        the very same question: where "Delete 2 files?" has become "Delete 8 files?" meanwhile, the user is asked again.
+        A key of your own says that questions under it mean the same, however they read. as_task: where the client can, it makes a task of it, and no request has to wait for the person
         (2025-11-25). Raises ValueError for a schema that no form can show.
         """
         from ..client import elicitation
@@ -344,7 +349,19 @@ class Context:
             ask_for_task(params, timeout)
         return await self._line.ask(method, params, result, timeout, self.request_id, key)
 
-    async def gather_inputs(self, *questions: Coroutine[object, object, object]) -> list[object]:
+    @overload
+    async def gather_inputs(self, a: Ask[A], b: Ask[B], /) -> tuple[A, B]: ...
+
+    @overload
+    async def gather_inputs(self, a: Ask[A], b: Ask[B], c: Ask[C], /) -> tuple[A, B, C]: ...
+
+    @overload
+    async def gather_inputs(self, a: Ask[A], b: Ask[B], c: Ask[C], d: Ask[D], /) -> tuple[A, B, C, D]: ...
+
+    @overload
+    async def gather_inputs(self, *questions: Ask[A]) -> tuple[A, ...]: ...
+
+    async def gather_inputs(self, *questions: Ask[object]) -> tuple[object, ...]:
         """Ask several things at once, and wait for all answers:
 
             roots, answer = await context.gather_inputs(context.list_roots(), context.elicit(...))
@@ -361,7 +378,7 @@ class Context:
         required = merged(BaseExceptionGroup("questions", failed)) if failed else None
         if required is not None:
             raise required
-        return answers
+        return tuple(answers)
 
     def _needs(self, capability: str) -> None:
         if not self.client_can(capability):

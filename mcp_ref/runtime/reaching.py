@@ -124,6 +124,9 @@ class Address:
 
             ours, theirs = memory_pair(trace)
             return ours, asyncio.get_running_loop().create_task(cast("Server", server).serve(theirs))
+        if not hasattr(server, "send"):
+            kinds = "a command as a list, a URL, a Server or a transport"
+            raise TypeError(f"a client is of {kinds}, not of {server!r}")
         return cast("Transport", server), None
 
 

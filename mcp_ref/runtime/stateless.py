@@ -67,6 +67,7 @@ class Call:
         "_asked",
         "_drain",
         "_info",
+        "_questions",
         "_tell",
         "asks",
         "carrier",
@@ -107,7 +108,8 @@ class Call:
         self._info = meta.client_info
         self._tell, self._drain = tell, drain
         self._answers: Object = {}
-        self._asked: set[str] = set()
+        self._questions: Object = {}  # what they answer, by key, as a digest
+        self._asked: Object = {}  # the same, of the questions of this round
 
     @property
     def task_owner(self) -> str:
@@ -147,9 +149,9 @@ class Call:
 
     # ------------------------------------------------------------------------------------- questions
 
-    def remember(self, answers: Object) -> None:
-        """What the client has answered, in this round and those before."""
-        self._answers = answers
+    def remember(self, answers: Object, questions: Object) -> None:
+        """What the client has answered, in this round and those before, and a digest of what was asked, by key."""
+        self._answers, self._questions = answers, questions
 
     async def ask(
         self,
@@ -165,13 +167,19 @@ class Call:
             raise McpError(f"{method} was not asked: the request that it would belong to is answered")
         if not self.asks:
             raise McpError(f"{method}: nothing can be asked while this kind of request is served")
-        key = key or str(len(self._asked) + 1)  # the handler runs anew each time, and asks in the same order
+        codec = codec_for(self.revision)
+        question = codec.encode(params)
+        # A "yes" is to what was asked. Where that has changed when the handler runs anew, it is asked anew; a key of
+        # the author's own says that it is the same.
+        asked = "" if key is not None else mrtr.digest(method, question)
+        key = key if key is not None else str(len(self._asked) + 1)  # the handler asks in the same order each time
         if key in self._asked:
             raise ValueError(f"two questions of one request have the key {key!r}")
-        self._asked.add(key)
-        codec = codec_for(self.revision)
+        self._asked[key] = asked
+        if self._questions.get(key, asked) != asked:
+            self._answers.pop(key, None)
         if key not in self._answers:
-            raise mrtr.InputRequired({key: {"method": method, "params": codec.encode(params)}})
+            raise mrtr.InputRequired({key: {"method": method, "params": question}})
         try:
             return codec.decode(result, cast(Object, self._answers[key]))
         except ShapeError as error:
@@ -197,9 +205,10 @@ class Call:
         )
 
     @property
-    def answers(self) -> Object:
-        """What has been answered so far of what was asked."""
-        return {key: value for key, value in self._answers.items() if key in self._asked}
+    def so_far(self) -> Object:
+        """What travels with the client to the next round: what was asked, and what has been answered of it."""
+        questions = {**self._questions, **self._asked}
+        return {"questions": questions, "answers": {k: a for k, a in self._answers.items() if k in questions}}
 
 
 def route_of(server: Server, name: str, revision: Revision) -> Route:
@@ -243,7 +252,7 @@ async def serve(
     if request.method in mrtr.METHODS:
         call.asks = True
         if "inputResponses" in request.params or "requestState" in request.params:
-            call.remember(_answers_in(server, request, principal))
+            call.remember(*_answers_in(server, request, principal))
     try:
         try:
             result = await route.handler(params, Context(call, request.id, cast(RequestParams, params).meta))
@@ -255,7 +264,7 @@ async def serve(
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.InputRequired as required:
         state = mrtr.seal(
-            server.state_key, call.answers, mrtr.digest(request.method, request.params), principal, time.time()
+            server.state_key, call.so_far, mrtr.digest(request.method, request.params), principal, time.time()
         )
         wire = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
     except InvalidMessage as error:
@@ -268,13 +277,17 @@ async def serve(
     return wire
 
 
-def _answers_in(server: Server, request: Request, principal: str | None) -> Object:
-    """What the client has answered, now and before."""
+def _answers_in(server: Server, request: Request, principal: str | None) -> tuple[Object, Object]:
+    """What the client has answered, now and before; and a digest of what it was asked, by key."""
     state, answers = request.params.get("requestState"), request.params.get("inputResponses", {})
     if not isinstance(answers, dict) or not all(isinstance(answer, dict) for answer in answers.values()):
         raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses is an object of results")
-    before: Object = {}
-    if state is not None:
-        digest = mrtr.digest(request.method, request.params)
+    if state is None:
+        return dict(answers), {}
+    digest = mrtr.digest(request.method, request.params)
+    try:
         before = mrtr.unseal(server.state_key, state, digest, principal, time.time())
-    return {**answers, **before}
+    except ProtocolError as error:
+        log.warning("a requestState was refused: %s (servers that answer for each other share a state_key)", error)
+        raise
+    return {**answers, **cast(Object, before["answers"])}, cast(Object, before["questions"])

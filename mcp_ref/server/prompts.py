@@ -24,7 +24,7 @@ from ..basic.content import (
     Role,
     TextContent,
 )
-from ..basic.handling import Scope, call
+from ..basic.handling import Scope, call, check_options
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
@@ -147,6 +147,7 @@ class Prompts:
         It returns a str (what the user says), a content block, a PromptMessage, a list of these, or a GetPromptResult.
         Raises TypeError for a parameter that takes no strings, ValueError for a name that is taken.
         """
+        check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
         signature = signature_of(function, context_type=self._context_type)
         for parameter in signature.parameters:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Protocol, TypedDict, cast
 
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents, check_uri
-from ..basic.handling import Scope, call
+from ..basic.handling import Scope, call, check_options
 from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
@@ -227,6 +227,7 @@ class Resources:
         given it, "private" where only who has read it. Raises TemplateError for a bad template, ValueError for what is
         no URI, for one that is taken, for a function that lacks a variable, and for hints that cannot be given.
         """
+        check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
         hints = hints_for(cache_ttl, cache_scope)
         signature = signature_of(function, context_type=self._context_type)

@@ -33,7 +33,7 @@ from ..basic.content import (
     read_structured_content,
     write_structured_content,
 )
-from ..basic.handling import Scope, call
+from ..basic.handling import Scope, call, check_options
 from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.patterns.mrtr import InputRequired
@@ -288,6 +288,7 @@ class Tools:
         schema that is none (SchemaError), and for an input schema whose type is not "object". Warns of a name that
         clients may not take.
         """
+        check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
         task = options.get("task", "forbidden")
         if task not in get_args(TaskSupport):

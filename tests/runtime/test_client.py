@@ -11,11 +11,12 @@ import gc
 import logging
 import warnings
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from mcp_ref import Client, Server
+from mcp_ref import Client, Context, Server
 from mcp_ref.basic.lifecycle import CapabilityError
 from mcp_ref.client.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
@@ -487,3 +488,43 @@ def test_who_is_talked_to_is_known_after_the_greeting() -> None:
             assert [client.server_can(name) for name in asked] == [True, False, True, False, False]
 
     run(test())
+
+
+@pytest.mark.parametrize("server", [None, 5, Path("server.py")])
+def test_what_no_client_can_be_of_is_named(server: object) -> None:
+    async def test() -> None:
+        with pytest.raises(TypeError, match="a client is of a command as a list, a URL, a Server or a transport"):
+            async with Client(server):  # type: ignore[arg-type]
+                pass
+
+    run(test())
+
+
+def test_one_revision_is_no_list_of_them() -> None:
+    with pytest.raises(TypeError, match=r"revisions is a list, such as \['2026-07-28'\]"):
+        Client(Server("s"), revisions="2026-07-28")
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_handler_that_cannot_be_awaited_is_named(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    why = "the elicitation handler is to be an `async def` function"
+
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def ask(context: Context) -> str:
+            return (await context.elicit("?", {"type": "object", "properties": {}})).action
+
+        def user(question: object) -> ElicitResult:
+            return ElicitResult("accept", {})
+
+        async with Client(server, elicitation=user, revision=revision) as client:  # type: ignore[arg-type]
+            if revision == "2025-11-25":
+                assert (await client.call_tool("ask")).is_error
+            else:
+                with pytest.raises(TypeError, match=why):
+                    await client.call_tool("ask")
+
+    run(test())
+    assert why in caplog.text or revision == "2026-07-28"

@@ -9,7 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import pytest
 
@@ -577,3 +577,11 @@ def test_a_servers_revisions_may_be_given_by_name() -> None:
 def test_a_page_without_room_is_refused_when_the_server_is_made(size: int) -> None:
     with pytest.raises(ValueError, match="page_size"):
         Server("s", page_size=size)
+
+
+def test_an_option_that_there_is_not_is_named_where_a_function_is_registered() -> None:
+    server = Server("s")
+    options: dict[str, Any] = {"titel": "x"}
+    for registering in (server.tool(**options), server.prompt(**options), server.resource("test://a", **options)):
+        with pytest.raises(TypeError, match="no option 'titel'; there are .*title"):
+            registering(lambda: "x")

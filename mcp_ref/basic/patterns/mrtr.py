@@ -72,7 +72,7 @@ def digest(method: str, params: Object) -> str:
 
 
 def seal(key: bytes, answers: Object, request: str, principal: str | None, now: float) -> str:
-    """A state that holds answers. request: its `digest`. now: seconds since the epoch.
+    """A state that holds answers, in whatever form. request: its `digest`. now: seconds since the epoch.
 
     Raises ProtocolError for answers that are too long to be carried back.
     """

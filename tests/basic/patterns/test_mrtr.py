@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_ref import Context, Server, TextContent, ToolError
+from mcp_ref import Client, Context, ElicitResult, Server, TextContent, ToolError
 from mcp_ref.basic.patterns.mrtr import MAX_STATE, STATE_SECONDS, digest, seal, unseal
 from mcp_ref.client.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
 from mcp_ref.http.message import Request as HttpRequest
@@ -888,3 +888,58 @@ def test_a_key_that_could_be_guessed_is_refused_when_the_server_is_made(key: byt
 def test_a_key_that_is_text_is_refused_then_too_and_not_with_the_first_question() -> None:
     with pytest.raises(TypeError, match="is bytes"):
         Server("s", state_key="0123456789abcdef")  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------ what was asked
+
+NOTHING: Object = {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize(("key", "deleted"), [(None, 8), ("files", 8), ("{files} files", 8)])
+def test_an_answer_counts_for_the_question_that_was_asked_and_for_no_other(key: str | None, deleted: int) -> None:
+    """A key of the author's own says that the question is the same; without one, or with what may change in it, a user
+    who has agreed to something is asked again when it has become something else."""
+    asked: list[str] = []
+
+    async def test() -> None:
+        server, files = Server("s"), iter([2, 8, 8])
+
+        @server.tool()
+        async def delete(context: Context) -> int:
+            count = next(files)
+            name = None if key is None else key.format(files=count)
+            answer = await context.elicit(f"Delete {count} files?", NOTHING, key=name)
+            assert answer.action == "accept"
+            return count
+
+        async def user(question: object) -> ElicitResult:
+            asked.append(getattr(question, "message", ""))
+            return ElicitResult("accept", {})
+
+        async with Client(server, elicitation=user, revision="2026-07-28") as client:
+            assert (await client.call_tool("delete")).text == str(deleted)
+
+    run(test())
+    assert asked == (["Delete 2 files?"] if key == "files" else ["Delete 2 files?", "Delete 8 files?"])
+
+
+def test_what_was_answered_is_not_asked_again_when_another_question_comes_first() -> None:
+    asked: list[str] = []
+
+    async def test() -> None:
+        server, runs = Server("s"), iter(range(10))
+
+        @server.tool()
+        async def plan(context: Context) -> str:
+            names = [["a"], ["b"], ["a", "b"]][min(next(runs), 2)]
+            return " ".join([str((await context.elicit(name, NOTHING, key=name)).action) for name in names])
+
+        async def user(question: object) -> ElicitResult:
+            asked.append(getattr(question, "message", ""))
+            return ElicitResult("accept", {})
+
+        async with Client(server, elicitation=user, revision="2026-07-28") as client:
+            assert (await client.call_tool("plan")).text == "accept accept"
+
+    run(test())
+    assert asked == ["a", "b"]
