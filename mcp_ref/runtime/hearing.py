@@ -90,7 +90,10 @@ class News:
     def _tell_of_change(self, method: str) -> None:
         function = self._on_changed.get(method)
         if function is not None:
-            function()
+            try:
+                function()
+            except Exception:  # its own fault, which keeps nothing from the others
+                log.exception("the function for %s failed", method)
 
     def _tell_of_update(self, uri: str) -> None:
         from ..server.resources import covers

@@ -467,6 +467,43 @@ def test_a_stream_of_changes_that_breaks_is_asked_for_again_and_counts_as_change
     run(test())
 
 
+def test_a_function_that_fails_keeps_no_change_from_the_others(
+    no_pauses: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        heard: list[str] = []
+
+        def fail() -> None:
+            heard.append("tools")
+            raise ValueError("the function's own fault")
+
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens(), listens(then="hold"))
+            async with met(site, on_tools_changed=fail, on_resources_changed=lambda: heard.append("resources")):
+                await eventually(lambda: sorted(heard) == ["resources", "tools"])
+
+    run(test())
+    assert "the function's own fault" in caplog.text
+
+
+def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends_with_that_reason(no_pauses: None) -> None:
+    async def hold(exchange: Exchange, message: Object) -> None:
+        stream = await exchange.stream(200, SSE)
+        await stream.gone
+
+    async def test() -> None:
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens(), hold)
+            async with met(site) as client:
+                client.timeout = 0.2
+                async with client.subscribe("test://a") as updates:
+                    with pytest.raises(ConnectionClosed, match="did not acknowledge"):
+                        await following(updates)
+            await eventually(lambda: site.under_way == 0)
+
+    run(test())
+
+
 def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:
     async def test() -> None:
         async with scripted() as site:
