@@ -231,7 +231,7 @@ class Stream:
             self._again = True
             self._attempts += 1
             pause, self._pause = min(self._pause, MAX_PAUSE), min(2 * self._pause, MAX_PAUSE)
-            await asyncio.sleep(pause)
+            await self._reach.rest(pause)
 
     async def _listen_once(self) -> None:
         connection = await self._reach.live()
