@@ -22,7 +22,8 @@ from typing import Final, Literal
 
 
 Era = Literal["legacy", "modern"]
-"""legacy: opened by a handshake. modern: every request stands alone. [2026-07-28 basic/versioning#terminology]"""
+"""legacy, in our texts the earlier era: opened by a handshake. modern, the stateless era: every request stands alone.
+[2026-07-28 basic/versioning#terminology]"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
+from mcp_ref.basic.transports import Drain, Tell
 from mcp_ref.basic.versioning import names_revision
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import (
@@ -29,7 +30,6 @@ from mcp_ref.jsonrpc.messages import (
 from mcp_ref.jsonschema import Validator, compile_schema
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.runtime.server import Server
-from mcp_ref.runtime.stateless import Drain, Tell
 from tests.support import DATA
 
 if TYPE_CHECKING:

@@ -366,7 +366,9 @@ async def handshake_of(wire: Wire) -> Object:
 
 
 async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None) -> Object:
-    """Shake hands from the server's side; gives the client's initialize params."""
+    """Shake hands from the server's side, or say who we are in 2026-07-28; gives the params of the client's request."""
+    if revision == MODERN:
+        return await meet(client, wire, capabilities or {})
     connecting = asyncio.create_task(client.connect())
     asked = await handshake_of(wire)
     info: Object = {"name": "raw", "version": "1"}
@@ -380,14 +382,15 @@ async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabi
     return params
 
 
-async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> None:
-    """Have the client connect, and say who we are, as a server of 2026-07-28."""
+async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> Object:
+    """Have the client connect, and say who we are, as a server of 2026-07-28; gives the params of its request."""
     connecting = asyncio.create_task(client.connect())
     declared: Object = capabilities if capabilities is not None else {"tools": {"listChanged": True}}
     about: Object = {"supportedVersions": [MODERN], "capabilities": declared, "ttlMs": 0, "cacheScope": "private"}
-    await reply(wire, "server/discover", about)
+    params = await reply(wire, "server/discover", about)
     async with asyncio.timeout(PATIENCE):
         await connecting
+    return params
 
 
 async def reply(wire: Wire, method: str, result: Object) -> Object:

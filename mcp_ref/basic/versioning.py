@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, cast
 
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from ..revisions import Revision, find_revision
 from .lifecycle import CapabilityError, steps
 
@@ -33,6 +33,9 @@ MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
 """Errors by which a server shows that it is of this era."""
+
+REPLACED: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
+"""Errors of earlier revisions (resource not found, URL elicitation required), and what is said instead of them."""
 
 
 class MalformedRequest(ProtocolError):
@@ -51,7 +54,7 @@ class MissingCapability(ProtocolError, CapabilityError):
         super().__init__(MISSING_REQUIRED_CLIENT_CAPABILITY, text, {"requiredCapabilities": required})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestMeta:
     """What a request says about itself and its client. client_info as on the wire: it is for display alone."""
 
@@ -71,7 +74,8 @@ def check_fields(params: Object) -> None:
     """Hold a request to what every request must carry. Raises MalformedRequest."""
     meta = params.get("_meta")
     if not isinstance(meta, dict):
-        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing, with {PROTOCOL_VERSION}")
+        fields = f"{PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}"
+        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing, whose fields {fields} are required")
     # [2026-07-28 basic/index#meta] a request without a required field MUST be rejected with -32602
     if not isinstance(meta.get(PROTOCOL_VERSION), str):
         raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta has no {PROTOCOL_VERSION}, a string")
@@ -96,6 +100,13 @@ def unsupported(requested: str, supported: Iterable[Revision]) -> ProtocolError:
     # [2026-07-28 basic/versioning#protocol-version-negotiation] MUST list the versions that it does support
     data: Object = {"supported": names, "requested": requested[:100]}
     return ProtocolError(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
+
+
+def sayable(error: ProtocolError) -> ProtocolError:
+    """A handler's error as it can be said in this era."""
+    # [2026-07-28 basic/index#error-codes] MUST NOT emit the codes that were of earlier revisions alone
+    code = REPLACED.get(error.code)
+    return error if code is None else ProtocolError(code, error.message, error.data)
 
 
 def stamped(params: Object, revision: Revision, capabilities: Object, info: Object, log_level: str | None) -> Object:

@@ -38,7 +38,7 @@ PURPOSE = {
     "elicitation/create": ("please ask your user", "what the user did"),
     "roots/list": ("which directories may I know of?", "these"),
     "notifications/cancelled": ("never mind that request", ""),
-    "notifications/progress": ("this far have I come with your request", ""),
+    "notifications/progress": ("I have come this far with your request", ""),
     "notifications/message": ("a log message", ""),
     "notifications/resources/updated": ("what you watch has changed", ""),
     "notifications/tools/list_changed": ("my tools have changed", ""),

@@ -18,6 +18,7 @@ Spec:  RFC 9110
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -32,11 +33,13 @@ class Headers:
     __slots__ = ("__weakref__", "_items", "_values")
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
-        self._items = tuple(items)
-        self._values: dict[str, list[str]] = {}
+        # Names are the same from connection to connection: interned, thousands of these share them.
+        self._items = tuple((sys.intern(name), value) for name, value in items)
+        self._values: dict[str, tuple[str, ...]] = {}
         for name, value in self._items:
             # [RFC 9110 5.1] field names are case-insensitive
-            self._values.setdefault(name.lower(), []).append(value)
+            name = sys.intern(name.lower())
+            self._values[name] = (*self._values.get(name, ()), value)
 
     def get(self, name: str) -> str | None:
         """The first value of that name, None where there is none."""

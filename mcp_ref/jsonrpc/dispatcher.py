@@ -315,7 +315,7 @@ class Dispatcher:
         if pending is not None and not pending.answer.done():
             pending.answer.set_exception(InvalidMessage(f"{pending.method}: {malformed.error.message}"))
         else:
-            log.warning("ignored what is no message: %s", malformed.error.message)
+            log.warning("ignored what is no JSON-RPC message: %s", malformed.error.message)
 
     # ------------------------------------------------------------------------------------- answers that go out
 

@@ -74,6 +74,9 @@ class Client:
     the server allows; False: nothing is kept; or one of your own, which several clients may share. trace: sees every
     frame.
 
+    In the stateless era, a request that changes nothing is sent once more where its answer broke off; a tool's call is
+    not: it raises ConnectionClosed, and what became of it is for the caller to find out.
+
     Entering raises ConnectionClosed, within a second, where the server cannot be started or leaves at once, and
     UnsupportedRevision where there is no common revision.
     """
@@ -261,6 +264,7 @@ class Client:
 
         ttl: seconds for which the server is asked to keep it, in 2025-11-25; later, it decides alone. A tool that
         cannot be a task is called as usual, and is over when this returns. timeout: for the request that begins it.
+        on_progress: as for `call_tool`; in 2026-07-28 a task has no progress, only its `status_message`.
         """
         return await self._tools.start_tool(Call(name, arguments, meta, on_progress, timeout), ttl)
 

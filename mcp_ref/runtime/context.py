@@ -46,7 +46,7 @@ PERSON_TIMEOUT = 600.0
 """Seconds to wait for a person, in elicitation and sampling, by default."""
 
 TURN = 32
-"""Progress reports and log messages of a request, after which others have their turn."""
+"""Progress reports and log messages of a request, or resources that it looks up, after which others have their turn."""
 
 
 class Line(Protocol):

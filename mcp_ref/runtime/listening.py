@@ -10,6 +10,7 @@ Elsewhere: the client's side (subscribing.py)
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, cast
 
 from ..basic.patterns.subscriptions import (
@@ -23,10 +24,13 @@ from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..codec import codec_for
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, RequestId
-from .context import Context
+from .context import TURN, Context
 
 if TYPE_CHECKING:
+    from .server import Server
     from .stateless import Call
+
+log = logging.getLogger(__name__)
 
 FAREWELL = 0.5
 """Seconds that the last word on the subscriptions of a carrier may take when it stops."""
@@ -102,18 +106,20 @@ class Listener:
             while self._changes and not self.ended.done():
                 method, uri = next(iter(self._changes))
                 del self._changes[method, uri]
-                if method == "notifications/tasks":
-                    self._tell_task(cast(str, uri))
-                else:
-                    self.tell(method, {} if uri is None else {"uri": uri})
+                try:
+                    self._tell_change(method, uri)
+                except Exception:  # the task store, or what JSON cannot hold
+                    log.exception("a subscription was not told that something has changed (%s)", method)
                 await self._call.drain(self._id)
         finally:
             self._teller = None
 
-    def _tell_task(self, id: str) -> None:
-        task = self._call.server.tasks.store.get(id, self._call.task_owner)
+    def _tell_change(self, method: str, uri: str | None) -> None:
+        if method != "notifications/tasks":
+            return self.tell(method, {} if uri is None else {"uri": uri})
+        task = self._call.server.tasks.store.get(cast(str, uri), self._call.task_owner)
         if task is not None:
-            self.tell("notifications/tasks", codec_for(self._call.revision).encode(task))
+            self.tell(method, codec_for(self._call.revision).encode(task))
 
     def close(self) -> None:
         """Nothing more is told of what changes."""
@@ -125,6 +131,17 @@ class Listener:
         """The server ends it, in good order."""
         if not self.ended.done():
             self.ended.set_result(None)
+
+
+async def _watchable(server: Server, uris: list[str]) -> list[str]:
+    """Those that can be watched. To look up a thousand takes a while: others have their turn meanwhile."""
+    found = []
+    for number, uri in enumerate(uris):
+        if number % TURN == TURN - 1:
+            await asyncio.sleep(0)
+        if server.resources.can_be_watched(uri):
+            found.append(uri)
+    return found
 
 
 async def listen(params: SubscriptionsListenRequestParams, context: Context) -> object:
@@ -145,7 +162,7 @@ async def listen(params: SubscriptionsListenRequestParams, context: Context) -> 
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
-        [uri for uri in wanted.resource_subscriptions if server.resources.can_be_watched(uri)]
+        await _watchable(server, wanted.resource_subscriptions)
         if wanted.resource_subscriptions is not None and offered.resources is not None
         else None,
         tasks,

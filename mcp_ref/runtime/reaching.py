@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 from ..basic.lifecycle import declares
 from ..basic.meta import PaginatedRequestParams
 from ..basic.patterns.progress import ProgressHandler
-from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError
+from ..jsonrpc.errors import ConnectionClosed, ForeignAnswer, InvalidMessage, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, RequestId
 from ..revisions import Era, Revision
 from ..server.utilities.caching import ServerCache
@@ -43,6 +43,15 @@ T = TypeVar("T")
 
 MAX_RESTARTS = 3
 """Times that a server process which ended is started anew before it has answered anything again."""
+
+
+REPEATABLE = frozenset(
+    {
+        "server/discover", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/templates/list",
+        "resources/read", "completion/complete", "tasks/get",
+    }
+)  # fmt: skip
+"""Requests that change nothing at the server. A tool's call may; what became of one that was lost nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +113,8 @@ class Address:
             return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
         if isinstance(server, str):
             if not server.startswith(("http://", "https://")):
-                raise TypeError(f'give a URL, or a command as a list: ["python3", "server.py"], not {server!r}')
+                command = 'a command as a list, ["python3", "server.py"]'
+                raise TypeError(f"give a URL that begins with http:// or https://, or {command}, not {server!r}")
             from ..basic.transports.streamable_http_client import StreamableHttpClientTransport
 
             return StreamableHttpClientTransport(
@@ -312,16 +322,30 @@ class Reach:
         on_progress: ProgressHandler | None = None,
         began: Callable[[RequestId], None] | None = None,
     ) -> T:
-        """Send any request of the protocol, and wait for its result. See `Connection.request`."""
+        """Send any request of the protocol, and wait for its result. See `Connection.request`.
+
+        In the stateless era, one that was lost on the way, and that changes nothing, is sent once more.
+        """
         seconds = timeout if timeout is not None else self.timeout
-        connection = await self.live()
-        try:
+
+        async def send() -> T:
+            connection = await self.live()
             return await connection.request(
                 method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress, began=began
             )
+
+        try:
+            return await send()
         except InvalidMessage:
             self.cache.forget(method)  # or it would be read again, as long as it is fresh
             raise
+        except ForeignAnswer:
+            raise
+        except ConnectionClosed:
+            if method not in REPEATABLE or not self.reaches_again():
+                raise
+        # [2026-07-28 changelog#major-changes] MUST re-issue it as a new request with a new request ID
+        return await send()
 
     async def ask_all(
         self, method: str, page: type[P], items: Callable[[P], list[T]], timeout: float | None

@@ -19,10 +19,11 @@ Below: the pages of `server/`, each imported when a server first uses it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -33,7 +34,6 @@ from ..basic.lifecycle import (
 )
 from ..basic.meta import RequestParams, checked_extensions
 from ..basic.patterns.tasks import EXTENSION, SERVER_CAPABILITY, CreateTaskResult, becomes_task
-from ..basic.versioning import names_revision
 from ..codec import codec_for
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.messages import Object, Request
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from ..basic.content import Icon
     from ..basic.handling import Scope
     from ..basic.patterns.tasks import TaskMetadata, TaskStore
-    from ..basic.transports import Trace, Transport
+    from ..basic.transports import Drain, Tell, Trace, Transport
     from ..http.asgi import Application
     from ..http.server import HttpLimits
     from ..server.discover import DiscoverResult
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
     from .listening import Listener, Subscriptions
-    from .stateless import Drain, Route, Tell
+    from .stateless import Route
     from .tasks import Tasks
     from .web import HttpOptions, Site
 
@@ -135,6 +135,8 @@ class Server:
         self.listeners: set[Listener] = set()
         """The subscriptions that are open."""
         self._infos: dict[Revision, Object] = {}
+        if not isinstance(self.state_key, bytes):
+            raise TypeError("state_key is bytes, such as bytes.fromhex(...) of a setting")
         if len(self.state_key) < KEY_BYTES:
             raise ValueError(f"state_key has at least {KEY_BYTES} random bytes, not {len(self.state_key)}")
         if page_size < 1:
@@ -264,18 +266,18 @@ class Server:
     def resource_updated(self, uri: str) -> None:
         """Tell the clients that watch this resource, or one above it, that it has changed. From any thread."""
         for connection in tuple(self._connections):
-            connection.loop.call_soon_threadsafe(connection.resource_updated, uri)
+            _soon(connection.loop, connection.resource_updated, uri)
         self._tell_listeners("notifications/resources/updated", uri)
 
     def _announce(self, method: str) -> None:
         for connection in tuple(self._connections):
-            connection.loop.call_soon_threadsafe(connection.announce, method)
+            _soon(connection.loop, connection.announce, method)
         self._tell_listeners(method, None)
 
     def _tell_listeners(self, method: str, uri: str | None) -> None:
         for listener in tuple(self.listeners):
             if listener.wants(method, uri):
-                listener.loop.call_soon_threadsafe(listener.announce, method, uri)
+                _soon(listener.loop, listener.announce, method, uri)
 
     def capabilities(self) -> ServerCapabilities:
         """What this server declares: what has been used of it so far."""
@@ -380,28 +382,23 @@ class Server:
         if not self._connections and not self.sites and self._offers("tasks"):
             await self.tasks.close()
 
-    async def serve_alone(
+    def serve_alone(
         self,
         request: Request,
         tell: Tell,
         drain: Drain,
         principal: str | None = None,
         subscriptions: Subscriptions | None = None,
-    ) -> Object:
+    ) -> Coroutine[object, object, Object]:
         """Serve a request of the stateless era; gives its result. Raises ProtocolError.
 
         tell: sends a notification that belongs to it, by method and params. drain: waits until the client has taken
         enough of them. principal: who has sent it, where that is known. subscriptions: those that are open on whatever
         carries it.
         """
-        from ..basic.versioning import read_meta, unsupported
         from .stateless import serve
 
-        if request.method == "initialize" and not names_revision(request.params):
-            # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
-            raise unsupported(str(request.params.get("protocolVersion")), self.revisions)
-        meta = read_meta(request.params, self.revisions)
-        return await serve(self, request, meta, tell, drain, principal, subscriptions)
+        return serve(self, request, tell, drain, principal, subscriptions)
 
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
@@ -468,6 +465,12 @@ class Server:
         Returns when the client has closed the input, or at SIGINT or SIGTERM.
         """
         run_program(self.serve_stdio, lambda: self._workers)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: object) -> None:
+    """Call something on its loop, from any thread."""
+    with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile, and there is nobody to be told
+        loop.call_soon_threadsafe(function, *arguments)
 
 
 def _not_bare(argument: object, decorator: str) -> None:

@@ -98,7 +98,7 @@ class ServerConnection(Connection):
     @cached_property
     def task_owner(self) -> str:
         """See `Line`."""
-        return owner_of(self.principal, secrets.token_hex(8))
+        return owner_of(self.principal, self.revision.era, secrets.token_hex(8))
 
     async def drain(self, related: RequestId) -> None:
         """See `Line`."""
@@ -221,7 +221,10 @@ class ServerConnection(Connection):
             while self._announcements:
                 method, uri = next(iter(self._announcements))
                 del self._announcements[method, uri]
-                self.notify(method, NotificationParams() if uri is None else ResourceUpdatedNotificationParams(uri))
+                try:
+                    self.notify(method, NotificationParams() if uri is None else ResourceUpdatedNotificationParams(uri))
+                except Exception:  # a URI that JSON cannot hold
+                    log.exception("a client was not told that something has changed (%s)", method)
                 await self.transport.drain()
         finally:
             self._announcer = None

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -22,7 +21,15 @@ from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
 from ..basic.patterns import mrtr
 from ..basic.patterns.tasks import owner_of
-from ..basic.versioning import SERVER_INFO, MissingCapability, RequestMeta
+from ..basic.versioning import (
+    SERVER_INFO,
+    MissingCapability,
+    RequestMeta,
+    names_revision,
+    read_meta,
+    sayable,
+    unsupported,
+)
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, Request, RequestId
@@ -33,6 +40,7 @@ from .connection import Handler, load
 from .context import Context
 
 if TYPE_CHECKING:
+    from ..basic.transports import Drain, Tell
     from ..server.utilities.logging import LoggingLevel
     from .listening import Subscriptions
     from .server import Server
@@ -40,11 +48,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-Tell = Callable[[str, Object], None]
-"""Sends a notification, by method and params, on the way that its request came."""
-
-Drain = Callable[[], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -109,7 +112,7 @@ class Call:
     @property
     def task_owner(self) -> str:
         """See `Line`. Where nobody knows who asks, a task's id alone gives access."""
-        return owner_of(self.principal)
+        return owner_of(self.principal, self.revision.era)
 
     @property
     def peer_info(self) -> Implementation | None:
@@ -158,6 +161,8 @@ class Call:
         key: str | None,
     ) -> T:
         """The client's answer, if it has come with the request; else the request ends here, with the question."""
+        if self.is_over:
+            raise McpError(f"{method} was not asked: the request that it would belong to is answered")
         if not self.asks:
             raise McpError(f"{method}: nothing can be asked while this kind of request is served")
         key = key or str(len(self._asked) + 1)  # the handler runs anew each time, and asks in the same order
@@ -178,7 +183,7 @@ class Call:
 
         pages = visits(error) if self.asks else {}
         if not pages:
-            return error
+            return sayable(error)
         if not declares(self.peer_capabilities, "elicitation.url"):
             return MissingCapability("elicitation.url")
         for id in pages:
@@ -212,13 +217,16 @@ def route_of(server: Server, name: str, revision: Revision) -> Route:
 async def serve(
     server: Server,
     request: Request,
-    meta: RequestMeta,
     tell: Tell,
     drain: Drain,
     principal: str | None = None,
     subscriptions: Subscriptions | None = None,
 ) -> Object:
     """Serve one request; gives its result. Raises ProtocolError. tell, drain: for its notifications."""
+    if request.method == "initialize" and not names_revision(request.params):
+        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
+        raise unsupported(str(request.params.get("protocolVersion")), server.revisions)
+    meta = read_meta(request.params, server.revisions)
     route = route_of(server, request.method, meta.revision)
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):

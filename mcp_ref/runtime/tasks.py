@@ -41,6 +41,7 @@ from ..basic.patterns.tasks import (
     tag,
     unknown_task,
 )
+from ..basic.versioning import sayable
 from ..codec import ShapeError, codec_for
 from ..jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RequestTimeout
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object, RequestId
@@ -101,6 +102,7 @@ class Tasks:
         self.live: dict[str, LiveTask] = {}
         """Those that run, in this process."""
         self.changed = changed
+        self._working: set[asyncio.Task[object]] = set()  # also those that are cancelled, and still tidy up
         self._ends: dict[str, tuple[str, asyncio.TimerHandle]] = {}  # owner, and when it expires
 
     async def start(
@@ -117,6 +119,8 @@ class Tasks:
                 work.close()
                 raise
         running = live.running = live.loop.create_task(live.run(work))
+        self._working.add(running)
+        running.add_done_callback(self._working.discard)
         if live.seed is None:
             try:
                 waits: list[asyncio.Future[Any]] = [running, live.begun]
@@ -157,14 +161,13 @@ class Tasks:
 
     async def close(self) -> None:
         """Nobody serves any more: stop what runs."""
-        stopped = [live.running for live in self.live.values() if live.running is not None]
         for live in tuple(self.live.values()):
             live.stop("The server has stopped.")
         for _, timer in self._ends.values():
             timer.cancel()
         self._ends.clear()
-        if stopped:
-            await asyncio.wait(stopped, timeout=GRACE)
+        if self._working:
+            await asyncio.wait(self._working, timeout=GRACE)
 
     # ------------------------------------------------------------------------------------- what is asked about them
 
@@ -319,11 +322,17 @@ class LiveTask:
             # The traceback is for the operator; the peer learns nothing about our insides.
             log.error("a task failed", exc_info=error)
             error = ProtocolError(INTERNAL_ERROR, "Internal error")
+        if self.revision.era == "modern":
+            error = sayable(error)
         wire: Object = {"code": error.code, "message": error.message}
         if error.data is not None:
             wire["data"] = error.data
+        self._give_up("failed", error.message, wire)
+
+    def _give_up(self, status: TaskStatus, message: str, error: Object | None = None) -> None:
+        """End it without a result, also where the store cannot keep that."""
         try:
-            self._move("failed", error.message, error=wire)
+            self._move(status, message, error=error)
         except Exception:
             log.exception("what became of a task cannot be kept")
             self.tasks._forget(cast(Task, self._task).task_id)
@@ -336,7 +345,7 @@ class LiveTask:
         self._stopped = True
         if self.running is not None:
             self.running.cancel()
-        self._move("cancelled", why)
+        self._give_up("cancelled", why)
 
     def _move(
         self,

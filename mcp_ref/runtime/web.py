@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 from collections.abc import AsyncIterator, Collection
 from functools import partial
@@ -79,8 +78,10 @@ class Site:
         self._subscriptions = Subscriptions(shared=False)
         # [2026-07-28 basic/transports/streamable-http] there is no GET in the stateless era, and no DELETE
         methods = ("GET", "POST", "DELETE") if server.handshakes else ("POST",)
+        # What stands alone is held to its headers, and so never a session's affair, not even in one of its batches.
+        serve_session = partial(server.serve, modern=False)
         self._endpoint = Endpoint(
-            server.serve,
+            serve_session,
             gate=Gate(hosts, origins, methods, modern),
             json_responses=options.get("json_responses", False),
             store=options.get("store"),
@@ -99,7 +100,7 @@ class Site:
                 raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or older=False")
             self._older = SseEndpoint(
                 # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] for older clients alone
-                functools.partial(server.serve, modern=False),
+                serve_session,
                 *paths,
                 hosts=hosts,
                 origins=origins,
@@ -151,3 +152,4 @@ async def serving(
     finally:
         await site.close()  # first: streams would keep the listener waiting
         await listening.close(GRACE)
+        await server.end_tasks()  # what was under way may have become one

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from mcp_ref import Client, Context, Server, TextContent
+from mcp_ref.basic.patterns.tasks import EXTENSION
 from mcp_ref.basic.versioning import names_revision, read_meta
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
@@ -13,6 +16,7 @@ from tests.support import (
     ALONE_TRANSPORTS,
     META,
     MODERN,
+    PATIENCE,
     Wire,
     alone,
     error_of,
@@ -603,6 +607,35 @@ def test_all_error_codes_are_json_rpcs_or_defined_by_this_revision(kind: str) ->
                 error = (await wire.receive_object())["error"]
                 assert isinstance(error, dict)
                 assert error["code"] in (-32603, -32602, -32601, -32600, -32020, -32021, -32022)
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.parametrize(("raised", "said"), [(-32042, -32603), (-32002, INVALID_PARAMS), (7, 7)])
+@pytest.mark.spec("2026-07-28/basic/index#error-codes-6", "2026-07-28/basic/index#error-codes-7")
+def test_an_error_of_earlier_revisions_is_said_as_one_of_this(kind: str, raised: int, said: int) -> None:
+    async def test() -> None:
+        server = Server("s")
+        extended: Object = {"extensions": {EXTENSION: {}}}
+        visit: JSON = [{"mode": "url", "message": "m", "url": "https://example.com/", "elicitationId": "e"}]
+
+        async def refuse(value: str = "") -> list[str]:
+            raise ProtocolError(raised, "not so", {"elicitations": visit})
+
+        server.tool("refuse", task="required")(refuse)
+        server.prompt("prompt")(lambda name: name)
+        server.completion("prompt", "name")(refuse)
+        async with raw_client(server, kind) as wire:
+            asked: Object = {"ref": {"type": "ref/prompt", "name": "prompt"}, "argument": {"name": "name", "value": ""}}
+            assert error_of(await wire.ask_alone("completion/complete", asked), said)["message"] == "not so"
+            created = result_of(await wire.ask_alone("tools/call", {"name": "refuse"}, capabilities=extended))
+            id: Object = {"taskId": created["taskId"]}
+            async with asyncio.timeout(PATIENCE):
+                task: Object = {}
+                while task.get("status") != "failed":
+                    task = result_of(await wire.ask_alone("tasks/get", id, capabilities=extended))
+            assert isinstance(task["error"], dict) and task["error"]["code"] == said
 
     run(test())
 

@@ -99,6 +99,7 @@ def test_when_the_roots_change_the_server_is_told_and_finds_the_new_ones(revisio
     "2025-03-26/client/roots#security-considerations-2",
     "2025-06-18/client/roots#security-considerations-2",
     "2025-11-25/client/roots#security-considerations-2",
+    "2026-07-28/client/roots#security-considerations-2",
 )
 @pytest.mark.parametrize(
     "uri",

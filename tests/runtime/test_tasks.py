@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import cast
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -22,14 +23,16 @@ from tests.support import (
     SERVER_TRANSPORTS,
     Wire,
     alone,
+    error_of,
     greeted_client,
     initialize,
     notification,
     raw_client,
     request,
+    result_of,
     run,
 )
-from tests.web import Talk, on_the_web
+from tests.web import Talk, Web, eventually, on_the_web
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 ALONE = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
@@ -137,7 +140,7 @@ def at_work(**options: object) -> Work:
 
     @server.tool(task="optional")
     async def refuse() -> TextContent:
-        raise ProtocolError(-32042, "not now", {"why": "closed"})
+        raise ProtocolError(7, "not now", {"why": "closed"})
 
     @server.tool(task="optional")
     async def leave() -> TextContent:
@@ -414,7 +417,7 @@ def test_an_error_of_the_request_is_the_answer_to_tasks_result(kind: str, caplog
             id = (await peer.start("refuse"))["taskId"]
             assert (await peer.until(id, "failed"))["statusMessage"] == "not now"
             answer = await peer.answer(await peer.begin("tasks/result", {"taskId": id}))
-            assert answer["error"] == {"code": -32042, "message": "not now", "data": {"why": "closed"}}
+            assert answer["error"] == {"code": 7, "message": "not now", "data": {"why": "closed"}}
             with caplog.at_level(logging.CRITICAL):
                 id = (await peer.start("leave"))["taskId"]
                 await peer.until(id, "failed")
@@ -550,17 +553,43 @@ def test_over_http_a_task_belongs_to_the_principal_in_whichever_session() -> Non
             asking = request("tasks/get", {"taskId": task["taskId"]})
             found = [(await talk.post(asking)).json for talk in talks]
             assert ["result" in each for each in found if isinstance(each, dict)] == [True, True, False]
-            # and in the other era
+            # the other era has other ways to ask and to answer: there it is none
             wires = [alone("tasks/get", {"taskId": task["taskId"]}, 1, EXTENDED)] * 2
             headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "tasks/get", "Mcp_Name": str(task["taskId"])}
             seen = [
                 (await Talk(web, authorization=name).post(each, **headers)).json
                 for name, each in zip(("ann", "bob"), wires, strict=True)
             ]
-            assert ["result" in each for each in seen if isinstance(each, dict)] == [True, False]
+            assert ["result" in each for each in seen if isinstance(each, dict)] == [False, False]
             await talks[0].delete()  # a session's end is not the principal's
             assert "result" in (await talks[1].post(asking)).json  # type: ignore[operator]
         assert await work.has(work.ended) == "cancelled"
+
+    run(test())
+
+
+def test_a_task_of_one_era_is_neither_answered_nor_seen_in_the_other() -> None:
+    async def whoever(asking: HttpRequest) -> str | None:
+        return "ann"
+
+    async def test() -> None:
+        work = at_work()
+        async with on_the_web(work.server, authenticate=whoever) as web:
+            talk = Talk(web)
+            await talk.greet(capabilities=ABLE)
+            created = (await talk.post(request("tools/call", {"name": "ask", "task": {}}))).json
+            assert isinstance(created, dict) and isinstance(created["result"], dict)
+            earlier = created["result"]["task"]
+            assert isinstance(earlier, dict)
+            answer: Object = {"taskId": earlier["taskId"], "inputResponses": {"who": {"action": "decline"}}}
+            refused = (await talk.post(alone("tasks/update", answer, 2, EXTENDED))).json
+            assert error_of(refused, INVALID, 2)
+            created = (await talk.post(alone("tools/call", {"name": "must"}, 3, EXTENDED))).json
+            later = result_of(created)["taskId"]
+            listed = result_of((await talk.post(request("tasks/list", {}, 4))).json)["tasks"]
+            assert isinstance(listed, list)
+            assert [each["taskId"] for each in listed if isinstance(each, dict)] == [earlier["taskId"]]
+            error_of((await talk.post(request("tasks/result", {"taskId": later}, 5))).json, INVALID, 5)
 
     run(test())
 
@@ -765,6 +794,21 @@ def test_a_result_without_room_is_a_task_that_has_failed(kind: str) -> None:
 
 
 @KINDS
+def test_a_cancellation_without_room_to_say_so_is_one_all_the_same(kind: str) -> None:
+    async def test() -> None:
+        work = at_work(task_store=MemoryTaskStore(max_bytes=30))
+        async with legacy(work, kind) as peer:
+            id = (await peer.start("wait"))["taskId"]
+            await work.has(work.begun)
+            waiting = await peer.begin("tasks/result", {"taskId": id})
+            assert (await peer.refused("tasks/cancel", {"taskId": id}))[0] == INVALID  # it is gone, as nobody keeps it
+            assert await work.has(work.ended) == "cancelled" and work.server.tasks.live == {}
+            assert isinstance((await peer.answer(waiting))["error"], dict)
+
+    run(test())
+
+
+@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-3")
 def test_a_task_whose_time_is_over_is_gone_and_so_is_its_handler(kind: str) -> None:
     async def test() -> None:
@@ -827,6 +871,62 @@ def test_nothing_is_left_when_nobody_is_served_any_more(kind: str) -> None:
                 await work.has(work.begun)
             assert await work.has(work.ended) == "cancelled"
             assert work.server.tasks.live == {} and asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(test())
+
+
+@KINDS
+def test_a_cancelled_task_that_still_tidies_up_is_waited_for_when_nobody_is_served_any_more(kind: str) -> None:
+    async def test() -> None:
+        work, tidied = at_work(), asyncio.Event()
+
+        @work.server.tool(task="optional")
+        async def tidy() -> None:
+            work.begun.put_nowait("tidy")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await work.go.wait()
+                tidied.set()
+
+        async with legacy(work, kind) as peer:
+            id = (await peer.start("tidy"))["taskId"]
+            await work.has(work.begun)
+            await peer.ask("tasks/cancel", {"taskId": id})
+            asyncio.get_running_loop().call_later(0.05, work.go.set)
+        assert tidied.is_set() and asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(test())
+
+
+def test_over_http_a_task_that_begins_while_the_server_stops_is_stopped_too() -> None:
+    async def test() -> None:
+        work = at_work()
+
+        @work.server.tool(task="optional", asks_first=True)
+        async def late(context: Context) -> None:
+            work.begun.put_nowait("late")
+            await work.go.wait()
+            await context.begin_task()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                work.ended.put_nowait("late")
+
+        serving = work.server.serve_http()
+        port = urlsplit(await serving.__aenter__()).port
+        [site] = work.server.sites
+        web = Web(site, ("127.0.0.1", port or 0))
+        reply = await Talk(web).send(alone("tools/call", {"name": "late"}, capabilities=EXTENDED))
+        await work.has(work.begun)
+        stopping = asyncio.create_task(serving.__aexit__(None, None, None))
+        await eventually(lambda: not work.server.sites)
+        work.go.set()  # the site is closed, and answers under way have their grace
+        assert (await web.take(reply)).status == 200
+        async with asyncio.timeout(PATIENCE):
+            await stopping
+        assert work.ended.get_nowait() == "late" and work.server.tasks.live == {}
+        await web.close()
 
     run(test())
 
@@ -906,7 +1006,7 @@ def test_a_tool_that_fails_has_completed_and_a_request_that_fails_has_failed(kin
             done = await peer.until((await peer.start("fail"))["taskId"], "completed")
             assert isinstance(done["result"], dict) and done["result"]["isError"] is True
             failed = await peer.until((await peer.start("refuse"))["taskId"], "failed")
-            assert failed["error"] == {"code": -32042, "message": "not now", "data": {"why": "closed"}}
+            assert failed["error"] == {"code": 7, "message": "not now", "data": {"why": "closed"}}
             assert "result" not in failed and failed["statusMessage"] == "not now"
 
     run(test())

@@ -93,7 +93,7 @@ class Work:
 
         @server.tool(task="optional")
         async def refuse() -> TextContent:
-            raise ProtocolError(-32042, "not now", {"why": "closed"})
+            raise ProtocolError(7, "not now", {"why": "closed"})
 
         @server.tool()
         async def ask_by_task(context: Context) -> TextContent:
@@ -165,7 +165,7 @@ def test_what_a_task_ends_with_is_what_the_call_ends_with(kind: str, revision: s
                     refused = await begin("refuse")
                     assert isinstance(refused, RunningTask)
                     await refused.result()
-                assert (caught.value.code, caught.value.message) == (-32042, "not now")
+                assert (caught.value.code, caught.value.message) == (7, "not now")
                 assert caught.value.data == {"why": "closed"}
 
     run(test())

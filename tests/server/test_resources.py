@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import threading
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -621,6 +622,23 @@ def test_in_2026_07_28_a_server_agrees_to_tell_of_what_can_be_read(kind: str) ->
                 await wire.send(alone("subscriptions/listen", wanted, id))
                 acknowledged = await wire.receive_object()
                 assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": agreed}  # type: ignore[call-overload,index]
+
+    run(test())
+
+
+@KINDS
+def test_an_update_that_cannot_be_told_keeps_back_none_of_the_others(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.resources.add("test://a", lambda: "a")
+        async with greeted_client(server, kind) as wire:
+            await wire.ask("resources/subscribe", {"uri": "test://a"})
+            with caplog.at_level(logging.CRITICAL):
+                server.resource_updated("test://a/\ud800")  # no JSON text can hold this
+                server.resource_updated("test://a/b")
+                assert await wire.receive() == updated("test://a/b")
 
     run(test())
 

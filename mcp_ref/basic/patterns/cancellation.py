@@ -36,7 +36,8 @@ def receive_cancelled(params: CancelledNotificationParams, dispatcher: Dispatche
     """Stop the peer's request that it names, if it is still being served."""
     if dispatcher.cancel(params.request_id):
         # [2025-11-25 basic/utilities/cancellation#implementation-notes] SHOULD log the reason
-        log.info("request %r was cancelled by the peer: %.200s", params.request_id, params.reason or "no reason given")
+        # %r, as a reason with line breaks could look like other lines of the log
+        log.info("request %.80r was cancelled by the peer: %.200r", params.request_id, params.reason)
     else:
         log.debug("ignored the cancellation of request %.80r: it is unknown, or done", params.request_id)
 

@@ -37,7 +37,8 @@ METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 
 class InputRequired(BaseException):
-    """The request cannot be served before the client has answered. Not an Exception: nobody's `except` is meant.
+    """The request cannot be served before the client has answered. Not an Exception, so that
+    a handler's `except Exception` lets it pass.
 
     requests: key -> {"method": ..., "params": ...}
     """
@@ -77,8 +78,7 @@ def seal(key: bytes, answers: Object, request: str, principal: str | None, now: 
     """
     payload: Object = {
         "answers": answers,
-        "request": request,
-        "principal": principal,
+        "for": _belonging(request, principal),
         "until": int(now) + STATE_SECONDS,
     }
     text = _encoded(json.dumps(payload, separators=(",", ":")).encode())
@@ -98,12 +98,17 @@ def unseal(key: bytes, state: JSON, request: str, principal: str | None, now: fl
         raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState is not one that this server has given")
     payload = json.loads(base64.urlsafe_b64decode(text))  # we have signed it, so it is as `seal` wrote it
     # the same page: SHOULD verify the principal, an expiry, and the request
-    if payload["principal"] != principal or payload["request"] != request:
+    if payload["for"] != _belonging(request, principal):
         raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState belongs to another request")
     if payload["until"] < now:
         raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState has expired; send the request anew")
     answers: Object = payload["answers"]
     return answers
+
+
+def _belonging(request: str, principal: str | None) -> str:
+    """Which request it is for, and whose. The client can read a state, and need not learn how we call its user."""
+    return hashlib.sha256(json.dumps([request, principal]).encode()).hexdigest()
 
 
 def _signature(key: bytes, text: str) -> bytes:

@@ -313,11 +313,12 @@ def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabil
     return False
 
 
-def owner_of(principal: str | None, session: str = "") -> str:
+def owner_of(principal: str | None, era: str, session: str = "") -> str:
     """Whose a task is: a principal's, where requests have one; else a session's, in the era that has them; else
-    nobody's in particular."""
+    nobody's in particular. A principal's tasks of one era are not shown in the other, which asks and answers in other
+    ways than they do."""
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind tasks to the authorization context
-    return f"principal:{principal}" if principal is not None else session and f"session:{session}"
+    return f"{era}:{principal}" if principal is not None else session and f"session:{session}"
 
 
 def unknown_task() -> ProtocolError:

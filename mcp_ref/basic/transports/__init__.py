@@ -14,12 +14,12 @@ Above: `runtime/connection.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
 from ...jsonrpc import dispatcher
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.messages import Incoming, RequestId
+from ...jsonrpc.messages import Incoming, Object, RequestId
 
 Trace = Callable[[Literal["->", "<-"], bytes], None]
 """Sees every frame: "->" for one that we send, "<-" for one that we receive. One that has a method `head` sees the
@@ -30,6 +30,12 @@ Receive = Callable[[Incoming], None]
 
 Lost = Callable[[McpError | None], None]
 """Called once, when nothing more will come: with None for an orderly end, else with what happened."""
+
+Tell = Callable[[str, Object], None]
+"""Sends a notification, by method and params, on the way that a request of the stateless era came."""
+
+Drain = Callable[[], Awaitable[None]]
+"""Waits until the client has taken enough of what was sent on that way."""
 
 
 class Transport(dispatcher.Transport, Protocol):

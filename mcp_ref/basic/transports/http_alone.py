@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from ...http.message import Exchange, HeaderList
@@ -40,7 +40,7 @@ from ..versioning import (
     UNSUPPORTED_PROTOCOL_VERSION,
     MalformedRequest,
 )
-from . import Trace
+from . import Drain, Tell, Trace
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +59,6 @@ def status_of(error: ProtocolError) -> int:
 
 # ---------------------------------------------------------------------------------------------------- one request
 
-Tell = Callable[[str, Object], None]
-Drain = Callable[[], Awaitable[None]]
 Answer = Callable[[Tell, Drain], Coroutine[object, object, Object]]
 """Serves a request, given ways to send notifications and to wait until the client takes them; gives its result."""
 
@@ -94,7 +92,6 @@ class Post:
         self._wakeup = loop.create_future()
         serving = loop.create_task(self._answer(answer))
         gone = self._exchange.gone()
-        serving.add_done_callback(self._wake)
         gone.add_done_callback(self._wake)
         try:
             await self._wakeup
@@ -136,6 +133,8 @@ class Post:
             return self._failed()
         except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
             return self._failed()
+        finally:
+            self._wake()
 
     def _failed(self) -> tuple[int, bytes]:
         # The traceback is for the operator; the client learns nothing about our insides.

@@ -25,7 +25,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ...http.message import HeaderList, Headers, Request
-from ...jsonrpc.messages import INVALID_REQUEST, Error, ErrorResponse, encode
+from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
 from ...revisions import LEGACY, find_revision
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
@@ -75,7 +75,7 @@ class Refused(Exception):
         return Refused(self.status, str(self), self.headers, self.code)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Admission:
     """What the head of an admitted request says."""
 
@@ -89,6 +89,8 @@ class Admission:
     takes_sse: bool
     fault: Refused | None
     """What is wrong by rung 6 to 8: to be said once the client is known."""
+    repeats: tuple[JSON, str, str | None] | None = None
+    """What its headers were found to repeat of a request's body, in the stateless era; see `headers.said_twice`."""
 
 
 class Gate:
@@ -130,7 +132,7 @@ class Gate:
         cors = _cors(origin)
         if request.method not in (*self._methods, "OPTIONS"):
             allow = [("Allow", ", ".join((*self._methods, "OPTIONS"))), *cors]
-            raise Refused(405, f"{request.method} is not for this endpoint; {', '.join(self._methods)} are", allow)
+            raise Refused(405, f"this endpoint does not take {request.method}, only {', '.join(self._methods)}", allow)
         takes_json, takes_sse = accepted(headers)
         return Admission(
             cors,
@@ -219,7 +221,11 @@ def _fault(request: Request, takes_json: bool, takes_sse: bool, modern: bool) ->
     name = headers.get(VERSION_HEADER)
     if modern and request.method == "POST":
         return None  # its body says more
-    if name is not None and find_revision(name) not in LEGACY:
+    revision = find_revision(name)
+    if modern and revision is not None and revision not in LEGACY:
+        # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] GET and DELETE are earlier
+        return Refused(405, f"{name} has no {request.method}; POST each request", [("Allow", "POST, OPTIONS")])
+    if name is not None and revision not in LEGACY:
         # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
         known = ", ".join(map(str, LEGACY))
         return Refused(400, f"{VERSION_HEADER} {_shown(name)} is not supported here; supported are {known}")

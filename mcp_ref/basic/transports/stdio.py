@@ -289,8 +289,8 @@ class StdioClientTransport(asyncio.SubprocessProtocol, Transport):
                 start_new_session=os.name != "nt",  # a group of its own, so that closing reaches grandchildren
             )
         except (OSError, ValueError) as error:
-            hint = "is it installed, and on the PATH?" if isinstance(error, FileNotFoundError) else ""
-            raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}. {hint}".rstrip()) from error
+            hint = "; is it installed, and on the PATH?" if isinstance(error, FileNotFoundError) else ""
+            raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}{hint}") from error
         self._process = process
         self._stdin = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
         if self._closing is not None:

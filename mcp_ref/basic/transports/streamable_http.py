@@ -26,7 +26,6 @@ from weakref import WeakKeyDictionary
 from ...http.message import Exchange, HeaderList, Headers
 from ...http.sse import encode_event
 from ...jsonrpc.messages import (
-    JSON,
     Batch,
     ErrorResponse,
     Incoming,
@@ -41,9 +40,9 @@ from ...jsonrpc.messages import (
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
 from ..headers import Path, check_headers, check_parameters, said_twice
 from ..versioning import check_fields, names_revision
-from . import Trace, Transport
+from . import Drain, Tell, Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
-from .http_alone import STREAMED, Drain, Post, Tell
+from .http_alone import STREAMED, Post
 from .http_gate import SESSION_HEADER, SSE_TYPE, VERSION_HEADER, Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits, Session, Stream
 from .http_trace import watched_exchange
@@ -96,7 +95,6 @@ class Endpoint:
         self._authenticate = authenticate
         self._trace = trace
         self._admitted: WeakKeyDictionary[Headers, Admission] = WeakKeyDictionary()
-        self._agreed: WeakKeyDictionary[Headers, tuple[JSON, str, str | None]] = WeakKeyDictionary()
         self._alone = alone
         self._parameters = parameters
         self._handshakes = handshakes
@@ -217,9 +215,9 @@ class Endpoint:
             if request.method != "initialize":
                 check_fields(request.params)
                 said = said_twice(request)
-                if self._agreed.get(headers) != said:  # else the same head has repeated the same before
+                if admission.repeats != said:  # else the same head has repeated the same before
                     check_headers(headers, said)
-                    self._agreed[headers] = said
+                    admission.repeats = said
                 if request.method == "tools/call":
                     name = request.params.get("name")
                     wanted = self._parameters(name) if isinstance(name, str) else {}

@@ -95,7 +95,7 @@ def test_a_server_stops_a_cancelled_request_answers_nothing_and_logs_the_reason(
         waiting = Waiting()
         async with greeted_client(waiting.server, kind, revision) as wire:
             await waiting.begin(wire, id)
-            await wire.send(cancel(id, reason="took too long"))
+            await wire.send(cancel(id, reason="took\nERROR too long"))
             await soon(waiting.stopped)
             await wire.nothing_more()
             await waiting.begin(wire, id)  # its place and its id are free again
@@ -108,7 +108,7 @@ def test_a_server_stops_a_cancelled_request_answers_nothing_and_logs_the_reason(
         pytest.skip("over HTTP, leaving is cancelling")
     with caplog.at_level(logging.INFO):
         run(test())
-    assert "took too long" in caplog.text
+    assert r"took\nERROR too long" in caplog.text  # and it is no line of its own
 
 
 @pytest.mark.spec(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from mcp_ref import Context, Server, TextContent, ToolError
 from mcp_ref.basic.patterns.mrtr import MAX_STATE, STATE_SECONDS, digest, seal, unseal
 from mcp_ref.client.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
 from mcp_ref.http.message import Request as HttpRequest
-from mcp_ref.jsonrpc.errors import ProtocolError
+from mcp_ref.jsonrpc.errors import McpError, ProtocolError
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.runtime import stateless
 from mcp_ref.server.tools import Tool
@@ -316,6 +317,29 @@ def test_the_handler_begins_anew_each_time(kind: str) -> None:
             assert (begun, left) == ([1], [1])
             assert await asker.done({"1": accept("Ada")}) == "done"
             assert (begun, left) == ([2], [2])
+
+    run(test())
+
+
+@KINDS
+def test_what_is_asked_when_the_request_is_answered_is_an_error_of_who_asks(kind: str) -> None:
+    async def test() -> None:
+        server, left = Server("s"), list[asyncio.Task[object]]()
+
+        @server.tool()
+        async def leave(context: Context) -> None:
+            left.append(asyncio.create_task(ask_later(context)))
+
+        async def ask_later(context: Context) -> object:
+            await answered.wait()
+            return await context.elicit("Who?", FORM)
+
+        answered = asyncio.Event()
+        async with raw_client(server, kind) as wire:
+            assert result_of(await wire.ask_alone("tools/call", {"name": "leave"}, capabilities=ABLE))["content"] == []
+            answered.set()
+            with pytest.raises(McpError, match="is answered"):
+                await left[0]
 
     run(test())
 
@@ -750,6 +774,11 @@ def test_a_state_belongs_to_a_key_a_request_a_person_and_a_time() -> None:
         assert not opens(state, request=digest(method, params))  # type: ignore[arg-type]
 
 
+def test_a_state_does_not_tell_its_client_how_the_server_calls_its_user() -> None:
+    text = seal(KEY, {}, REQUEST, "row-4711", NOW).partition(".")[0]
+    assert b"4711" not in base64.urlsafe_b64decode(text)
+
+
 def test_what_changes_from_round_to_round_is_no_part_of_what_the_request_is() -> None:
     params: Object = {"name": "greet", "arguments": {"b": 1, "a": 2}}
     round_two: Object = {"arguments": {"a": 2, "b": 1}, "_meta": {"x": 1}, "name": "greet", "inputResponses": {}}
@@ -854,3 +883,8 @@ def test_a_state_is_of_no_use_to_another_person() -> None:
 def test_a_key_that_could_be_guessed_is_refused_when_the_server_is_made(key: bytes) -> None:
     with pytest.raises(ValueError, match="state_key"):
         Server("s", state_key=key)
+
+
+def test_a_key_that_is_text_is_refused_then_too_and_not_with_the_first_question() -> None:
+    with pytest.raises(TypeError, match="is bytes"):
+        Server("s", state_key="0123456789abcdef")  # type: ignore[arg-type]

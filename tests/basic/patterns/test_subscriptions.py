@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.runtime import listening
 from mcp_ref.runtime import server as runtime_server
+from mcp_ref.runtime.server_connection import ServerConnection
 from tests.support import (
     ALONE_TRANSPORTS,
     META,
@@ -313,6 +315,17 @@ def test_a_subscription_names_a_bounded_number_of_resources(kind: str) -> None:
     run(test())
 
 
+@CONNECTED
+def test_others_are_served_while_the_resources_of_a_subscription_are_looked_up(kind: str) -> None:
+    async def test() -> None:
+        async with raw_client(make_server(), kind) as wire:
+            await wire.send(listen(1, resourceSubscriptions=[f"test://{number}" for number in range(MAX_RESOURCES)]))
+            assert (await wire.ask_alone("server/discover", id=2))["id"] == 2
+            assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
+
+    run(test())
+
+
 @KINDS
 def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
     kind: str, monkeypatch: pytest.MonkeyPatch
@@ -330,6 +343,39 @@ def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
                 assert await wire.receive_object() == updated(1, f"test://a/{number}")
 
     run(test())
+
+
+@KINDS
+def test_a_change_that_cannot_be_told_keeps_back_none_of_the_others(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        server = make_server()
+        async with raw_client(server, kind) as wire:
+            await wire.send(listen(1, resourceSubscriptions=["test://a"]))
+            await wire.receive_object()
+            with caplog.at_level(logging.CRITICAL):
+                server.resource_updated("test://a/\ud800")  # no JSON text can hold this
+                server.resource_updated("test://a/b")
+                assert await wire.receive_object() == updated(1, "test://a/b")
+
+    run(test())
+
+
+def test_a_thread_that_tells_of_a_change_need_not_know_that_the_loop_has_ended() -> None:
+    server = make_server()
+
+    async def test() -> tuple[set[listening.Listener], set[ServerConnection]]:
+        async with raw_client(server) as wire:
+            await wire.send(listen(1, resourceSubscriptions=["test://a"], toolsListChanged=True))
+            await wire.receive_object()
+            return set(server.listeners), set(server._connections)
+
+    # as a thread sees them that has just begun to tell when they end
+    server.listeners, server._connections = run(test())
+    assert server.listeners and server._connections
+    server.resource_updated("test://a")
+    server.tool("new")(lambda: None)
 
 
 @CONNECTED

@@ -227,8 +227,11 @@ def test_a_task_is_found_by_its_owner_alone_and_until_its_time_is_over() -> None
 
 
 def test_owners_cannot_be_confused() -> None:
-    assert len({owner_of(None), owner_of("a"), owner_of(None, "a"), owner_of("a", "b"), owner_of("")}) == 4
-    assert owner_of("a", "b") == owner_of("a")
+    eras, principals, sessions = ("legacy", "modern"), ("a", "", "legacy:a", "session:a"), ("a", "legacy:a")
+    known = {owner_of(principal, era) for era in eras for principal in principals}
+    unknown = {owner_of(None, era, session) for era in eras for session in sessions}
+    assert len(known) == 8 and len(unknown) == 2 and len({owner_of(None, "modern"), *known, *unknown}) == 11
+    assert owner_of("a", "legacy", "b") == owner_of("a", "legacy")
 
 
 @pytest.mark.spec(

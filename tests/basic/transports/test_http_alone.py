@@ -277,6 +277,21 @@ def test_without_the_earlier_era_there_is_post_alone(method: str) -> None:
 # ------------------------------------------------------------------------------------------------ no sessions
 
 
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_beside_the_earlier_era_what_names_this_one_is_told_that_there_is_post_alone(method: str) -> None:
+    async def test() -> None:
+        async with on_the_web(Site().server) as web:
+            talk = Talk(web)
+            await talk.greet()
+            headers = talk.lines(Content_Type=None, MCP_Protocol_Version=MODERN)
+            reply = await web.ask(method, web.site.path, b"", *headers)
+            assert reply.status == 405 and reply.headers["allow"] == "POST, OPTIONS"
+            assert f"{MODERN} has no {method}" in reply.why
+            assert (await talk.post(request("ping"))).status == 200
+
+    run(test())
+
+
 @SPEAKS
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-2",
@@ -307,6 +322,23 @@ def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -> None
             assert listed.status == 200 and "resultType" not in result_of(listed.json)
             assert (await talk.delete()).status == 204
             assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
+
+    run(test())
+
+
+def test_in_a_batch_of_a_session_nothing_stands_alone_as_no_header_could_say_so() -> None:
+    async def test() -> None:
+        async with on_the_web(Site(["2025-03-26", MODERN]).server) as web:
+            talk = Talk(web)
+            await talk.greet("2025-03-26")
+            members = [call("add", 1, a=1, b=2), alone("server/discover", id=2), alone("subscriptions/listen", id=3)]
+            reply = await talk.post([*members])
+            answers = reply.json
+            assert isinstance(answers, list) and reply.status == 200
+            by_id = {answer["id"]: answer for answer in answers if isinstance(answer, dict)}
+            assert "resultType" not in result_of(by_id[1])
+            for id in (2, 3):
+                error_of(by_id[id], METHOD_NOT_FOUND, id)
 
     run(test())
 

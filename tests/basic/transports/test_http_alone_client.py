@@ -365,32 +365,53 @@ def test_a_response_that_ends_without_the_answer_fails_its_request_and_the_next_
     run(test())
 
 
-def test_a_connection_that_breaks_in_the_middle_of_the_answer_fails_its_request() -> None:
-    async def test() -> None:
-        begun = asyncio.Event()
+@contextlib.asynccontextmanager
+async def breaking(answered: int) -> AsyncIterator[tuple[str, list[JSON]]]:
+    """A server that breaks its first connection within an answer, after so many that it has given; its URL, and the ids
+    of what it was asked."""
+    ids: list[JSON] = []
 
-        async def breaks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            for answered in range(2):
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 length = re.search(rb"content-length: (\d+)", head.lower())
                 assert length is not None
                 message = json.loads(await reader.readexactly(int(length[1])))
-                body = frame(answer(message, discovered(capabilities=OFFERS)))
+                ids.append(message["id"])
+                body = frame(answer(message, {**discovered(capabilities=OFFERS), "tools": [], "content": []}))
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
-                writer.write(f"Content-Length: {len(body)}\r\n\r\n".encode() + body[: None if not answered else 20])
+                writer.write(f"Content-Length: {len(body)}\r\n\r\n".encode())
+                writer.write(body if len(ids) != answered + 1 else body[:20])
                 await writer.drain()
-                begun.set()
-            writer.transport.abort()
+                if len(ids) == answered + 1:
+                    break
+        writer.transport.abort()
 
-        listening = await asyncio.start_server(breaks, "127.0.0.1", 0)
-        try:
-            port = listening.sockets[0].getsockname()[1]
-            async with Client(f"http://127.0.0.1:{port}/mcp", timeout=PATIENCE) as client:
-                with pytest.raises(ConnectionClosed, match=r"tools/list: http://.*ended|reset|connection"):
-                    await client.list_tools()
-        finally:
-            listening.close()
-            await listening.wait_closed()
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/mcp", ids
+    finally:
+        listening.close()
+        await listening.wait_closed()
+
+
+def test_a_call_whose_answer_breaks_off_fails_and_is_not_made_again() -> None:
+    async def test() -> None:
+        async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
+            with pytest.raises(ConnectionClosed, match=r"tools/call: http://.*ended|reset|connection"):
+                await client.call_tool("pay")  # which may have been paid
+            assert len(ids) == 2
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/changelog#major-changes-6")
+def test_a_request_that_changes_nothing_is_sent_anew_when_its_answer_breaks_off() -> None:
+    async def test() -> None:
+        async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
+            assert await client.list_tools() == []
+            assert len(ids) == len(set(map(str, ids))) == 3  # with an id of its own
 
     run(test())
 

@@ -244,7 +244,7 @@ def test_another_method_is_told_which_there_are(path: str, allowed: str) -> None
                 reply = await web.ask(method, path)
                 assert reply.status == 405, method
                 assert reply.headers["allow"] == f"{allowed}, OPTIONS"
-                assert reply.why.startswith(f"{method} is not for this endpoint; {allowed} are")
+                assert reply.why.startswith(f"this endpoint does not take {method}, only {allowed}")
             head = await web.send("HEAD", path)
             assert (await head.reader.readline()).startswith(b"HTTP/1.1 405 ")
 

@@ -221,12 +221,14 @@ async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON
     came: list[JSON] = []
     for names, beside in pages:
         asked = await wire.receive_object()
-        came.append(asked.get("params"))
+        params = asked.get("params")
+        came.append({n: v for n, v in params.items() if n != "_meta"} if isinstance(params, dict) else params)
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {**items(names), **beside}})
     return came
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/pagination#pagination-model-1",
     "2025-11-25/server/utilities/pagination#pagination-model-1",
     "2025-06-18/server/utilities/pagination#pagination-model-1",
     "2025-03-26/server/utilities/pagination#pagination-model-1",
@@ -240,7 +242,7 @@ async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON
     "2025-03-26/server/prompts#implementation-considerations-2",
     "2024-11-05/server/prompts#implementation-considerations-2",
 )
-@pytest.mark.parametrize("revision", PAGED)
+@pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @LISTERS
 def test_a_client_follows_pages_of_any_size_until_no_cursor_comes(revision: str, lister: Lister) -> None:
     async def test() -> None:
@@ -281,6 +283,9 @@ def test_a_client_takes_a_list_that_has_no_pages(revision: str, lister: Lister) 
 
 
 @pytest.mark.spec(
+    "2026-07-28/server/utilities/pagination#implementation-guidelines-5",
+    "2026-07-28/server/utilities/pagination#implementation-guidelines-6",
+    "2026-07-28/server/utilities/pagination#implementation-guidelines-7",
     "2025-11-25/server/utilities/pagination#implementation-guidelines-5",
     "2025-06-18/server/utilities/pagination#implementation-guidelines-5",
     "2025-03-26/server/utilities/pagination#implementation-guidelines-5",
@@ -290,7 +295,7 @@ def test_a_client_takes_a_list_that_has_no_pages(revision: str, lister: Lister) 
     "2025-03-26/server/utilities/pagination#implementation-guidelines-6",
     "2024-11-05/server/utilities/pagination#implementation-guidelines-6",
 )
-@pytest.mark.parametrize("revision", PAGED)
+@pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @LISTERS
 def test_a_client_gives_every_cursor_back_as_it_came(revision: str, lister: Lister) -> None:
     cursors = ["", " ", "0", "null", "a=b&c=%20", "été\u0301\u2028\x00💡", "{}", "e" * 70_000]
