@@ -24,7 +24,7 @@ from ..basic.patterns.subscriptions import (
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
 )
-from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
+from ..jsonrpc.errors import ConnectionClosed, RequestTimeout
 from ..jsonrpc.messages import RequestId
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Subscription:
         self._waker = asyncio.Event()
         self._stream: Stream | None = None
         self._ended = False
-        self._why: McpError | None = None
+        self._why: Exception | None = None
 
     async def __aenter__(self) -> Subscription:
         if self._reach.revision.era == "modern":
@@ -124,7 +124,7 @@ class Subscription:
             del self._changed[next(iter(self._changed))]
         self._waker.set()
 
-    def end(self, why: McpError | None) -> None:
+    def end(self, why: Exception | None) -> None:
         """Nothing more will come. why: None for an end in good order."""
         self._ended, self._why = True, why
         self._waker.set()
@@ -142,7 +142,7 @@ class Stream:
         reach: Reach,
         wanted: SubscriptionFilter,
         changed: Callable[[str, str | None], None],
-        ended: Callable[[McpError | None], None],
+        ended: Callable[[Exception | None], None],
     ) -> None:
         self._reach = reach
         self._wanted = wanted
@@ -224,7 +224,7 @@ class Stream:
                 if not self._acknowledged.done() or not self._reach.reaches_again() or self._attempts >= ATTEMPTS:
                     return self._end(error)
                 log.info("a subscription broke, and is asked for again: %s", error)
-            except McpError as error:
+            except Exception as error:  # a refusal; or what cannot be sent
                 return self._end(error)
             if loop.time() - began > 10 * self._pause:
                 self._pause = MIN_PAUSE  # it lasted
@@ -253,7 +253,7 @@ class Stream:
             for id in ids:
                 del connection.listeners[id]
 
-    def _end(self, why: McpError | None) -> None:
+    def _end(self, why: Exception | None) -> None:
         if self._done:
             return
         self._done = True

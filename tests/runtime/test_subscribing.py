@@ -236,6 +236,17 @@ def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() -> None:
     run(test())
 
 
+def test_what_cannot_be_sent_is_an_error_of_who_subscribes() -> None:
+    async def test() -> None:
+        async with raw_server(of(timeout=None)) as (client, wire):
+            await meet(client, wire, WATCHED)
+            with pytest.raises(ValueError, match="surrogate"):
+                await asyncio.wait_for(client.subscribe("test://\ud800").__aenter__(), PATIENCE)
+            assert not client.connection.listeners and wire.frames.empty()
+
+    run(test(), 2 * PATIENCE)
+
+
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-2",
     "2026-07-28/basic/transports/stdio#cancellation-1",
