@@ -24,7 +24,8 @@ Reading order, front to back; nothing is used before it is explained:
     server/                         tools, resources, prompts; utilities: pagination, caching, completion, logging
     client/                         roots, sampling, elicitation
     runtime/                        Connection, Context, Server; Client, and what it is made of: client_connection,
-                                    answering, opening, reaching, subscribing, hearing, calling; tasks at work; web.py
+                                    answering, opening, reaching, subscribing, hearing, calling; live_task, tasks;
+                                    web.py
     cli/, __main__.py               the command line
 
 Before all of it, see it at work: `python3 -m mcp_ref demo` runs demo/server.py and demo/tour.py, which read like any

@@ -546,6 +546,20 @@ def test_a_person_whose_answers_do_not_fit_is_asked_again() -> None:
     assert 'guests: expected an integer, got "many"' in terminal
 
 
+def test_a_server_cannot_play_tricks_with_the_terminal_of_the_person_it_asks() -> None:
+    source = """
+from mcp_ref import Context, Server
+server = Server("tricky")
+@server.tool()
+async def ask(context: Context) -> str:
+    field = {"type": "string", "title": "\\x1b[2Jtitle", "default": "\\x9b2J"}
+    return (await context.elicit("\\x1b[2J?", {"type": "object", "properties": {"a\\x1b[2J": field}})).action
+server.run()"""
+    out, terminal = at_a_terminal(b"a\n", "call", "ask", server=python(source))
+    assert out == "accept\n" and "title" in terminal
+    assert "\x1b" not in terminal and "\x9b" not in terminal
+
+
 def test_a_person_may_say_no() -> None:
     out, _ = at_a_terminal(b"\x04", "call", "book_table")
     assert out == "no table then\n"

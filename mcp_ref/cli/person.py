@@ -21,7 +21,7 @@ from ..client.elicitation import (
     content_errors,
 )
 from ..jsonrpc.messages import Object
-from .show import kind, note
+from .show import kind, note, printable
 from .values import kinds, read_value
 
 
@@ -83,7 +83,7 @@ def question(name: str, field: Object) -> str:
 
 async def ask_line(prompt: str) -> str:
     """One line of the terminal, while the connection goes on. Raises EOFError at the end of input."""
-    sys.stderr.write(prompt)
+    sys.stderr.write(printable(prompt))  # the server has had a hand in it
     sys.stderr.flush()
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()

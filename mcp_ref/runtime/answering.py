@@ -148,7 +148,7 @@ class Answers:
         """Serve a request as a task, where that is wanted and we have said that we can."""
         if wanted is None or not self._serves_tasks or not connection.revision.tasks_are_core:
             return await work
-        from .tasks import LiveTask
+        from .live_task import LiveTask
 
         return await self.tasks.start(LiveTask(self.tasks, connection, wanted.ttl), work)
 

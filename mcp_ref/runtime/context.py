@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ..client.sampling import CreateMessageResult, ModelPreferences, SamplingMessage, ToolChoice
     from ..server.tools import Tool
     from ..server.utilities.logging import LoggingLevel
+    from .live_task import LiveTask
     from .server import Server
-    from .tasks import LiveTask
 
 T = TypeVar("T")
 A = TypeVar("A")

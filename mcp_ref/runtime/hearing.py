@@ -90,7 +90,10 @@ class News:
     def _tell_of_change(self, method: str) -> None:
         function = self._on_changed.get(method)
         if function is not None:
-            function()
+            try:
+                function()
+            except Exception:  # its own fault, which keeps nothing from the others
+                log.exception("the handler of %s failed", method)
 
     def _tell_of_update(self, uri: str) -> None:
         from ..server.resources import covers
@@ -101,5 +104,5 @@ class News:
                     subscription.put(uri)
 
 
-def _tell_of_the_end(why: McpError | None) -> None:
+def _tell_of_the_end(why: Exception | None) -> None:
     log.warning("the server no longer tells of changes: %s", why or "it has ended the subscription")

@@ -10,6 +10,7 @@ Above: client.py. Below: opening.py, client_connection.py, basic/transports
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import logging
 from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
@@ -168,7 +169,7 @@ class Reach:
         self._greeting: Greeting | None = None
         self._restarting: asyncio.Task[None] | None = None
         self._restarts = 0
-        self._closing = False
+        self._closing = asyncio.Event()
 
     # ------------------------------------------------------------------------------------- opening and closing
 
@@ -190,7 +191,7 @@ class Reach:
         try:
             self._greeting = await greet(connection, ours, self.timeout, known)
         except (ConnectionClosed, RemoteError) as error:
-            if self._closing:
+            if self._closing.is_set():
                 raise
             if known == "legacy" and ours.of("modern"):
                 # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] what was known
@@ -209,7 +210,7 @@ class Reach:
             self._eras[name] = self.revision.era
 
     async def _begin(self) -> ClientConnection:
-        if self._closing:
+        if self._closing.is_set():
             raise ConnectionClosed("the client was closed")
         connection = self._connection = self._make_connection()
         await connection.open()
@@ -221,7 +222,7 @@ class Reach:
 
     async def stay_away(self) -> None:
         """From now on, a server that is lost is not reached again."""
-        self._closing = True
+        self._closing.set()
         if self._restarting is not None:
             self._restarting.cancel()
             await asyncio.wait([self._restarting])
@@ -255,7 +256,13 @@ class Reach:
         return self.address.is_url or (self.address.is_process and is_there)
 
     def _may_reach_again(self) -> bool:
-        return not self._closing and self._greeting is not None and self.revision.era == "modern"
+        return not self._closing.is_set() and self._greeting is not None and self.revision.era == "modern"
+
+    async def rest(self, seconds: float) -> None:
+        """Wait before the server is asked again; no longer than until the client is closed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
 
     def _is_restarting(self) -> bool:
         return self._restarting is not None and not self._restarting.done()

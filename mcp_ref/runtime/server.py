@@ -195,7 +195,7 @@ class Server:
         self, work: Work, tool: RegisteredTool, wanted: TaskMetadata | None, scope: Scope
     ) -> CallToolResult | CreateTaskResult:
         """Call a tool that can be a task, as one or not."""
-        from .tasks import TaskLine
+        from .live_task import TaskLine
 
         context = cast(Context, scope)
         if not becomes_task(tool.task, wanted is not None, context.revision, context.client_capabilities):

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ..basic.transports import Transport
     from ..server.utilities.logging import LoggingLevel
     from .listening import Subscriptions
+    from .live_task import LiveTask
     from .server import Server
-    from .tasks import LiveTask
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from ..basic.patterns.subscriptions import (
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
 )
-from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
+from ..jsonrpc.errors import ConnectionClosed, RequestTimeout
 from ..jsonrpc.messages import RequestId
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Subscription:
         self._waker = asyncio.Event()
         self._stream: Stream | None = None
         self._ended = False
-        self._why: McpError | None = None
+        self._why: Exception | None = None
 
     async def __aenter__(self) -> Subscription:
         if self._reach.revision.era == "modern":
@@ -124,7 +124,7 @@ class Subscription:
             del self._changed[next(iter(self._changed))]
         self._waker.set()
 
-    def end(self, why: McpError | None) -> None:
+    def end(self, why: Exception | None) -> None:
         """Nothing more will come. why: None for an end in good order."""
         self._ended, self._why = True, why
         self._waker.set()
@@ -134,7 +134,7 @@ class Stream:
     """One `subscriptions/listen` request, and those that follow it when it breaks.
 
     changed: called with the method and, for a resource, the URI of each notification. ended: called once, when nothing
-    more will come, with None for an end in good order.
+    more will come after it was opened, with None for an end in good order.
     """
 
     def __init__(
@@ -142,12 +142,14 @@ class Stream:
         reach: Reach,
         wanted: SubscriptionFilter,
         changed: Callable[[str, str | None], None],
-        ended: Callable[[McpError | None], None],
+        ended: Callable[[Exception | None], None],
     ) -> None:
         self._reach = reach
         self._wanted = wanted
         self._changed, self._ended = changed, ended
         self._acknowledged: asyncio.Future[SubscriptionFilter] = asyncio.get_running_loop().create_future()
+        self._patience: float | None = None
+        self._clock: asyncio.Timeout | None = None  # runs until the request under way is acknowledged
         self._attempts = 0  # since the last one that was acknowledged
         self._pause = MIN_PAUSE
         self._again = False
@@ -155,17 +157,14 @@ class Stream:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self, timeout: float | None) -> SubscriptionFilter:
-        """Begin to listen; gives what the server honours. timeout: seconds that it may take.
+        """Begin to listen; gives what the server honours. timeout: seconds that it may take, this time and again.
 
         Raises CapabilityError where it honours nothing of it, and what a request raises.
         """
+        self._patience = timeout
         self._task = asyncio.create_task(self._listen())
         try:
-            async with asyncio.timeout(timeout):
-                honoured = await asyncio.shield(self._acknowledged)
-        except TimeoutError:
-            await self.close()
-            raise RequestTimeout(f"the server did not acknowledge a subscription within {timeout} s") from None
+            honoured = await asyncio.shield(self._acknowledged)
         except BaseException:
             await self.close()
             raise
@@ -190,6 +189,8 @@ class Stream:
 
         if isinstance(params, SubscriptionsAcknowledgedNotificationParams):
             self._attempts = 0
+            if self._clock is not None and not self._clock.expired():
+                self._clock.reschedule(None)
             if not self._acknowledged.done():
                 self._acknowledged.set_result(params.notifications)
             elif self._again:
@@ -223,14 +224,14 @@ class Stream:
                 if not self._acknowledged.done() or not self._reach.reaches_again() or self._attempts >= ATTEMPTS:
                     return self._end(error)
                 log.info("a subscription broke, and is asked for again: %s", error)
-            except McpError as error:
+            except Exception as error:  # a refusal; or what cannot be sent
                 return self._end(error)
             if loop.time() - began > 10 * self._pause:
                 self._pause = MIN_PAUSE  # it lasted
             self._again = True
             self._attempts += 1
             pause, self._pause = min(self._pause, MAX_PAUSE), min(2 * self._pause, MAX_PAUSE)
-            await asyncio.sleep(pause)
+            await self._reach.rest(pause)
 
     async def _listen_once(self) -> None:
         connection = await self._reach.live()
@@ -243,15 +244,20 @@ class Stream:
 
         try:
             params = SubscriptionsListenRequestParams(self._wanted)
-            await connection.request("subscriptions/listen", params, EmptyResult, timeout=None, began=began)
+            async with asyncio.timeout(self._patience) as self._clock:
+                await connection.request("subscriptions/listen", params, EmptyResult, timeout=None, began=began)
+        except TimeoutError:
+            text = f"the server did not acknowledge a subscription within {self._patience} s"
+            raise RequestTimeout(text) from None
         finally:
             for id in ids:
                 del connection.listeners[id]
 
-    def _end(self, why: McpError | None) -> None:
+    def _end(self, why: Exception | None) -> None:
         if self._done:
             return
         self._done = True
-        if not self._acknowledged.done():
+        if self._acknowledged.done():
+            self._ended(why)
+        else:  # whoever opens it is told
             self._acknowledged.set_exception(why or ConnectionClosed("the server ended the subscription at once"))
-        self._ended(why)

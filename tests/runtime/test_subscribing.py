@@ -19,7 +19,7 @@ from mcp_ref.http.message import Exchange
 from mcp_ref.http.sse import encode_event
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.runtime import hearing, subscribing
-from mcp_ref.runtime.reaching import MAX_RESTARTS
+from mcp_ref.runtime.reaching import MAX_RESTARTS, Reach
 from mcp_ref.runtime.subscribing import Subscription
 from tests.alone import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
@@ -234,6 +234,17 @@ def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() -> None:
             await updates.__aexit__()
 
     run(test())
+
+
+def test_what_cannot_be_sent_is_an_error_of_who_subscribes() -> None:
+    async def test() -> None:
+        async with raw_server(of(timeout=None)) as (client, wire):
+            await meet(client, wire, WATCHED)
+            with pytest.raises(ValueError, match="surrogate"):
+                await asyncio.wait_for(client.subscribe("test://\ud800").__aenter__(), PATIENCE)
+            assert not client.connection.listeners and wire.frames.empty()
+
+    run(test(), 2 * PATIENCE)
 
 
 @pytest.mark.spec(
@@ -467,6 +478,64 @@ def test_a_stream_of_changes_that_breaks_is_asked_for_again_and_counts_as_change
     run(test())
 
 
+def test_a_function_that_fails_keeps_no_change_from_the_others(
+    no_pauses: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        heard: list[str] = []
+
+        def fail() -> None:
+            heard.append("tools")
+            raise ValueError("the function's own fault")
+
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens(), listens(then="hold"))
+            async with met(site, on_tools_changed=fail, on_resources_changed=lambda: heard.append("resources")):
+                await eventually(lambda: sorted(heard) == ["resources", "tools"])
+
+    run(test())
+    assert "the function's own fault" in caplog.text
+
+
+def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends_with_that_reason(no_pauses: None) -> None:
+    async def hold(exchange: Exchange, message: Object) -> None:
+        stream = await exchange.stream(200, SSE)
+        await stream.gone
+
+    async def test() -> None:
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens(), hold)
+            async with met(site) as client:
+                client.timeout = 0.2
+                async with client.subscribe("test://a") as updates:
+                    with pytest.raises(ConnectionClosed, match="did not acknowledge"):
+                        await following(updates)
+            await eventually(lambda: site.under_way == 0)
+
+    run(test())
+
+
+def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(subscribing, "MIN_PAUSE", 2 * PATIENCE)
+
+    async def test() -> None:
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens())
+            async with met(site) as client:
+                updates = await client.subscribe("test://a").__aenter__()
+                reading = asyncio.create_task(anext(updates))
+                await eventually(lambda: "asked for again" in caplog.text)
+                await client.close()
+                with pytest.raises(ConnectionClosed):
+                    await asyncio.wait_for(reading, PATIENCE)
+                await updates.__aexit__()
+
+    with caplog.at_level(logging.INFO):
+        run(test(), 3 * PATIENCE)
+
+
 def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:
     async def test() -> None:
         async with scripted() as site:
@@ -494,24 +563,21 @@ def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason(no_pa
 
 def test_a_stream_that_breaks_again_and_again_is_asked_for_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    sleep = asyncio.sleep
 
-    async def noted(seconds: float) -> None:
+    async def noted(reach: Reach, seconds: float) -> None:
         pauses.append(seconds)
-        await sleep(0)
 
     async def test() -> None:
         async with scripted() as site:
             site.on("subscriptions/listen", *[listens()] * 8, listens("test://a/x"), listens(then="hold"))
             async with met(site) as client:
                 with monkeypatch.context() as patch:
-                    patch.setattr(asyncio, "sleep", noted)
+                    patch.setattr(Reach, "rest", noted)
                     async with client.subscribe("test://a") as updates:
                         while await following(updates) != "test://a/x":
                             pass
                         assert await following(updates) == "test://a"
-            waited = [pause for pause in pauses if pause >= 0.1]
-            assert waited == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.1]
+            assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.1]
 
     run(test())
 

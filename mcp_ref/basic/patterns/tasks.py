@@ -15,7 +15,7 @@ Wire:  {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"taskId": "
        {"jsonrpc": "2.0", "id": 4, "method": "tasks/result", "params": {"taskId": "786512e2"}}
        {"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": {"taskId": "786512e2", "status": "working",
         "createdAt": "2025-11-25T10:30:00Z", "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000}}
-Above: runtime/tasks.py runs them, runtime/tasks_client.py follows them. All but the store is pure
+Above: runtime/tasks.py and live_task.py run them, runtime/tasks_client.py follows them. All but the store is pure
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from ..headers import Parameters, request_headers
 from ..versioning import MODERN_ERRORS
 from . import Receive, Trace
 from .http_gate import JSON_TYPE, SSE_TYPE, media_type
-from .http_trace import Requests
+from .http_trace import Requests, named
 
 log = logging.getLogger(__name__)
 
@@ -109,9 +109,9 @@ class Posts:
             async with posting as response:
                 why = await self._read(request, response, receive)
                 if why is not None:
-                    receive(Undelivered(request.id, f"{self._url}: {why}", tells_the_era(response.status)))
+                    receive(Undelivered(request.id, f"{named(self._url)}: {why}", tells_the_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
-            receive(Undelivered(request.id, f"{self._url}: {error}"))
+            receive(Undelivered(request.id, f"{named(self._url)}: {error}"))
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
         """Hand in what a response carries, until the answer has come; gives the reason where there is none."""

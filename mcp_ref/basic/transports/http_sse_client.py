@@ -20,7 +20,7 @@ from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Outgoing, Request, RequestId, Undelivered, decode, encode
 from . import Lost, Receive, Trace, Transport
 from .http_gate import JSON_TYPE, SSE_TYPE, media_type
-from .http_trace import Requests
+from .http_trace import Requests, named
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class SseClientTransport(Transport):
         self._reader = asyncio.create_task(self._read())
         await asyncio.wait([self._endpoint], timeout=OPENING_SECONDS)
         if not self._endpoint.done():
-            raise ConnectionClosed(f"{self.url} sent no endpoint event within {OPENING_SECONDS:g} s")
+            raise ConnectionClosed(f"{named(self.url)} sent no endpoint event within {OPENING_SECONDS:g} s")
         self._endpoint.result()
         self._lost = lost
 
@@ -75,10 +75,10 @@ class SseClientTransport(Transport):
         except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
             why = str(error)
         if not self._endpoint.done():
-            self._endpoint.set_exception(ConnectionClosed(f"{self.url}: {why}"))
+            self._endpoint.set_exception(ConnectionClosed(f"{named(self.url)}: {why}"))
         elif self._lost is not None:
             lost, self._lost = self._lost, None
-            lost(ConnectionClosed(f"{self.url}: {why}"))
+            lost(ConnectionClosed(f"{named(self.url)}: {why}"))
 
     def _take(self, event: Event) -> None:
         if event.event == "endpoint":
@@ -122,9 +122,9 @@ class SseClientTransport(Transport):
         except (HttpError, ValueError) as error:
             why = str(error)
         if why is not None and id is not None and self._receive is not None:
-            self._receive(Undelivered(id, f"{self.url}: {why}"))
+            self._receive(Undelivered(id, f"{named(self.url)}: {why}"))
         elif why is not None:
-            log.warning("a message was not delivered: %s: %s", self.url, why)
+            log.warning("a message was not delivered: %s: %s", named(self.url), why)
 
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until what was sent has been accepted."""

@@ -75,6 +75,15 @@ def _path(url: str) -> str:
         return "?"  # no URL at all: whoever makes the request says so
 
 
+def named(url: str) -> str:
+    """A URL as errors and logs name it: without credentials and the query, which may hold a secret."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "the server's URL"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
 class WatchedRequests:
     """A client's requests, and the heads of their responses."""
 

@@ -47,7 +47,7 @@ from . import Lost, Receive, Trace, Transport
 from .http_alone_client import MAX_ANSWER, Posts, refusal
 from .http_gate import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type
 from .http_sse_client import SseClientTransport
-from .http_trace import watched
+from .http_trace import named, watched
 
 log = logging.getLogger(__name__)
 
@@ -236,7 +236,7 @@ class StreamableHttpClientTransport(Transport):
                 async with asyncio.timeout(NOTICE_SECONDS):
                     await self._post(message, frame, ids, self._hand_in)
         except TimeoutError:
-            log.warning("%s did not accept a message within %g s", self.url, NOTICE_SECONDS)
+            log.warning("%s did not accept a message within %g s", named(self.url), NOTICE_SECONDS)
         except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:
             self._fail(ids, str(error), self._hand_in)
 
@@ -417,7 +417,7 @@ class StreamableHttpClientTransport(Transport):
         """
         opening, session, revision = self._opening, self._session, self._revision
         assert opening is not None
-        log.info("%s has ended the session; a new one begins", self.url)
+        log.info("%s has ended the session; a new one begins", named(self.url))
         answers: list[Incoming] = []
         try:
             async with asyncio.timeout(RENEWAL_SECONDS):
@@ -477,9 +477,9 @@ class StreamableHttpClientTransport(Transport):
     def _fail(self, ids: list[RequestId], why: str, take: _Take) -> None:
         """No answer will come to these requests."""
         if not ids:
-            log.warning("a message was not delivered: %s: %s", self.url, why)
+            log.warning("a message was not delivered: %s: %s", named(self.url), why)
         for id in ids:
-            take(Undelivered(id, f"{self.url}: {why}"))
+            take(Undelivered(id, f"{named(self.url)}: {why}"))
 
 
 def _resuming(parser: EventParser) -> dict[str, str]:

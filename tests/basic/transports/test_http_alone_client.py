@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import logging
 import re
 from collections.abc import AsyncIterator
 
@@ -608,3 +609,19 @@ def test_a_cancellation_of_what_is_not_under_way_is_never_posted(id: JSON) -> No
             assert site.keys == ["tools/call"]
 
     run(test())
+
+
+@pytest.mark.parametrize("revision", [None, MODERN, "2025-11-25"])
+@pytest.mark.parametrize("url", ["http://user:hunter2@127.0.0.1:1/mcp", "http://127.0.0.1:1/mcp?token=hunter2"])
+def test_no_error_or_log_repeats_what_may_be_secret_in_a_url(
+    url: str, revision: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        with pytest.raises(ConnectionClosed, match=r"http://127\.0\.0\.1:1/mcp: ") as found:
+            async with Client(url, revision=revision, timeout=PATIENCE):
+                pass
+        assert "hunter2" not in str(found.value)
+
+    with caplog.at_level(logging.DEBUG):
+        run(test())
+    assert "hunter2" not in caplog.text
