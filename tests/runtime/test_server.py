@@ -583,5 +583,5 @@ def test_an_option_that_there_is_not_is_named_where_a_function_is_registered() -
     server = Server("s")
     options: dict[str, Any] = {"titel": "x"}
     for registering in (server.tool(**options), server.prompt(**options), server.resource("test://a", **options)):
-        with pytest.raises(TypeError, match="no option 'titel'; there are .*title"):
+        with pytest.raises(TypeError, match=r"no option 'titel'; there are .*title"):
             registering(lambda: "x")
