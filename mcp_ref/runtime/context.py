@@ -225,8 +225,9 @@ class Context:
         answer's content, where its action is "accept", matches the schema. key: what the answer is found by when it
         comes, in 2026-07-28. By default that is the number of the question in this call, and an answer counts only for
         the very same question: where "Delete 2 files?" has become "Delete 8 files?" meanwhile, the user is asked again.
-        A key of your own says that questions under it mean the same, however they read. as_task: where the client can, it makes a task of it, and no request has to wait for the person
-        (2025-11-25). Raises ValueError for a schema that no form can show.
+        A key of your own says that questions under it mean the same, however they read. as_task: where the client can,
+        it makes a task of it, and no request has to wait for the person (2025-11-25). Raises ValueError for a schema
+        that no form can show.
         """
         from ..client import elicitation
         from ..typed import schema_of
