@@ -151,7 +151,9 @@ async def listen(params: SubscriptionsListenRequestParams, context: Context) -> 
     call = cast("Call", context._line)
     server, wanted = call.server, params.notifications
     if max(len(wanted.resource_subscriptions or ()), len(wanted.task_ids or ())) > MAX_RESOURCES:
-        raise ProtocolError(INVALID_PARAMS, f"Invalid params: a subscription names {MAX_RESOURCES} resources at most")
+        raise ProtocolError(
+            INVALID_PARAMS, f"Invalid params: a subscription names {MAX_RESOURCES} resources or tasks at most"
+        )
     offered = server.capabilities()
     tasks: list[str] | None = None
     if wanted.task_ids is not None and offered.extensions is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,17 +28,20 @@ if TYPE_CHECKING:
     from ..server.tools import CallToolResult, Tool
     from ..server.utilities.completion import Completion, Reference
     from ..server.utilities.logging import LoggingLevel
+    from .server import Server
 
 T = TypeVar("T")
 
 
 class SyncClient:
-    """A blocking client, a context manager. It takes a `Client` that is not connected yet, or what makes one.
+    """A blocking client, a context manager. It takes a `Client` that is not connected yet, or what makes one: a command
+    as a list, a URL, a `Server`.
 
-    Methods are those of `Client`, with their usual arguments; `run` reaches the rest, such as `batch` or a `timeout`.
+    Its methods are those of `Client` that are asked and answered at once, with their usual arguments; `run` waits for
+    anything else: `client.run(client.client.start_tool("report"))`.
     """
 
-    def __init__(self, server: Client | list[str]) -> None:
+    def __init__(self, server: Client | Sequence[str] | str | Server) -> None:
         self.client = server if isinstance(server, Client) else Client(server)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
