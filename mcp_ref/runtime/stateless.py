@@ -176,8 +176,10 @@ class Call:
         if key in self._asked:
             raise ValueError(f"two questions of one request have the key {key!r}")
         self._asked[key] = asked
-        if self._questions.get(key, asked) != asked:
-            self._answers.pop(key, None)
+        if self._questions.get(key, asked) != asked and self._answers.pop(key, None) is not None:
+            log.info(
+                "%s: question %s has changed since it was answered; `key=` says that it means the same", method, key
+            )
         if key not in self._answers:
             raise mrtr.InputRequired({key: {"method": method, "params": question}})
         try:
@@ -288,6 +290,6 @@ def _answers_in(server: Server, request: Request, principal: str | None) -> tupl
     try:
         before = mrtr.unseal(server.state_key, state, digest, principal, time.time())
     except ProtocolError as error:
-        log.warning("a requestState was refused: %s (servers that answer for each other share a state_key)", error)
+        log.info("a requestState was refused: %s (servers that answer for each other share a state_key)", error)
         raise
     return {**answers, **cast(Object, before["answers"])}, cast(Object, before["questions"])

@@ -23,8 +23,11 @@ def add(a: int, b: int) -> list[int]:
 
 @server.tool()
 async def order(number: int, context: Context) -> list[str]:
-    """Ask twice: what is ordered, and whether that is what was meant. Gives both answers, and who has asked."""
-    what = await context.elicit(f"{os.getpid()}: what is order {number}?", Line)
+    """Ask twice: what is ordered, and whether that is what was meant. Gives both answers, and who has asked.
+
+    The keys say that a question is the same, whichever process asks it.
+    """
+    what = await context.elicit(f"{os.getpid()}: what is order {number}?", Line, key="what")
     thing = str((what.content or {})["line"])
-    sure = await context.elicit(f"{os.getpid()}: {thing}?", Line)
+    sure = await context.elicit(f"{os.getpid()}: {thing}?", Line, key=f"sure of {thing}")
     return [thing, str((sure.content or {})["line"]), str(os.getpid())]

@@ -79,8 +79,8 @@ def named(url: str) -> str:
     """A URL as errors and logs name it: without credentials and the query, which may hold a secret."""
     try:
         parts = urlsplit(url)
-    except ValueError:
-        return "the server's URL"
+    except ValueError:  # no URL at all: it cannot be told where credentials would be
+        return url if url.isprintable() and not {"@", "?"} & set(url) else "the server's URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
