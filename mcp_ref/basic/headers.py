@@ -160,16 +160,22 @@ def _is_same(text: str, value: JSON) -> bool:
     return text == value
 
 
+def said_twice(request: Request) -> tuple[JSON, str, str | None]:
+    """What a request's headers are to repeat: revision, method, and a name where the method has one."""
+    meta = request.params.get("_meta")
+    version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
+    name = request.params.get(NAMED.get(request.method, ""))
+    return version, request.method, name if isinstance(name, str) else None
+
+
 def request_headers(request: Request, parameters: Parameters) -> dict[str, str]:
     """The headers that repeat what a request says, for a client to send. [2026-07-28
     basic/transports/streamable-http#client-behavior]"""
-    meta = request.params.get("_meta")
-    version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
-    headers = {"MCP-Protocol-Version": str(version), METHOD_HEADER: request.method}
-    name = request.params.get(NAMED.get(request.method, ""))
-    if isinstance(name, str):
+    version, method, name = said_twice(request)
+    headers = {"MCP-Protocol-Version": str(version), METHOD_HEADER: method}
+    if name is not None:
         headers[NAME_HEADER] = header_value(name)
-        if request.method == "tools/call":
+        if method == "tools/call":
             headers.update(parameter_values(request.params.get("arguments"), parameters(name)))
     return headers
 
@@ -180,14 +186,6 @@ def request_headers(request: Request, parameters: Parameters) -> dict[str, str]:
 def mismatch(why: str) -> ProtocolError:
     """The error for headers that do not say what the body says."""
     return ProtocolError(HEADER_MISMATCH, f"Header mismatch: {why}")
-
-
-def said_twice(request: Request) -> tuple[JSON, str, str | None]:
-    """What a request's headers are to repeat: revision, method, and a name where the method has one."""
-    meta = request.params.get("_meta")
-    version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
-    name = request.params.get(NAMED.get(request.method, ""))
-    return version, request.method, name if isinstance(name, str) else None
 
 
 def check_headers(headers: Headers, said: tuple[JSON, str, str | None]) -> None:

@@ -20,7 +20,7 @@ from ..basic.lifecycle import CapabilityError, Implementation
 from ..basic.meta import EmptyResult, NotificationParams, RequestParams
 from ..basic.patterns.progress import ProgressHandler
 from ..basic.patterns.tasks import Task
-from ..jsonrpc.messages import Object, RequestId
+from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS, Era, Revision, in_order
 from ..server.utilities.caching import ResponseCache, ServerCache
 from .answering import Answers
@@ -224,7 +224,7 @@ class Client:
         """Ask whether the server still answers. The stateless era has no ping; there, the server is asked who it is."""
         method = "ping" if self.revision.era == "legacy" else "server/discover"
         self._reach.cache.forget(method)  # what is kept says nothing of now
-        await self.ask(method, RequestParams(), EmptyResult, timeout)
+        await self._reach.ask(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
         """All tools, page by page. From then on, results are checked against the tools' output schemas."""
@@ -297,7 +297,7 @@ class Client:
         """Read a resource. RemoteError where there is none; its code depends on the revision."""
         from ..server.resources import ReadResourceRequestParams, ReadResourceResult
 
-        return await self.ask("resources/read", ReadResourceRequestParams(uri), ReadResourceResult, timeout)
+        return await self._reach.ask("resources/read", ReadResourceRequestParams(uri), ReadResourceResult, timeout)
 
     def subscribe(self, uri: str) -> Subscription:
         """Watch a resource: `async with client.subscribe(uri) as updates: async for changed_uri in updates: ...`"""
@@ -315,7 +315,7 @@ class Client:
         """A prompt's messages, filled in with arguments, which are strings."""
         from ..server.prompts import GetPromptRequestParams, GetPromptResult
 
-        return await self.ask("prompts/get", GetPromptRequestParams(name, arguments), GetPromptResult, timeout)
+        return await self._reach.ask("prompts/get", GetPromptRequestParams(name, arguments), GetPromptResult, timeout)
 
     async def complete(
         self,
@@ -331,7 +331,7 @@ class Client:
 
         context = completion.CompleteContext(arguments) if arguments is not None else None
         params = completion.CompleteRequestParams(ref, completion.CompleteArgument(argument, value), context)
-        return (await self.ask("completion/complete", params, completion.CompleteResult, timeout)).completion
+        return (await self._reach.ask("completion/complete", params, completion.CompleteResult, timeout)).completion
 
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
         """The least severe log messages to receive from now on.
@@ -344,7 +344,7 @@ class Client:
             # [2026-07-28 server/utilities/logging#per-request-log-level] each request says it
             self.connection.log_level = level
             return
-        await self.ask("logging/setLevel", SetLevelRequestParams(level), EmptyResult, timeout)
+        await self._reach.ask("logging/setLevel", SetLevelRequestParams(level), EmptyResult, timeout)
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Send several requests in one frame, in revision 2025-03-26: `await client.batch(client.ping(), ...)`.
@@ -365,19 +365,6 @@ class Client:
         self._answers.roots = _to_roots(roots)
         self.connection.notify("notifications/roots/list_changed", NotificationParams())
         await self.connection.transport.drain()
-
-    async def ask(
-        self,
-        method: str,
-        params: object,
-        result: type[T],
-        timeout: float | None,
-        max_timeout: float | None = None,
-        on_progress: ProgressHandler | None = None,
-        began: Callable[[RequestId], None] | None = None,
-    ) -> T:
-        """Send any request of the protocol, and wait for its result. See `Connection.request`."""
-        return await self._reach.ask(method, params, result, timeout, max_timeout, on_progress, began)
 
 
 def _to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:

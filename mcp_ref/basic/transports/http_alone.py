@@ -41,11 +41,9 @@ from ..versioning import (
     MalformedRequest,
 )
 from . import Drain, Tell, Trace
+from .http_gate import JSON_HEADERS, SSE_HEADERS
 
 log = logging.getLogger(__name__)
-
-STREAMED: Final = frozenset({"subscriptions/listen"})
-"""The methods whose answer is a stream of events, whatever the server would rather give."""
 
 _BAD_REQUEST: Final = (HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION)
 
@@ -56,8 +54,6 @@ def status_of(error: ProtocolError) -> int:
         return 404  # [2026-07-28 basic/transports/streamable-http#protocol-version-header] MUST be 404
     return 400 if error.code in _BAD_REQUEST or isinstance(error, MalformedRequest) else 200
 
-
-_JSON: Final = ("Content-Type", "application/json")
 
 # ---------------------------------------------------------------------------------------------------- one request
 
@@ -73,7 +69,6 @@ class Post:
         exchange: Exchange,
         request: Request,
         headers: HeaderList,
-        sse_headers: HeaderList,
         trace: Trace | None,
         takes_json: bool,
         takes_sse: bool,
@@ -81,7 +76,6 @@ class Post:
         self._exchange = exchange
         self._request = request
         self._headers = headers
-        self._sse_headers = sse_headers
         self._trace = trace
         self._takes_json, self._takes_sse = takes_json, takes_sse
         self._carrier: Carrier | None = None
@@ -113,7 +107,7 @@ class Post:
 
     async def _begin(self) -> None:
         """Begin a stream of events, with those that wait."""
-        carrier = await self._exchange.stream(200, [*self._sse_headers, *self._headers])
+        carrier = await self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
         carrier.gone.add_done_callback(self._leave)
         for piece in self._waiting:
             carrier.write(piece)
@@ -142,7 +136,7 @@ class Post:
         if self._trace is not None:
             self._trace("->", frame)
         if not self._waiting and (self._takes_json or status != 200):
-            return await self._exchange.respond(status, [_JSON, *self._headers], frame)
+            return await self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
         if self._beginning is None:
             await self._begin()
         else:

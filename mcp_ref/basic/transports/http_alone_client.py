@@ -32,16 +32,13 @@ from ...jsonrpc.messages import (
 from ..headers import Parameters, request_headers
 from ..versioning import MODERN_ERRORS
 from . import Receive, Trace
-from .http_gate import JSON_TYPE, SSE_TYPE, media_type
+from .http_gate import JSON_TYPE, SSE_TYPE, STREAMED, media_type
 from .http_trace import Requests, named
 
 log = logging.getLogger(__name__)
 
 MAX_ANSWER: Final = 64 * 1024 * 1024
 """Bytes of one JSON answer, or of one event (64 MiB)."""
-
-STREAMING: Final = frozenset({"subscriptions/listen"})
-"""Requests that last: each has a connection of its own, however many are in use."""
 
 MAX_WORDS: Final = 200
 """Characters of what a server says beside a status that an error repeats."""
@@ -102,7 +99,8 @@ class Posts:
             await asyncio.wait(tasks, timeout=5.0)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
-        posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMING)
+        # one that stays open has a connection of its own, however many are in use
+        posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMED)
         if self._trace is not None:
             self._trace("->", frame)
         try:

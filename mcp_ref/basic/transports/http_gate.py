@@ -34,6 +34,16 @@ VERSION_HEADER: Final = "MCP-Protocol-Version"
 JSON_TYPE: Final = "application/json"
 SSE_TYPE: Final = "text/event-stream"
 
+JSON_HEADERS: Final = [("Content-Type", "application/json")]
+SSE_HEADERS: Final = [
+    ("Content-Type", "text/event-stream"),
+    ("Cache-Control", "no-cache, no-transform"),
+    ("X-Accel-Buffering", "no"),  # nginx and the like must not hold events back
+]
+
+STREAMED: Final = frozenset({"subscriptions/listen"})
+"""The methods whose answer is a stream that stays open, whatever a server would rather give."""
+
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """Host names by which only programs on this machine reach it."""
 

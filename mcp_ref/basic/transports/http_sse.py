@@ -25,10 +25,10 @@ from ...http.sse import encode_comment, encode_event
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Incoming, Outgoing, RequestId, decode, encode
 from . import Lost, Receive, Trace, Transport, Valve
-from .http_gate import Admission, Authenticate, Gate, Refused, principal_of
+from .http_gate import JSON_HEADERS, SSE_HEADERS, Admission, Authenticate, Gate, Refused, principal_of
 from .http_session import EndpointLimits
 from .http_trace import watched_exchange
-from .streamable_http import JSON_HEADERS, SSE_HEADERS, Serve
+from .streamable_http import Serve
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Coroutine
-from typing import Final
 from weakref import WeakKeyDictionary
 
 from ...http.message import Exchange, HeaderList, Headers
@@ -42,8 +41,20 @@ from ..headers import Path, check_headers, check_parameters, said_twice
 from ..versioning import check_fields, names_revision
 from . import Drain, Tell, Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
-from .http_alone import STREAMED, Post
-from .http_gate import SESSION_HEADER, SSE_TYPE, VERSION_HEADER, Admission, Authenticate, Gate, Refused, principal_of
+from .http_alone import Post
+from .http_gate import (
+    JSON_HEADERS,
+    SESSION_HEADER,
+    SSE_HEADERS,
+    SSE_TYPE,
+    STREAMED,
+    VERSION_HEADER,
+    Admission,
+    Authenticate,
+    Gate,
+    Refused,
+    principal_of,
+)
 from .http_session import EndpointLimits, Session, Stream
 from .http_trace import watched_exchange
 
@@ -54,13 +65,6 @@ Serve = Callable[[Transport], Coroutine[object, object, None]]
 
 ServeAlone = Callable[[Request, Tell, Drain, str | None], Coroutine[object, object, Object]]
 """Serves one request of the stateless era: `Server.serve_alone`."""
-
-JSON_HEADERS: Final = [("Content-Type", "application/json")]
-SSE_HEADERS: Final = [
-    ("Content-Type", "text/event-stream"),
-    ("Cache-Control", "no-cache, no-transform"),
-    ("X-Accel-Buffering", "no"),  # nginx and the like must not hold events back
-]
 
 
 class Endpoint:
@@ -166,9 +170,10 @@ class Endpoint:
 
     def _is_alone(self, message: Incoming, admission: Admission) -> bool:
         """Whether a message is of the stateless era: it says so, or its header does; or there is no other here."""
+        if isinstance(message, (Request, Notification)) and names_revision(message.params):
+            return True
         named = admission.revision is not None and find_revision(admission.revision) not in LEGACY
-        says_so = isinstance(message, Request | Notification) and names_revision(message.params)
-        return named or says_so or not self._handshakes
+        return named or not self._handshakes
 
     async def _post_alone(
         self, exchange: Exchange, admission: Admission, message: Incoming, principal: str | None
@@ -225,7 +230,7 @@ class Endpoint:
             return await serve(request, tell, drain, principal)
 
         takes_json = admission.takes_json or not admission.takes_sse
-        post = Post(exchange, request, admission.cors, SSE_HEADERS, trace, takes_json, takes_sse)
+        post = Post(exchange, request, admission.cors, trace, takes_json, takes_sse)
         posts.add(post)
         self._keep()
         try:
