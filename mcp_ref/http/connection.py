@@ -14,6 +14,7 @@ Above: server.py, which owns the sockets and the clock. Below: framing.py, heads
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import math
 from typing import TYPE_CHECKING, Final
@@ -46,6 +47,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._loop = server.loop
         self._limits = server.limits
+        self._context = contextvars.copy_context()
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
         self._tls = False
@@ -64,8 +66,7 @@ class Connection(asyncio.Protocol):
         self._keep_alive = True
         self._finishing = False  # the server stops
         self._exchange: ServerExchange | None = None  # the one to be answered
-        self._wakeup: asyncio.Future[None] | None = None  # of the task that waits for an exchange
-        self._task: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[None] | None = None  # that answers it
         self._lost = False
         self._written = 0
         self._drained: asyncio.Future[None] | None = None  # while the client reads too slowly
@@ -104,10 +105,8 @@ class Connection(asyncio.Protocol):
         if self._exchange is None:
             return
         self._phase, self._deadline = "answer", math.inf
-        if self._task is None:
-            self._task = self._loop.create_task(self._answer_all())
-        elif self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
+        # A task and a context of its own: what a handler sets there is no affair of the next one's.
+        self._task = self._loop.create_task(self._serve(self._exchange), context=self._context.copy())
 
     def _take_exchange(self) -> ServerExchange | None:
         head = self._head
@@ -192,8 +191,6 @@ class Connection(asyncio.Protocol):
             self._exchange.leave()
             if self._exchange.carrier is not None:
                 self._exchange.carrier.end()
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
         if self._task is None or self._task.done():
             self._server.release(self)
 
@@ -204,21 +201,20 @@ class Connection(asyncio.Protocol):
 
     # ------------------------------------------------------------------------------------- answering
 
-    async def _answer_all(self) -> None:
-        """Answer one exchange after the other, for as long as the connection lives."""
+    async def _serve(self, exchange: ServerExchange) -> None:
+        """Answer an exchange, and go on to the next."""
         try:
-            while not self._lost:
-                if self._exchange is None:
-                    self._wakeup = self._loop.create_future()
-                    await self._wakeup
-                else:
-                    await self._answer(self._exchange)
-                    await self._turn()
+            await self._answer(exchange)
+            self._exchange = None
+            if self._drained is not None and self._keep_alive:
+                await self.drain()  # who does not read gets no further answers
+            self._turn()
+        except BaseException:  # the server stops, or a handler has cancelled itself
+            self._transport.abort()
+            raise
         finally:
             if self._lost:
                 self._server.release(self)
-            else:
-                self._transport.abort()  # this task was cancelled: the server stops, or a handler has cancelled itself
 
     async def _answer(self, exchange: ServerExchange) -> None:
         try:
@@ -238,17 +234,12 @@ class Connection(asyncio.Protocol):
         elif exchange.carrier is not None:
             exchange.carrier.close()
 
-    async def _turn(self) -> None:
+    def _turn(self) -> None:
         """After an answer: on to the next request, or away."""
-        self._exchange = None
         if self._lost or self._phase == "leave":
             return
         if not self._keep_alive:
             return self._leave(linger=not self._finishing or bool(self._buffer))
-        if self._drained is not None:
-            await self.drain()  # who does not read gets no further answers
-            if self._lost:
-                return
         self._phase, self._deadline = "idle", self._loop.time() + self._limits.idle_time
         if self._reading_paused:
             self._reading_paused = False

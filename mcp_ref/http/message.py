@@ -120,7 +120,8 @@ class Exchange(Protocol):
 
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
-"""Answers one exchange. It goes on when the client leaves. What it raises is logged, and is a 500 to the client."""
+"""Answers one exchange, in a task of its own. It goes on when the client leaves. What it raises is logged, and is a 500
+to the client."""
 
 
 def bracketed(host: str) -> str:

@@ -7,8 +7,9 @@
         print(server.address)
         await asyncio.Event().wait()
 
-asyncio owns the sockets; `http.server` parses and writes the heads (heads.py). One task a connection, which answers one
-request after the other; no thread. What a client can make us hold or wait for is bounded by `HttpLimits`.
+asyncio owns the sockets; `http.server` parses and writes the heads (heads.py). A connection's requests are answered one
+after the other, each by a task of its own; no thread. What a client can make us hold or wait for is bounded by
+`HttpLimits`.
 
 Spec:  RFC 9110, RFC 9112
 Below: connection.py, what happens on one connection. Beside: asgi.py, the same exchanges under another server

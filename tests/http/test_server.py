@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import socket
 import ssl
@@ -245,6 +246,28 @@ def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
             await client.send(post(b"") + post(b"1") + chunked(b"2\r\nab\r\n0\r\n\r\n") + GET)
             bodies = [(await client.answer()).body for _ in range(4)]
             assert bodies == [b"POST /  0 ", b"POST /  1 1", b"POST /  2 ab", b"GET /a b 0 "]
+
+    run(test())
+
+
+def test_what_a_request_sets_in_its_context_is_not_seen_by_the_next_one() -> None:
+    variable = contextvars.ContextVar("variable", default="unset")
+    seen = []
+
+    async def sets(exchange: Exchange) -> None:
+        seen.append(variable.get())
+        variable.set("set by a request")
+        await asyncio.sleep(0)
+        await echo(exchange)
+
+    async def test() -> None:
+        variable.set("set where the server was started")
+        async with bench(sets) as b:
+            client = await b.client()
+            await client.send(GET + GET)  # the second begins when the first ends
+            assert [(await client.answer()).status for _ in range(2)] == [200, 200]
+            assert (await client.ask(GET)).status == 200
+        assert seen == ["set where the server was started"] * 3
 
     run(test())
 
