@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
@@ -70,24 +70,25 @@ def names_revision(params: Object) -> bool:
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
-def check_fields(params: Object) -> None:
-    """Hold a request to what every request must carry. Raises MalformedRequest."""
+def required_fields(params: Object) -> tuple[Object, str, Object]:
+    """What every request must carry: its `_meta`, and in it a revision's name and the client's capabilities. Raises
+    MalformedRequest."""
     meta = params.get("_meta")
     if not isinstance(meta, dict):
         fields = f"{PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}"
         raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing, whose fields {fields} are required")
+    version, capabilities = meta.get(PROTOCOL_VERSION), meta.get(CLIENT_CAPABILITIES)
     # [2026-07-28 basic/index#meta] a request without a required field MUST be rejected with -32602
-    if not isinstance(meta.get(PROTOCOL_VERSION), str):
+    if not isinstance(version, str):
         raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta has no {PROTOCOL_VERSION}, a string")
-    if not isinstance(meta.get(CLIENT_CAPABILITIES), dict):
+    if not isinstance(capabilities, dict):
         raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta has no {CLIENT_CAPABILITIES}, an object")
+    return meta, version, capabilities
 
 
 def read_meta(params: Object, supported: Sequence[Revision]) -> RequestMeta:
     """What a request must say, and may. Raises MalformedRequest, and ProtocolError for a revision that is not ours."""
-    check_fields(params)
-    meta = cast(Object, params["_meta"])
-    version, capabilities = cast(str, meta[PROTOCOL_VERSION]), cast(Object, meta[CLIENT_CAPABILITIES])
+    meta, version, capabilities = required_fields(params)
     revision = find_revision(version)
     if revision is None or revision.era != "modern" or revision not in supported:
         raise unsupported(version, supported)

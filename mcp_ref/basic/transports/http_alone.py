@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Final
 
-from ...http.message import Exchange, HeaderList
+from ...http.message import Exchange, HeaderList, Headers
 from ...http.message import Stream as Carrier
 from ...http.sse import encode_comment, encode_event
 from ...jsonrpc.errors import ProtocolError
@@ -34,14 +34,16 @@ from ...jsonrpc.messages import (
     Response,
     encode,
 )
+from ..headers import Parameters, check_headers, check_parameters, said_twice
 from ..versioning import (
     HEADER_MISMATCH,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     UNSUPPORTED_PROTOCOL_VERSION,
     MalformedRequest,
+    required_fields,
 )
-from . import Drain, Tell, Trace
-from .http_gate import JSON_HEADERS, SSE_HEADERS
+from . import Trace
+from .http_gate import JSON_HEADERS, SSE_HEADERS, Admission
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +57,18 @@ def status_of(error: ProtocolError) -> int:
     return 400 if error.code in _BAD_REQUEST or isinstance(error, MalformedRequest) else 200
 
 
-# ---------------------------------------------------------------------------------------------------- one request
-
-Answer = Callable[[Tell, Drain], Coroutine[object, object, Object]]
-"""Serves a request, given ways to send notifications and to wait until the client takes them; gives its result."""
+def check_request(request: Request, admission: Admission, headers: Headers, parameters: Parameters) -> None:
+    """Hold a request to what it must carry, and its headers to what it says. Raises ProtocolError."""
+    if request.method == "initialize":
+        return  # of the earlier era, whose clients do not know these headers
+    said = said_twice(request)
+    if admission.repeats != said:  # else the same head has repeated the same before
+        required_fields(request.params)  # who does not know of them is told so, and not of headers
+        check_headers(headers, said)
+        admission.repeats = said
+    name = request.params.get("name")
+    if request.method == "tools/call" and isinstance(name, str):
+        check_parameters(headers, request.params.get("arguments"), parameters(name))
 
 
 class Post:
@@ -80,29 +90,54 @@ class Post:
         self._takes_json, self._takes_sse = takes_json, takes_sse
         self._carrier: Carrier | None = None
         self._waiting: list[bytes] = []
-        self._serving: asyncio.Task[tuple[int, bytes]] | None = None
+        self._serving: asyncio.Task[object] | None = None  # the task that we run in, while the handler is at work
+        self._left = False
         self._beginning: asyncio.Task[None] | None = None
 
-    async def serve(self, answer: Answer) -> None:
-        """Serve it. The client's leaving is its cancellation."""
-        self._serving = asyncio.get_running_loop().create_task(self._answer(answer))
+    async def serve(self, answer: Coroutine[object, object, Object]) -> None:
+        """Answer with what a coroutine gives, or raises. The client's leaving is its cancellation."""
+        task = self._serving = asyncio.current_task()
+        assert task is not None
         gone = self._exchange.gone()
         gone.add_done_callback(self._leave)
+        status, frame = 200, b""
         try:
-            status, frame = await self._serving
+            frame = encode(Response(self._request.id, await answer))
+        except ProtocolError as error:
+            status, frame = self._refusal(error)
         except asyncio.CancelledError:
-            if not gone.done() and (self._carrier is None or not self._carrier.gone.done()):
-                raise  # not the client has left: the server stops
-        else:
-            await self._respond(status, frame)
+            if task.cancelling() > (1 if self._left else 0):
+                raise  # the server stops
+            if not self._left:
+                frame = self._failed()  # a handler that raises it by itself has failed like any other
+        except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
+            frame = self._failed()
         finally:
+            self._serving = None
             gone.remove_done_callback(self._leave)
+            if self._left:
+                task.uncancel()
             if self._beginning is not None:
                 await asyncio.wait([self._beginning])
+        if not self._left:
+            await self._respond(status, frame)
+
+    async def refuse(self, error: ProtocolError) -> None:
+        """Answer with an error."""
+        await self._respond(*self._refusal(error))
+
+    def _refusal(self, error: ProtocolError) -> tuple[int, bytes]:
+        return status_of(error), encode(ErrorResponse(self._request.id, error.to_error()))
+
+    def _failed(self) -> bytes:
+        # The traceback is for the operator; the client learns nothing about our insides.
+        log.exception("the handler of %s failed", self._request.method)
+        return encode(ErrorResponse(self._request.id, Error(INTERNAL_ERROR, "Internal error")))
 
     def _leave(self, _: object) -> None:
         # [2026-07-28 basic/transports/streamable-http#cancellation] MUST be treated as cancellation
-        if self._serving is not None:
+        if self._serving is not None and not self._left:
+            self._left = True
             self._serving.cancel()
 
     async def _begin(self) -> None:
@@ -112,25 +147,6 @@ class Post:
         for piece in self._waiting:
             carrier.write(piece)
         self._carrier = carrier
-
-    async def _answer(self, answer: Answer) -> tuple[int, bytes]:
-        """The status of the answer, and itself."""
-        try:
-            result = await answer(self._tell if self._takes_sse else _say_nothing, self._drain)
-            return 200, encode(Response(self._request.id, result))
-        except ProtocolError as error:
-            return status_of(error), encode(ErrorResponse(self._request.id, error.to_error()))
-        except asyncio.CancelledError:
-            if self._serving is not None and self._serving.cancelling():
-                raise
-            return self._failed()  # a handler that raises it by itself has failed like any other
-        except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
-            return self._failed()
-
-    def _failed(self) -> tuple[int, bytes]:
-        # The traceback is for the operator; the client learns nothing about our insides.
-        log.exception("the handler of %s failed", self._request.method)
-        return 200, encode(ErrorResponse(self._request.id, Error(INTERNAL_ERROR, "Internal error")))
 
     async def _respond(self, status: int, frame: bytes) -> None:
         if self._trace is not None:
@@ -145,7 +161,10 @@ class Post:
             self._carrier.write(encode_event(frame))
             self._carrier.close()
 
-    def _tell(self, method: str, params: Object) -> None:
+    def tell(self, method: str, params: Object) -> None:
+        """Send a notification; to a client that has left, or takes JSON alone, nothing."""
+        if self._left or not self._takes_sse:
+            return
         frame = encode(Notification(method, params))
         if self._trace is not None:
             self._trace("->", frame)
@@ -156,7 +175,8 @@ class Post:
         if self._beginning is None:
             self._beginning = asyncio.get_running_loop().create_task(self._begin())
 
-    async def _drain(self) -> None:
+    async def drain(self) -> None:
+        """Wait until the client has taken enough of what was sent."""
         if self._beginning is not None and self._carrier is None:
             await asyncio.wait([self._beginning])
         if self._carrier is not None:
@@ -166,7 +186,3 @@ class Post:
         """Show that we are there."""
         if self._carrier is not None:
             self._carrier.write(encode_comment())
-
-
-def _say_nothing(method: str, params: Object) -> None:
-    """For a client that takes JSON alone."""

@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 from ...http.message import Exchange, HeaderList, Headers
 from ...http.sse import encode_event
+from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import (
     Batch,
     ErrorResponse,
@@ -37,11 +38,11 @@ from ...jsonrpc.messages import (
     encode,
 )
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
-from ..headers import Path, check_headers, check_parameters, said_twice
-from ..versioning import check_fields, names_revision
+from ..headers import Path
+from ..versioning import names_revision
 from . import Drain, Tell, Trace, Transport
 from .events import EventStore, MemoryEventStore, stream_of
-from .http_alone import Post
+from .http_alone import Post, check_request
 from .http_gate import (
     JSON_HEADERS,
     SESSION_HEADER,
@@ -204,7 +205,6 @@ class Endpoint:
     ) -> None:
         """Serve a request that stands alone."""
         assert self._alone is not None
-        serve, trace = self._alone, self._trace
         takes_sse = admission.takes_sse and not self._json_responses
         posts, most = self._requests, self._limits.requests
         if request.method in STREAMED:
@@ -215,26 +215,16 @@ class Endpoint:
         if len(posts) >= most:
             raise Refused(503, f"{most} of these are served at a time; try again later", [("Retry-After", "5")])
 
-        async def answer(tell: Tell, drain: Drain) -> Object:
-            headers = exchange.request.headers
-            if request.method != "initialize":
-                check_fields(request.params)
-                said = said_twice(request)
-                if admission.repeats != said:  # else the same head has repeated the same before
-                    check_headers(headers, said)
-                    admission.repeats = said
-                if request.method == "tools/call":
-                    name = request.params.get("name")
-                    wanted = self._parameters(name) if isinstance(name, str) else {}
-                    check_parameters(headers, request.params.get("arguments"), wanted)
-            return await serve(request, tell, drain, principal)
-
         takes_json = admission.takes_json or not admission.takes_sse
-        post = Post(exchange, request, admission.cors, trace, takes_json, takes_sse)
+        post = Post(exchange, request, admission.cors, self._trace, takes_json, takes_sse)
+        try:
+            check_request(request, admission, exchange.request.headers, self._parameters)
+        except ProtocolError as error:
+            return await post.refuse(error)
         posts.add(post)
         self._keep()
         try:
-            await post.serve(answer)
+            await post.serve(self._alone(request, post.tell, post.drain, principal))
         finally:
             posts.discard(post)
 
@@ -407,7 +397,7 @@ class Endpoint:
     async def _keep_on(self) -> None:
         """Keep streams alive, and end sessions that nobody uses."""
         loop = asyncio.get_running_loop()
-        while self.sessions or self._requests or self._subscriptions:
+        while True:
             await asyncio.sleep(min(self._limits.keep_alive, self._limits.session_idle))
             oldest = loop.time() - self._limits.session_idle
             for post in (*self._requests, *self._subscriptions):
@@ -416,6 +406,8 @@ class Endpoint:
                 session.keep_alive()
                 if session.is_idle and session.used < oldest:
                     self._end(session)
+            if not (self.sessions or self._requests or self._subscriptions):
+                return
 
     async def close(self) -> None:
         """End all sessions. A store that outlives the process keeps them for the next one."""

@@ -383,6 +383,53 @@ def test_a_client_that_leaves_has_cancelled(
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]  # nothing is wrong
 
 
+@pytest.mark.parametrize("how", ["reset", "half"])
+@pytest.mark.parametrize("say", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
+@pytest.mark.spec("2026-07-28/basic/transports/streamable-http#cancellation-3")
+def test_a_function_that_will_not_be_cancelled_comes_to_its_end_and_nobody_is_told(
+    how: str, say: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        server, go = Server("s"), asyncio.Event()
+        steps: asyncio.Queue[str] = asyncio.Queue()
+
+        async def next_step() -> str:
+            return await asyncio.wait_for(steps.get(), PATIENCE)
+
+        @server.tool()
+        async def insists(context: Context) -> str:
+            if say:
+                await context.log("info", "it begins")
+            try:
+                steps.put_nowait("it has begun")
+                await go.wait()
+            except asyncio.CancelledError:
+                steps.put_nowait("it was cancelled")
+                await go.wait()
+            await context.log("info", "it goes on")
+            steps.put_nowait("it is done")
+            return "its result"
+
+        async with on_the_web(server) as web:
+            reply = await Talk(web).send(call("insists"))
+            assert await next_step() == "it has begun"
+            if say:
+                assert await (await web.take(reply)).message() == said("it begins")
+            if how == "reset":
+                await reply.cut()
+            else:
+                reply.writer.write_eof()
+            assert await next_step() == "it was cancelled"
+            go.set()
+            assert await next_step() == "it is done"
+            if how == "half":
+                assert await asyncio.wait_for(reply.reader.read(), PATIENCE) == b""
+            await eventually(lambda: not web.site._endpoint._requests)
+
+    run(test())
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+
+
 def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> None:
     async def test() -> None:
         import threading
