@@ -145,6 +145,9 @@ class Codec:
         return None
 
     def _write_any(self, value: object) -> JSON:
+        write = self._writers.get(type(value))
+        if write is not None:
+            return write(value)
         if dataclasses.is_dataclass(value):
             return self.encode(value)
         if type(value) is list:

@@ -165,7 +165,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
         value = _read_json(text)
         if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
             raise RecursionError
-        if "\\ud" in text or "\\uD" in text:  # an escape that may name half a character
+        if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # an escape that may name half a character
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         return _unreadable(frame, f"it nests deeper than {MAX_DEPTH} levels")

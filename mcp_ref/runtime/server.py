@@ -39,6 +39,7 @@ from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.messages import Object, Request
 from ..revisions import REVISIONS, Method, Revision, in_order
 from ..server.utilities.caching import hints_by_method
+from . import stateless
 from .connection import Handler
 from .context import Context
 from .program import WORKER_NAME, run_program
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
     from ..server.utilities.caching import CacheScope
     from ..server.utilities.completion import Completions, Reference
     from .listening import Listener, Subscriptions
-    from .stateless import Route
     from .tasks import Tasks
     from .web import HttpOptions, Site
 
@@ -130,7 +130,7 @@ class Server:
         self.trace = trace
         self.state_key = state_key if state_key is not None else secrets.token_bytes(32)
         self.cache_hints = hints_by_method(cache_ttl, cache_scope)
-        self.routes: dict[str, Route] = {}
+        self.routes: dict[str, stateless.Route] = {}
         """What serves the methods of the stateless era, of those that were asked for."""
         self.listeners: set[Listener] = set()
         """The subscriptions that are open."""
@@ -396,9 +396,7 @@ class Server:
         enough of them. principal: who has sent it, where that is known. subscriptions: those that are open on whatever
         carries it.
         """
-        from .stateless import serve
-
-        return serve(self, request, tell, drain, principal, subscriptions)
+        return stateless.serve(self, request, tell, drain, principal, subscriptions)
 
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.

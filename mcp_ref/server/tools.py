@@ -452,8 +452,11 @@ def _blocks_of(value: object) -> list[ContentBlock]:
     return [TextContent(_text_of(to_json(value)))]
 
 
+_write_json = json.JSONEncoder(ensure_ascii=False).encode  # made once, and not for each result
+
+
 def _text_of(value: JSON) -> str:
-    return value if type(value) is str else json.dumps(value, ensure_ascii=False)
+    return value if type(value) is str else _write_json(value)
 
 
 # ---------------------------------------------------------------------------------------------------- client
