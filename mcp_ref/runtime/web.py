@@ -82,7 +82,7 @@ class Site:
         serve_session = partial(server.serve, modern=False)
         self._endpoint = Endpoint(
             serve_session,
-            gate=Gate(hosts, origins, methods, modern),
+            gate=Gate(hosts, origins, methods, server.handshakes, modern),
             json_responses=options.get("json_responses", False),
             store=options.get("store"),
             limits=limits,
@@ -90,7 +90,7 @@ class Site:
             trace=trace,
             alone=partial(server.serve_alone, subscriptions=self._subscriptions) if modern else None,
             parameters=server.parameter_headers,
-            handshakes=bool(server.handshakes),
+            handshakes=server.handshakes,
         )
         self._older: SseEndpoint | None = None
         if options.get("older", True) and server.handshakes:

@@ -19,14 +19,14 @@ Above: streamable_http.py, http_sse.py. Below: http/message.py
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from ...http.message import HeaderList, Headers, Request
 from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
-from ...revisions import LEGACY, find_revision
+from ...revisions import LEGACY, Revision, find_revision
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
 VERSION_HEADER: Final = "MCP-Protocol-Version"
@@ -108,7 +108,8 @@ class Gate:
 
     allowed_hosts: names that `Host` may have, with a port for that port only; None for those of loopback.
     allowed_origins: origins, such as "https://app.example", whose web pages may use it; None for those of loopback.
-    methods: what the endpoint serves. modern: whether it also serves the stateless era.
+    methods: what the endpoint serves. handshakes: the revisions that a session can be in. modern: whether the stateless
+    era is served, too.
     "*" in either set allows any: for a server behind a proxy that checks.
     """
 
@@ -117,11 +118,13 @@ class Gate:
         allowed_hosts: Collection[str] | None = None,
         allowed_origins: Collection[str] | None = None,
         methods: tuple[str, ...] = ("GET", "POST", "DELETE"),
+        handshakes: Sequence[Revision] = LEGACY,
         modern: bool = False,
     ) -> None:
         self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods = methods
+        self._handshakes = handshakes
         self._modern = modern
 
     def admit(self, request: Request) -> Admission:
@@ -151,7 +154,7 @@ class Gate:
             headers.get("last-event-id"),
             takes_json,
             takes_sse,
-            _fault(request, takes_json, takes_sse, self._modern),
+            self._fault(request, takes_json, takes_sse),
         )
 
     def preflight(self, request: Request, admission: Admission) -> HeaderList:
@@ -170,6 +173,36 @@ class Gate:
             ("Access-Control-Allow-Headers", sendable),
             ("Access-Control-Max-Age", str(PREFLIGHT_SECONDS)),
         ]
+
+    def _fault(self, request: Request, takes_json: bool, takes_sse: bool) -> Refused | None:
+        headers = request.headers
+        if request.method == "POST":
+            kind = media_type(headers)
+            if kind != JSON_TYPE:
+                # What a web page can send without asking first, text/plain say, never reaches a tool.
+                return Refused(415, f"Content-Type must be {JSON_TYPE}, not {_shown(kind)}")
+            if not (takes_json or takes_sse):
+                # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST list both. Who lists one gets that.
+                return Refused(406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
+        elif request.method == "GET" and not takes_sse:
+            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST list text/event-stream
+            return Refused(406, f"Accept must list {SSE_TYPE}")
+        name = headers.get(VERSION_HEADER)
+        if self._modern and request.method == "POST":
+            return None  # its body says more
+        revision = find_revision(name)
+        if self._modern and revision is not None and revision not in LEGACY:
+            # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] GET and DELETE are earlier
+            return Refused(405, f"{name} has no {request.method}; POST each request", [("Allow", "POST, OPTIONS")])
+        if name is not None and revision not in LEGACY:
+            return self.unsupported(name)
+        return None
+
+    def unsupported(self, name: str) -> Refused:
+        """The refusal of a revision that no session here can be in."""
+        # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
+        known = ", ".join(map(str, self._handshakes))
+        return Refused(400, f"{VERSION_HEADER} {_shown(name)} is not supported here; supported are {known}")
 
     def _host_is_ours(self, host: str) -> bool:
         name = _without_port(host)
@@ -213,33 +246,6 @@ def accepted(headers: Headers) -> tuple[bool, bool]:
 def media_type(headers: Headers) -> str:
     """The content type, without its parameters."""
     return (headers.get("content-type") or "").partition(";")[0].strip().lower()
-
-
-def _fault(request: Request, takes_json: bool, takes_sse: bool, modern: bool) -> Refused | None:
-    headers = request.headers
-    if request.method == "POST":
-        kind = media_type(headers)
-        if kind != JSON_TYPE:
-            # What a web page can send without asking first, text/plain say, never reaches a tool.
-            return Refused(415, f"Content-Type must be {JSON_TYPE}, not {_shown(kind)}")
-        if not (takes_json or takes_sse):
-            # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST list both. Who lists one gets that one.
-            return Refused(406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
-    elif request.method == "GET" and not takes_sse:
-        # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST list text/event-stream
-        return Refused(406, f"Accept must list {SSE_TYPE}")
-    name = headers.get(VERSION_HEADER)
-    if modern and request.method == "POST":
-        return None  # its body says more
-    revision = find_revision(name)
-    if modern and revision is not None and revision not in LEGACY:
-        # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] GET and DELETE are earlier
-        return Refused(405, f"{name} has no {request.method}; POST each request", [("Allow", "POST, OPTIONS")])
-    if name is not None and revision not in LEGACY:
-        # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
-        known = ", ".join(map(str, LEGACY))
-        return Refused(400, f"{VERSION_HEADER} {_shown(name)} is not supported here; supported are {known}")
-    return None
 
 
 def _cors(origin: str | None) -> HeaderList:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from weakref import WeakKeyDictionary
 
 from ...http.message import Exchange, HeaderList, Headers
@@ -74,7 +74,7 @@ class Endpoint:
     serve: has one session's conversation. json_responses: answer by JSON alone; what a request causes before its answer
     goes to the listening stream, or in the stateless era nowhere. store: keeps events for clients that come back.
     alone: serves requests of the stateless era. parameters: the headers that a tool's arguments stand in, by its name.
-    handshakes: whether the earlier era is served at all.
+    handshakes: the revisions that a session can be in; none where the earlier era is not served.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Endpoint:
         trace: Trace | None = None,
         alone: ServeAlone | None = None,
         parameters: Callable[[str], dict[str, Path]] = lambda name: {},
-        handshakes: bool = True,
+        handshakes: Sequence[Revision] = LEGACY,
     ) -> None:
         self.sessions: dict[str, Session] = {}
         self._serve = serve
@@ -355,6 +355,8 @@ class Endpoint:
         if id is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             raise Refused(400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose answer has it")
+        if admission.revision is not None and find_revision(admission.revision) not in self._handshakes:
+            raise self._gate.unsupported(admission.revision)
         session = self.sessions.get(id) or await self._revive(id, principal)
         if session is None or not await asyncio.shield(session.opened) or session.principal != principal:
             # [2025-11-25 basic/transports#session-management] an ended session: MUST be 404. Another's looks the same.

@@ -359,6 +359,28 @@ def test_where_both_eras_are_served_it_is_refused_too_whatever_is_sent(version: 
 
 
 @pytest.mark.spec(
+    "2025-06-18/basic/transports#protocol-version-header-4", "2025-11-25/basic/transports#protocol-version-header-4"
+)
+@pytest.mark.parametrize("more", [[], ["2026-07-28"]], ids=["one era", "both eras"])
+def test_a_revision_that_this_server_does_not_speak_is_refused_though_there_is_one(more: list[str]) -> None:
+    async def test() -> None:
+        async with greeted(Server("s", revisions=["2025-03-26", "2025-06-18", *more]), "2025-06-18") as talk:
+            for reply in (
+                await talk.post(request("ping"), MCP_Protocol_Version="2025-11-25"),
+                await talk.post(notification("notifications/initialized"), MCP_Protocol_Version="2025-11-25"),
+                await talk.get(MCP_Protocol_Version="2025-11-25"),
+                await talk.delete(MCP_Protocol_Version="2024-11-05"),
+            ):
+                assert reply.status == 400
+                assert reply.why.endswith(" is not supported here; supported are 2025-03-26, 2025-06-18")
+            assert (await talk.post(request("ping"))).status == 200
+            # what a handshake agrees on is its own affair, whatever revision the client names before it
+            assert (await Talk(talk.web).post(initialize(), MCP_Protocol_Version="2025-11-25")).status == 200
+
+    run(test())
+
+
+@pytest.mark.spec(
     "2025-06-18/basic/transports#protocol-version-header-3", "2025-11-25/basic/transports#protocol-version-header-3"
 )
 @pytest.mark.parametrize("revision", STREAMABLE)
