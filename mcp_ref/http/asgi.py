@@ -53,7 +53,8 @@ def application(
             text = f"the body is larger than {body_size} bytes\n".encode()
             return await exchange.respond(413, [("Content-Type", "text/plain; charset=utf-8")], text)
         try:
-            await handler(exchange)
+            # Who calls an application need not give it a task of its own: middleware, tests.
+            await asyncio.ensure_future(handler(exchange))
         finally:
             await exchange.finish()
 

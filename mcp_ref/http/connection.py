@@ -14,7 +14,6 @@ Above: server.py, which owns the sockets and the clock. Below: framing.py, heads
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import logging
 import math
 from typing import TYPE_CHECKING, Final
@@ -47,7 +46,6 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._loop = server.loop
         self._limits = server.limits
-        self._context = contextvars.copy_context()
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
         self._tls = False
@@ -105,8 +103,9 @@ class Connection(asyncio.Protocol):
         if self._exchange is None:
             return
         self._phase, self._deadline = "answer", math.inf
-        # A task and a context of its own: what a handler sets there is no affair of the next one's.
-        self._task = self._loop.create_task(self._serve(self._exchange), context=self._context.copy())
+        # A task and a context of its own: what a handler sets there is no affair of the next one's. Not by the loop's
+        # factory: an eager one would begin to answer here, each request of a pipeline within the one before.
+        self._task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=self._server.context.copy())
 
     def _take_exchange(self) -> ServerExchange | None:
         head = self._head
@@ -236,7 +235,8 @@ class Connection(asyncio.Protocol):
 
     def _turn(self) -> None:
         """After an answer: on to the next request, or away."""
-        if self._lost or self._phase == "leave":
+        self._task = None  # with what the handler has set in its context
+        if self._lost or self._phase == "leave" or self._transport.is_closing():
             return
         if not self._keep_alive:
             return self._leave(linger=not self._finishing or bool(self._buffer))
@@ -328,9 +328,11 @@ class Connection(asyncio.Protocol):
         if self._reading_paused:
             self._transport.resume_reading()
         if self._half_closed or not linger or not self._transport.can_write_eof():
-            self._transport.close()
-        else:
+            return self._transport.close()
+        try:
             self._transport.write_eof()
+        except OSError:  # the client has reset the connection, and we have not read of it yet
+            self._transport.abort()
 
     def finish(self) -> None:
         """The server stops: leave when the present answer has been given."""
@@ -343,6 +345,7 @@ class Connection(asyncio.Protocol):
         self._transport.abort()
         if self._task is None or self._task.done():
             return None
+        self._exchange = None  # it is cancelled once, and not again when the connection is lost
         self._task.cancel()
         return self._task
 

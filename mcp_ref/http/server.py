@@ -18,6 +18,7 @@ Below: connection.py, what happens on one connection. Beside: asgi.py, the same 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import time
 from dataclasses import dataclass
@@ -70,6 +71,8 @@ class Server:
         self.handler = handler
         self.limits = limits
         self.loop = asyncio.get_running_loop()
+        self.context = contextvars.copy_context()
+        """What was set where the server was started; every request begins with that."""
         self._connections: set[Connection] = set()
         self._heads: dict[tuple[int, tuple[tuple[str, str], ...], bool], bytes] = {}
         self._date = (0, b"")

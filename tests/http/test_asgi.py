@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import json
 from collections.abc import Awaitable, MutableMapping
 
 import pytest
 
-from mcp_ref import Server
+from mcp_ref import Context, Server
 from mcp_ref.http import asgi
 from mcp_ref.http.asgi import application
 from mcp_ref.http.message import Exchange, Handler
 from mcp_ref.http.server import HttpLimits
-from tests.support import PATIENCE, run
+from tests.http_wires import alone_headers
+from tests.support import PATIENCE, alone, run
 
 Message = MutableMapping[str, object]
 
@@ -102,6 +105,45 @@ def test_a_request_is_handed_in_whole_and_its_answer_sent() -> None:
         assert start["status"] == 201
         assert start["headers"] == [(b"content-type", b"text/plain"), (b"content-length", b"3")]
         assert rest == {"type": "http.response.body", "body": b"yes"}
+
+    run(test())
+
+
+def test_a_handler_has_a_task_and_a_context_of_its_own_whoever_calls() -> None:
+    variable, seen = contextvars.ContextVar("variable", default="unset"), []
+
+    async def handler(exchange: Exchange) -> None:
+        seen.append((variable.get(), asyncio.current_task()))
+        variable.set("set by a request")
+        await exchange.respond(200, [], b"")
+
+    async def test() -> None:
+        variable.set("set by who calls")
+        for _ in range(2):
+            await calling(handler, Call(body()))
+        assert [value for value, _ in seen] == [variable.get()] * 2 == ["set by who calls"] * 2
+        assert asyncio.current_task() not in [task for _, task in seen]
+
+    run(test())
+
+
+def test_who_gives_up_the_call_of_an_application_ends_its_handler() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def handler(exchange: Exchange) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def test() -> None:
+        calls = asyncio.ensure_future(calling(handler, Call(body())))
+        await began.wait()
+        calls.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calls
+        assert ended.is_set()
 
     run(test())
 
@@ -355,5 +397,43 @@ def test_below_another_application_the_endpoint_of_http_sse_is_named_with_the_pa
         call.inbox.put_nowait(GONE)
         await asyncio.wait_for(answering, PATIENCE)
         assert call.body.startswith(b"event: endpoint\ndata: /apps/messages?session=")
+
+    run(test())
+
+
+@pytest.mark.parametrize("says", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
+def test_a_client_may_leave_a_function_whose_tasks_have_failed(says: bool) -> None:
+    """On Python 3.11 and 3.12, a task in which a TaskGroup failed as it was left counts a cancellation ever after."""
+
+    async def test() -> None:
+        server, begun, ended = Server("s"), asyncio.Event(), asyncio.Event()
+
+        async def fail() -> None:
+            raise ValueError
+
+        @server.tool()
+        async def work(context: Context) -> None:
+            with pytest.raises(BaseExceptionGroup):
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(fail())
+            if says:
+                await context.log("info", "it begins")
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+
+        frame = json.dumps(alone("tools/call", {"name": "work", "arguments": {}}, logLevel="info")).encode()
+        headers = {"Host": "localhost", "Content-Type": "application/json", **alone_headers(frame)}
+        call = Call(body(frame))
+        asked = scope(headers=[(name.lower().encode(), value.encode()) for name, value in headers.items()])
+        answering = asyncio.ensure_future(server.asgi()(asked, call.receive, call.send))
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        if says:
+            await call.until(3)  # the head, nothing, and the first event
+        call.inbox.put_nowait(GONE)
+        await asyncio.wait_for(answering, PATIENCE)  # it does not fail
+        assert ended.is_set()
 
     run(test())

@@ -9,6 +9,7 @@ import logging
 import socket
 import ssl
 import struct
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -268,6 +269,18 @@ def test_what_a_request_sets_in_its_context_is_not_seen_by_the_next_one() -> Non
             assert [(await client.answer()).status for _ in range(2)] == [200, 200]
             assert (await client.ask(GET)).status == 200
         assert seen == ["set where the server was started"] * 3
+
+    run(test())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are of Python 3.12")
+def test_a_loop_whose_tasks_begin_eagerly_answers_a_long_pipeline_too() -> None:
+    async def test() -> None:
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
+        async with bench() as b:
+            client = await b.client()
+            await client.send(GET * 1500)
+            assert [(await client.answer()).status for _ in range(1500)] == [200] * 1500
 
     run(test())
 
@@ -1012,6 +1025,26 @@ def test_a_handler_that_fails_in_mid_stream_does_not_make_it_look_complete(caplo
     assert "on the way" in caplog.text
 
 
+def test_after_a_stream_that_was_cut_off_nothing_more_of_its_connection_is_served() -> None:
+    served = []
+
+    async def fail(exchange: Exchange) -> None:
+        served.append(exchange.request.path)
+        (await exchange.stream(200, OK)).write(b"half")
+        raise ValueError("on the way")
+
+    async def test() -> None:
+        async with bench(fail) as b:
+            client = await b.client()
+            await client.send(GET + GET.replace(b"/a", b"/next"))
+            with contextlib.suppress(ConnectionResetError):
+                await client.ended()
+            await eventually(lambda: b.server.connections == 0)
+        assert served == ["/a"]
+
+    run(test())
+
+
 def test_a_handler_that_does_not_answer_is_a_500(caplog: pytest.LogCaptureFixture) -> None:
     async def silent(exchange: Exchange) -> None:
         pass
@@ -1117,6 +1150,46 @@ def test_close_cancels_what_does_not_finish() -> None:
             await server.close(grace=0.05)
         assert cancelled and server.connections == 0
         await client.close()
+
+    run(test())
+
+
+def test_close_cancels_a_handler_once_and_lets_it_clean_up() -> None:
+    began = asyncio.Event()
+    cleaned: list[bool] = []
+    told: list[object] = []
+
+    async def careful(exchange: Exchange) -> None:
+        exchange.gone().add_done_callback(told.append)
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            cleaned.append(True)
+
+    async def test() -> None:
+        async with await serve(careful) as server:
+            client = Client(*await asyncio.open_connection(*server.address))
+            await client.send(GET)
+            await began.wait()
+            await server.close(grace=0.05)
+        assert cleaned and not told and server.connections == 0
+        await client.close()
+
+    run(test())
+
+
+def test_close_does_not_mind_a_client_that_has_just_reset_its_connection() -> None:
+    async def test() -> None:
+        server = await serve(echo)
+        client = socket.create_connection(server.address)
+        client.sendall(GET[:10])
+        await eventually(lambda: any(connection._phase == "head" for connection in server._connections))
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        await server.close(grace=0.1)  # before the loop has read of the reset
+        assert server.connections == 0
 
     run(test())
 
