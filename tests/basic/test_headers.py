@@ -19,10 +19,11 @@ from mcp_ref.basic.headers import (
     parameter_values,
     text_of,
 )
+from mcp_ref.basic.versioning import HEADER_MISMATCH
 from mcp_ref.http.message import Headers
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
-from tests.support import META, MODERN, alone, error_of, result_of, run
+from tests.support import META, MODERN, PATIENCE, alone, error_of, result_of, run
 from tests.web import BOTH, JSON_TYPE, Reply, Talk, Web, on_the_web
 
 MISMATCH = -32020
@@ -425,6 +426,41 @@ async def post(web: Web, frame: Object, *lines: str) -> Reply:
     """POST with these headers and no others that say anything of the body."""
     body = json.dumps(frame).encode()
     return await web.ask("POST", "/mcp", body, f"Accept: {BOTH}", f"Content-Type: {JSON_TYPE}", *lines)
+
+
+def test_a_head_that_was_right_for_one_body_is_not_right_for_the_next_one_of_its_connection() -> None:
+    def calls(name: str, region: str, **meta: JSON) -> Object:
+        return alone("tools/call", {"name": name, "arguments": {"region": region}}, 1, None, **meta)
+
+    async def test() -> None:
+        async with on_the_web(make_server()) as web:
+            reader, writer = await asyncio.open_connection(*web.address)
+            head = "\r\n".join(
+                [
+                    *("POST /mcp HTTP/1.1", "Host: localhost", f"Accept: {BOTH}", f"Content-Type: {JSON_TYPE}"),
+                    *(VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"),
+                    *("Content-Length: 500", "", ""),
+                ]
+            )
+
+            async def ask(frame: Object) -> JSON:
+                writer.write(head.encode() + json.dumps(frame).encode().ljust(500))
+                async with asyncio.timeout(PATIENCE):
+                    told = await reader.readuntil(b"\r\n\r\n")
+                    size = int(told.lower().partition(b"content-length: ")[2].split()[0])
+                    answer: JSON = json.loads(await reader.readexactly(size))
+                return answer
+
+            for _ in range(2):
+                result_of(await ask(calls("q", "us")))
+                error_of(await ask(calls("other", "us")), HEADER_MISMATCH)
+                error_of(await ask(calls("q", "eu")), HEADER_MISMATCH)
+                error_of(await ask(calls("q", "us", protocolVersion="2025-11-25")), HEADER_MISMATCH)
+                result_of(await ask(calls("q", "us")))
+                error_of(await ask(calls("q", "eu", clientCapabilities=None)), INVALID_PARAMS)
+            writer.close()
+
+    run(test())
 
 
 VERSION = f"MCP-Protocol-Version: {MODERN}"

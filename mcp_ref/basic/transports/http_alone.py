@@ -61,9 +61,9 @@ def check_request(request: Request, admission: Admission, headers: Headers, para
     """Hold a request to what it must carry, and its headers to what it says. Raises ProtocolError."""
     if request.method == "initialize":
         return  # of the earlier era, whose clients do not know these headers
+    required_fields(request.params)  # first: who does not know of them is not to be told of headers
     said = said_twice(request)
     if admission.repeats != said:  # else the same head has repeated the same before
-        required_fields(request.params)  # who does not know of them is told so, and not of headers
         check_headers(headers, said)
         admission.repeats = said
     name = request.params.get("name")
@@ -92,12 +92,14 @@ class Post:
         self._waiting: list[bytes] = []
         self._serving: asyncio.Task[object] | None = None  # the task that we run in, while the handler is at work
         self._left = False
+        self._cancelling = 0  # cancellations that are not the server's end: of the client's leaving, or old ones
         self._beginning: asyncio.Task[None] | None = None
 
     async def serve(self, answer: Coroutine[object, object, Object]) -> None:
         """Answer with what a coroutine gives, or raises. The client's leaving is its cancellation."""
         task = self._serving = asyncio.current_task()
         assert task is not None
+        self._cancelling = task.cancelling()
         gone = self._exchange.gone()
         gone.add_done_callback(self._leave)
         status, frame = 200, b""
@@ -106,7 +108,7 @@ class Post:
         except ProtocolError as error:
             status, frame = self._refusal(error)
         except asyncio.CancelledError:
-            if task.cancelling() > (1 if self._left else 0):
+            if task.cancelling() > self._cancelling:
                 raise  # the server stops
             if not self._left:
                 frame = self._failed()  # a handler that raises it by itself has failed like any other
@@ -139,6 +141,7 @@ class Post:
         if self._serving is not None and not self._left:
             self._left = True
             self._serving.cancel()
+            self._cancelling = self._serving.cancelling()
 
     async def _begin(self) -> None:
         """Begin a stream of events, with those that wait."""
