@@ -64,6 +64,12 @@ def check_meta_keys(meta: Object | None) -> None:
             raise ValueError(f"{key[:80]!r} is no name for _meta: write name or, better, com.example/name")
 
 
+def with_meta(message: Object, more: Object) -> Object:
+    """The `_meta` that a message has, and more. One that is no object counts for nothing."""
+    given = message.get("_meta")
+    return {**given, **more} if isinstance(given, dict) else more
+
+
 def checked_extensions(extensions: Mapping[str, object] | None) -> Object:
     """Extensions to declare, by name, with their settings. Raises ValueError for a name that is none."""
     for name in extensions or ():

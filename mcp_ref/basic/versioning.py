@@ -20,6 +20,7 @@ from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from ..revisions import Revision, find_revision
 from .lifecycle import CapabilityError, steps
+from .meta import with_meta
 
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
@@ -112,13 +113,7 @@ def sayable(error: ProtocolError) -> ProtocolError:
 
 def stamped(params: Object, revision: Revision, capabilities: Object, info: Object, log_level: str | None) -> Object:
     """A client's params, saying what every request must say."""
-    given = params.get("_meta")
-    meta: Object = {
-        **(given if isinstance(given, dict) else {}),
-        PROTOCOL_VERSION: revision.name,
-        CLIENT_INFO: info,
-        CLIENT_CAPABILITIES: capabilities,
-    }
+    said: Object = {PROTOCOL_VERSION: revision.name, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
     if log_level is not None:
-        meta[LOG_LEVEL] = log_level
-    return {**params, "_meta": meta}
+        said[LOG_LEVEL] = log_level
+    return {**params, "_meta": with_meta(params, said)}

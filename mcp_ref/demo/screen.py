@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, TextIO
 
+from ..basic.transports.trace import printable
+
 MOST_LINES = 5
 """Lines of one message that are shown."""
 
@@ -153,7 +155,7 @@ class Screen:
 
     def body(self, text: str) -> None:
         """What a message says, or a part of it."""
-        for line in self._folded("".join(c if c.isprintable() else repr(c)[1:-1] for c in text)) if text else ():
+        for line in self._folded(printable(text)) if text else ():
             self._write(f"      {self._painted('2', line)}\n")
 
     def _arrow(self, sender: str) -> str:

@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, cast
 
+from ..basic.meta import with_meta
 from ..basic.patterns import mrtr, tasks
 from ..basic.patterns.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.patterns.ping import ping
@@ -192,9 +193,8 @@ class ClientConnection(Connection):
         asked = request.params.get("_meta")
         related = asked.get(tasks.RELATED_TASK) if isinstance(asked, dict) else None
         if related is not None:
-            given = result.get("_meta")
             # [2025-11-25 basic/utilities/tasks#related-task-metadata] responses MUST have it, like their requests
-            result["_meta"] = {**(given if isinstance(given, dict) else {}), tasks.RELATED_TASK: related}
+            result["_meta"] = with_meta(result, {tasks.RELATED_TASK: related})
         return result
 
     def hear_progress(self, token: RequestId, handler: ProgressHandler) -> None:

@@ -250,18 +250,19 @@ class LiveTask:
     async def _ask_carrier(self, method: str, params: object, result: type[T]) -> T:
         """Send a request, as soon as there is one of the requestor's that it can go with."""
         while True:
-            if self._carrier is None:
+            carrier = self._carrier()
+            if carrier is None:
                 self._came.clear()
                 await self._came.wait()
                 continue
-            connection, id = self._carrier
+            connection, id = carrier
             try:
                 return await connection.ask(method, params, result, None, id, None)
             except ConnectionClosed:
                 continue  # the requestor may come back, on another one
 
-    @property
     def _carrier(self) -> tuple[ServerConnection, RequestId] | None:
+        """A request for the result that waits, and what it came on: the last of those whose requestor is there."""
         usable = [(c, id) for c, id in self._carriers if c.is_serving(id) and not c.ended.done()]
         return usable[-1] if usable else None
 
@@ -337,14 +338,13 @@ class TaskLine(LiveTask):
                 self.set_status(params.message)
             return False
         tag(params, self._task.task_id)
-        if self._carrier is not None:
-            return self._carrier[0].notify(method, params, self._carrier[1])
-        return self.origin.notify(method, params)
+        connection, id = self._carrier() or (self.origin, None)
+        return connection.notify(method, params, id)
 
     async def drain(self, related: RequestId) -> None:
         """See `Line`."""
         if self._task is None or self.revision.tasks_are_core:
-            connection, id = self._carrier or (self.origin, related)
+            connection, id = self._carrier() or (self.origin, related)
             return await connection.drain(id)
         await asyncio.sleep(0)
 

@@ -6,7 +6,7 @@
 Whoever carries the request gives a `Call` the way to send notifications; the answer is what `serve` returns.
 
 Spec:  2026-07-28 basic/index#statelessness, basic/patterns/mrtr, basic/patterns/subscriptions
-Above: server.py, for requests on a connection; web.py, for those over HTTP. Below: the pages of server/
+Above: server.py, by which server_connection.py and web.py hand in what has come. Below: the pages of server/
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic.lifecycle import Implementation, declares
-from ..basic.meta import RequestParams
+from ..basic.meta import RequestParams, with_meta
 from ..basic.patterns import mrtr
 from ..basic.patterns.tasks import owner_of
 from ..basic.versioning import (
@@ -273,9 +273,8 @@ async def serve(
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     finally:
         call.is_over = True
-    given = wire.get("_meta")
     # [2026-07-28 basic/index#meta] servers SHOULD include who they are in every result
-    wire["_meta"] = {**(given if isinstance(given, dict) else {}), SERVER_INFO: server.info_on_wire(meta.revision)}
+    wire["_meta"] = with_meta(wire, {SERVER_INFO: server.info_on_wire(meta.revision)})
     return wire
 
 

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from ..basic.meta import EmptyResult, PaginatedRequestParams
+from ..basic.meta import EmptyResult, PaginatedRequestParams, with_meta
 from ..basic.patterns.tasks import (
     POLL_INTERVAL,
     RELATED_TASK,
@@ -29,7 +29,7 @@ from ..basic.patterns.tasks import (
     unknown_task,
 )
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
+from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS
 from ..revisions import Revision
 from .context import Context
 
@@ -143,6 +143,13 @@ class Tasks:
             raise unknown_task()
         return task
 
+    def _running(self, task: Task) -> LiveTask | None:
+        """What runs it; None for one that is over. Raises ProtocolError where that is another process."""
+        live = self.live.get(task.task_id)
+        if live is None and not task.is_over:
+            raise ProtocolError(INTERNAL_ERROR, "the task runs in another process of this server: ask that one")
+        return live
+
     async def get(self, params: TaskRequestParams, requestor: Requestor) -> Task:
         """Serve `tasks/get`."""
         return self._find(params.task_id, requestor)
@@ -168,18 +175,15 @@ class Tasks:
         if task.result is None:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: the task was cancelled, so it has no result")
         # [2025-11-25 basic/utilities/tasks#related-task-metadata] tasks/result MUST say it in its response
-        given = task.result.get("_meta")
-        meta: Object = {**(given if isinstance(given, dict) else {}), RELATED_TASK: {"taskId": task.task_id}}
+        meta = with_meta(task.result, {RELATED_TASK: {"taskId": task.task_id}})
         return GetTaskPayloadResult({**task.result, "_meta": meta})
 
     async def cancel(self, params: TaskRequestParams, requestor: Requestor) -> Task | EmptyResult:
         """Serve `tasks/cancel`."""
         task = self._find(params.task_id, requestor)
-        live = self.live.get(task.task_id)
+        live = self._running(task)
         if live is not None:
             live.stop("The task was cancelled by request.")
-        elif not task.is_over:
-            raise ProtocolError(INTERNAL_ERROR, "the task runs in another process of this server: ask that one")
         if not requestor.revision.tasks_are_core:
             return EmptyResult()
         if live is None:
@@ -189,12 +193,9 @@ class Tasks:
 
     async def update(self, params: UpdateTaskRequestParams, requestor: Requestor) -> EmptyResult:
         """Serve `tasks/update`: hand the answers to the task."""
-        task = self._find(params.task_id, requestor)
-        live = self.live.get(task.task_id)
+        live = self._running(self._find(params.task_id, requestor))
         if live is not None:
             live.answer(params.input_responses)
-        elif not task.is_over:
-            raise ProtocolError(INTERNAL_ERROR, "the task runs in another process of this server: ask that one")
         return EmptyResult()
 
 

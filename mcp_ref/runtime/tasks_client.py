@@ -5,7 +5,8 @@
                             2026-07-28: tasks/get has both, and tasks/update takes the answers
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks
-Above: client.py, for tools; server.py, for what it asks of a client. Below: basic/patterns/tasks.py
+Above: calling.py, for tools; server_connection.py, for what a server asks of its client. Below:
+basic/patterns/tasks.py
 """
 
 from __future__ import annotations

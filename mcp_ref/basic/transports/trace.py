@@ -75,7 +75,7 @@ class Tracer:
         clock = f"{time.strftime('%H:%M:%S', time.localtime(now))}.{int(now * 1000) % 1000:03d}"
         paint = stream.isatty() if self._color is None else self._color
         arrow = {"->": "\x1b[32m->\x1b[0m", "<-": "\x1b[36m<-\x1b[0m"}[direction] if paint else direction
-        stream.write(f"{clock}  {self._revision:<10}  {arrow}  {_printable(text)}\n")
+        stream.write(f"{clock}  {self._revision:<10}  {arrow}  {printable(text)}\n")
 
 
 def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
@@ -122,6 +122,6 @@ def _named(value: JSON) -> str | None:
     return version[:10] if isinstance(version, str) else None
 
 
-def _printable(text: str) -> str:
-    """Control characters of a hostile peer must not reach the terminal."""
+def printable(text: str) -> str:
+    """The text with control characters shown: those of a hostile peer must not reach the terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
