@@ -20,9 +20,9 @@ import asyncio
 import sys
 
 from mcp_ref import ConnectionClosed, ProtocolError, tracer
-from mcp_ref.basic.transports.stdio import StdioClientTransport, StdioServerTransport, claimed_stdio
 from mcp_ref.jsonrpc.dispatcher import Dispatcher
 from mcp_ref.jsonrpc.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Notification, Object, Request
+from mcp_ref.transports.stdio import StdioClientTransport, StdioServerTransport, claimed_stdio
 
 SPOKEN = ["2025-11-25", "2025-06-18"]
 """The revisions that both sides of this file speak, the best one first."""

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Annotated
 
 from mcp_ref import Context, Server, ToolError
-from mcp_ref.server.resources import not_found
+from mcp_ref.features.resources import not_found
 
 server = Server("notes", "1.0", instructions="Notes are the resources note://all/{name}; write_note makes them.")
 

@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 
 from mcp_ref import Client, CreateMessageRequestParams, CreateMessageResult, ProtocolError, TextContent
-from mcp_ref.client.sampling import USER_REJECTED
+from mcp_ref.features.sampling import USER_REJECTED
 
 SERVER = [sys.executable, str(Path(__file__).with_name("summarize.py"))]
 TEXT = """The Model Context Protocol connects programs with language models. It is spoken between a client and a server.

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mcp_ref import Context, Server
-from mcp_ref.server.resources import not_found
+from mcp_ref.features.resources import not_found
 
 server = Server("watch", "1.0", instructions="folder://all is the list of the files; watch it to hear of all of them.")
 FOLDER = Path(os.environ.get("FOLDER", "."))

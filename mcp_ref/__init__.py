@@ -50,26 +50,31 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .basic.lifecycle import CapabilityError as CapabilityError
     from .basic.lifecycle import Implementation as Implementation
     from .basic.lifecycle import UnsupportedRevision as UnsupportedRevision
-    from .basic.patterns.tasks import MemoryTaskStore as MemoryTaskStore
-    from .basic.patterns.tasks import Task as Task
-    from .basic.patterns.tasks import TaskStore as TaskStore
-    from .basic.transports.events import MemoryEventStore as MemoryEventStore
-    from .basic.transports.events import SqliteEventStore as SqliteEventStore
-    from .basic.transports.http_session import EndpointLimits as EndpointLimits
-    from .basic.transports.trace import tracer as tracer
-    from .client.elicitation import ElicitRequestFormParams as ElicitRequestFormParams
-    from .client.elicitation import ElicitRequestURLParams as ElicitRequestURLParams
-    from .client.elicitation import ElicitResult as ElicitResult
-    from .client.elicitation import url_required as url_required
-    from .client.roots import Root as Root
-    from .client.sampling import CreateMessageRequestParams as CreateMessageRequestParams
-    from .client.sampling import CreateMessageResult as CreateMessageResult
-    from .client.sampling import SamplingMessage as SamplingMessage
-    from .client.sampling import ToolResultContent as ToolResultContent
-    from .client.sampling import ToolUseContent as ToolUseContent
-    from .http.client import ClientLimits as ClientLimits
-    from .http.client import HttpClient as HttpClient
-    from .http.server import HttpLimits as HttpLimits
+    from .client.client import Client as Client
+    from .client.sync import SyncClient as SyncClient
+    from .extensions.tasks.requestor import RunningTask as RunningTask
+    from .extensions.tasks.types import MemoryTaskStore as MemoryTaskStore
+    from .extensions.tasks.types import Task as Task
+    from .extensions.tasks.types import TaskStore as TaskStore
+    from .features.completion import Completion as Completion
+    from .features.completion import PromptReference as PromptReference
+    from .features.completion import ResourceTemplateReference as ResourceTemplateReference
+    from .features.elicitation import ElicitRequestFormParams as ElicitRequestFormParams
+    from .features.elicitation import ElicitRequestURLParams as ElicitRequestURLParams
+    from .features.elicitation import ElicitResult as ElicitResult
+    from .features.elicitation import url_required as url_required
+    from .features.prompts import GetPromptResult as GetPromptResult
+    from .features.prompts import PromptMessage as PromptMessage
+    from .features.roots import Root as Root
+    from .features.sampling import CreateMessageRequestParams as CreateMessageRequestParams
+    from .features.sampling import CreateMessageResult as CreateMessageResult
+    from .features.sampling import SamplingMessage as SamplingMessage
+    from .features.sampling import ToolResultContent as ToolResultContent
+    from .features.sampling import ToolUseContent as ToolUseContent
+    from .features.tools import CallToolResult as CallToolResult
+    from .features.tools import Tool as Tool
+    from .features.tools import ToolAnnotations as ToolAnnotations
+    from .features.tools import ToolError as ToolError
     from .jsonrpc.dispatcher import Limits as Limits
     from .jsonrpc.errors import ConnectionClosed as ConnectionClosed
     from .jsonrpc.errors import InvalidMessage as InvalidMessage
@@ -77,22 +82,17 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .jsonrpc.errors import ProtocolError as ProtocolError
     from .jsonrpc.errors import RemoteError as RemoteError
     from .jsonrpc.errors import RequestTimeout as RequestTimeout
+    from .lib.http.client import ClientLimits as ClientLimits
+    from .lib.http.client import HttpClient as HttpClient
+    from .lib.http.server import HttpLimits as HttpLimits
     from .revisions import NotInRevision as NotInRevision
     from .revisions import Revision as Revision
-    from .runtime.client import Client as Client
-    from .runtime.context import Context as Context
-    from .runtime.server import Server as Server
-    from .runtime.sync import SyncClient as SyncClient
-    from .runtime.tasks_client import RunningTask as RunningTask
-    from .server.prompts import GetPromptResult as GetPromptResult
-    from .server.prompts import PromptMessage as PromptMessage
-    from .server.tools import CallToolResult as CallToolResult
-    from .server.tools import Tool as Tool
-    from .server.tools import ToolAnnotations as ToolAnnotations
-    from .server.tools import ToolError as ToolError
-    from .server.utilities.completion import Completion as Completion
-    from .server.utilities.completion import PromptReference as PromptReference
-    from .server.utilities.completion import ResourceTemplateReference as ResourceTemplateReference
+    from .server.context import Context as Context
+    from .server.server import Server as Server
+    from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
+    from .transports.streamable_http.event_store import SqliteEventStore as SqliteEventStore
+    from .transports.streamable_http.session import EndpointLimits as EndpointLimits
+    from .transports.trace import tracer as tracer
 
 __version__ = "0.1.0"
 
@@ -102,28 +102,28 @@ _PAGES = {
         "TextResourceContents"
     ),
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
-    "basic.patterns.tasks": "MemoryTaskStore Task TaskStore",
-    "basic.transports.events": "MemoryEventStore SqliteEventStore",
-    "basic.transports.http_session": "EndpointLimits",
-    "basic.transports.trace": "tracer",
-    "client.elicitation": "ElicitRequestFormParams ElicitRequestURLParams ElicitResult url_required",
-    "client.roots": "Root",
-    "client.sampling": (
+    "extensions.tasks.types": "MemoryTaskStore Task TaskStore",
+    "transports.streamable_http.event_store": "MemoryEventStore SqliteEventStore",
+    "transports.streamable_http.session": "EndpointLimits",
+    "transports.trace": "tracer",
+    "features.elicitation": "ElicitRequestFormParams ElicitRequestURLParams ElicitResult url_required",
+    "features.roots": "Root",
+    "features.sampling": (
         "CreateMessageRequestParams CreateMessageResult SamplingMessage ToolResultContent ToolUseContent"
     ),
-    "http.client": "ClientLimits HttpClient",
-    "http.server": "HttpLimits",
+    "lib.http.client": "ClientLimits HttpClient",
+    "lib.http.server": "HttpLimits",
     "jsonrpc.dispatcher": "Limits",
     "jsonrpc.errors": "ConnectionClosed InvalidMessage McpError ProtocolError RemoteError RequestTimeout",
     "revisions": "NotInRevision Revision",
-    "runtime.client": "Client",
-    "runtime.context": "Context",
-    "runtime.server": "Server",
-    "runtime.sync": "SyncClient",
-    "runtime.tasks_client": "RunningTask",
-    "server.prompts": "GetPromptResult PromptMessage",
-    "server.tools": "CallToolResult Tool ToolAnnotations ToolError",
-    "server.utilities.completion": "Completion PromptReference ResourceTemplateReference",
+    "client.client": "Client",
+    "server.context": "Context",
+    "server.server": "Server",
+    "client.sync": "SyncClient",
+    "extensions.tasks.requestor": "RunningTask",
+    "features.prompts": "GetPromptResult PromptMessage",
+    "features.tools": "CallToolResult Tool ToolAnnotations ToolError",
+    "features.completion": "Completion PromptReference ResourceTemplateReference",
 }
 """The public names, by the page that has each; a test holds it to the imports above."""
 

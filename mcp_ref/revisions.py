@@ -214,8 +214,8 @@ class Method:
 _EMPTY = "basic.meta:RequestParams"
 _NOTICE = "basic.meta:NotificationParams"
 _DONE = "basic.meta:EmptyResult"
-_ONE_TASK = "basic.patterns.tasks:TaskRequestParams"
-_TASK = "basic.patterns.tasks:Task"
+_ONE_TASK = "extensions.tasks.types:TaskRequestParams"
+_TASK = "extensions.tasks.types:Task"
 _TASKS = "extensions.io.modelcontextprotocol/tasks"
 
 METHODS: Final = (
@@ -226,99 +226,100 @@ METHODS: Final = (
     ),
     Method("notifications/initialized", "client", _NOTICE, until=R2026_07_28),
     Method("ping", "both", _EMPTY, _DONE, until=R2026_07_28),
-    Method("server/discover", "client", _EMPTY, "server.discover:DiscoverResult", since=R2026_07_28),
+    Method("server/discover", "client", _EMPTY, "features.discover:DiscoverResult", since=R2026_07_28),
     Method(
-        "subscriptions/listen", "client", "basic.patterns.subscriptions:SubscriptionsListenRequestParams", _DONE,
+        "subscriptions/listen", "client", "basic.subscriptions:SubscriptionsListenRequestParams", _DONE,
         since=R2026_07_28,
     ),
     Method(
         "notifications/subscriptions/acknowledged", "server",
-        "basic.patterns.subscriptions:SubscriptionsAcknowledgedNotificationParams", since=R2026_07_28,
+        "basic.subscriptions:SubscriptionsAcknowledgedNotificationParams", since=R2026_07_28,
     ),
     Method(
-        "notifications/cancelled", "both", "basic.patterns.cancellation:CancelledNotificationParams", since=R2024_11_05
+        "notifications/cancelled", "both", "basic.cancellation:CancelledNotificationParams", since=R2024_11_05
     ),
-    Method("notifications/progress", "both", "basic.patterns.progress:ProgressNotificationParams"),
+    Method("notifications/progress", "both", "basic.progress:ProgressNotificationParams"),
     # tasks: first an experiment, then an extension
     Method("tasks/get", "both", _ONE_TASK, _TASK, "tasks", since=R2025_11_25, until=R2026_07_28),
     Method(
-        "tasks/result", "both", _ONE_TASK, "basic.patterns.tasks:GetTaskPayloadResult", "tasks", since=R2025_11_25,
+        "tasks/result", "both", _ONE_TASK, "extensions.tasks.types:GetTaskPayloadResult", "tasks", since=R2025_11_25,
         until=R2026_07_28,
     ),
     Method(
-        "tasks/list", "both", "basic.meta:PaginatedRequestParams", "basic.patterns.tasks:ListTasksResult", "tasks.list",
-        since=R2025_11_25, until=R2026_07_28,
+        "tasks/list", "both", "basic.meta:PaginatedRequestParams", "extensions.tasks.types:ListTasksResult",
+        "tasks.list", since=R2025_11_25, until=R2026_07_28,
     ),
     Method("tasks/cancel", "both", _ONE_TASK, _TASK, "tasks.cancel", since=R2025_11_25, until=R2026_07_28),
     Method("notifications/tasks/status", "both", _TASK, capability="tasks", since=R2025_11_25, until=R2026_07_28),
     Method("tasks/get", "client", _ONE_TASK, _TASK, _TASKS, since=R2026_07_28),
     Method(
-        "tasks/update", "client", "basic.patterns.tasks:UpdateTaskRequestParams", _DONE, _TASKS, since=R2026_07_28
+        "tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _DONE, _TASKS, since=R2026_07_28
     ),
     Method("tasks/cancel", "client", _ONE_TASK, _DONE, _TASKS, since=R2026_07_28),
     Method("notifications/tasks", "server", _TASK, capability=_TASKS, since=R2026_07_28),
     # server features
-    Method("tools/list", "client", "basic.meta:PaginatedRequestParams", "server.tools:ListToolsResult", "tools"),
-    Method("tools/call", "client", "server.tools:CallToolRequestParams", "server.tools:CallToolResult", "tools"),
+    Method("tools/list", "client", "basic.meta:PaginatedRequestParams", "features.tools:ListToolsResult", "tools"),
+    Method("tools/call", "client", "features.tools:CallToolRequestParams", "features.tools:CallToolResult", "tools"),
     Method("notifications/tools/list_changed", "server", _NOTICE, capability="tools.listChanged"),
     Method(
-        "resources/list", "client", "basic.meta:PaginatedRequestParams", "server.resources:ListResourcesResult",
+        "resources/list", "client", "basic.meta:PaginatedRequestParams", "features.resources:ListResourcesResult",
         "resources",
     ),
     Method(
         "resources/templates/list", "client", "basic.meta:PaginatedRequestParams",
-        "server.resources:ListResourceTemplatesResult", "resources",
+        "features.resources:ListResourceTemplatesResult", "resources",
     ),
     Method(
-        "resources/read", "client", "server.resources:ReadResourceRequestParams", "server.resources:ReadResourceResult",
-        "resources",
+        "resources/read", "client", "features.resources:ReadResourceRequestParams",
+        "features.resources:ReadResourceResult", "resources",
     ),
     Method(
-        "resources/subscribe", "client", "server.resources:SubscribeRequestParams", _DONE, "resources.subscribe",
+        "resources/subscribe", "client", "features.resources:SubscribeRequestParams", _DONE, "resources.subscribe",
         until=R2026_07_28,
     ),
     Method(
-        "resources/unsubscribe", "client", "server.resources:UnsubscribeRequestParams", _DONE, "resources.subscribe",
+        "resources/unsubscribe", "client", "features.resources:UnsubscribeRequestParams", _DONE, "resources.subscribe",
         until=R2026_07_28,
     ),
     Method(
-        "notifications/resources/updated", "server", "server.resources:ResourceUpdatedNotificationParams",
+        "notifications/resources/updated", "server", "features.resources:ResourceUpdatedNotificationParams",
         capability="resources.subscribe",
     ),
     Method("notifications/resources/list_changed", "server", _NOTICE, capability="resources.listChanged"),
     Method(
-        "prompts/list", "client", "basic.meta:PaginatedRequestParams", "server.prompts:ListPromptsResult", "prompts"
+        "prompts/list", "client", "basic.meta:PaginatedRequestParams", "features.prompts:ListPromptsResult", "prompts"
     ),
     Method(
-        "prompts/get", "client", "server.prompts:GetPromptRequestParams", "server.prompts:GetPromptResult", "prompts"
+        "prompts/get", "client", "features.prompts:GetPromptRequestParams", "features.prompts:GetPromptResult",
+        "prompts",
     ),
     Method("notifications/prompts/list_changed", "server", _NOTICE, capability="prompts.listChanged"),
     Method(
-        "completion/complete", "client", "server.utilities.completion:CompleteRequestParams",
-        "server.utilities.completion:CompleteResult", "completions",
+        "completion/complete", "client", "features.completion:CompleteRequestParams",
+        "features.completion:CompleteResult", "completions",
     ),
     Method(
-        "logging/setLevel", "client", "server.utilities.logging:SetLevelRequestParams", _DONE, "logging",
+        "logging/setLevel", "client", "features.logging:SetLevelRequestParams", _DONE, "logging",
         until=R2026_07_28,
     ),
     Method(
-        "notifications/message", "server", "server.utilities.logging:LoggingMessageNotificationParams",
+        "notifications/message", "server", "features.logging:LoggingMessageNotificationParams",
         capability="logging",
     ),
     # client features
-    Method("roots/list", "server", _EMPTY, "client.roots:ListRootsResult", "roots", until=R2026_07_28),
+    Method("roots/list", "server", _EMPTY, "features.roots:ListRootsResult", "roots", until=R2026_07_28),
     Method("notifications/roots/list_changed", "client", _NOTICE, capability="roots.listChanged", until=R2026_07_28),
     Method(
-        "sampling/createMessage", "server", "client.sampling:CreateMessageRequestParams",
-        "client.sampling:CreateMessageResult", "sampling", until=R2026_07_28,
+        "sampling/createMessage", "server", "features.sampling:CreateMessageRequestParams",
+        "features.sampling:CreateMessageResult", "sampling", until=R2026_07_28,
     ),
     Method(
-        "elicitation/create", "server", "client.elicitation:ElicitRequestParams", "client.elicitation:ElicitResult",
+        "elicitation/create", "server", "features.elicitation:ElicitRequestParams", "features.elicitation:ElicitResult",
         "elicitation", since=R2025_06_18, until=R2026_07_28,
     ),
     Method(
         "notifications/elicitation/complete", "server",
-        "client.elicitation:ElicitationCompleteNotificationParams", since=R2025_11_25, until=R2026_07_28,
+        "features.elicitation:ElicitationCompleteNotificationParams", since=R2025_11_25, until=R2026_07_28,
     ),
 )  # fmt: skip
 

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.runtime.connection import Connection
-from mcp_ref.runtime.server import Server
+from mcp_ref.server.server import Server
+from mcp_ref.session import Session
 from tests import support
-from tests.schema import FrameChecker, checked_alone
+from tests.schema import FrameChecker, checked_stateless
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -97,14 +97,14 @@ def every_frame_is_valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
         return
     faults: list[str] = []
-    opened = Connection.open
+    opened = Session.open
 
-    async def open_checked(self: Connection) -> None:
+    async def open_checked(self: Session) -> None:
         FrameChecker(self, faults).attach()
         await opened(self)
 
-    monkeypatch.setattr(Connection, "open", open_checked)
-    monkeypatch.setattr(Server, "serve_alone", checked_alone(faults))
+    monkeypatch.setattr(Session, "open", open_checked)
+    monkeypatch.setattr(Server, "serve_stateless", checked_stateless(faults))
     yield
     assert not faults, "\n".join(faults)
 

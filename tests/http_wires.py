@@ -14,12 +14,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mutab
 from typing import TYPE_CHECKING
 
 from mcp_ref import Server
-from mcp_ref.http.asgi import Application, application
-from mcp_ref.http.client import ClientLimits, HttpClient, HttpError, HttpResponse
-from mcp_ref.http.message import Exchange, Handler, Stream
-from mcp_ref.http.server import serve
-from mcp_ref.http.sse import Event, EventParser
-from mcp_ref.runtime.web import HttpOptions, Site
+from mcp_ref.lib.http.asgi import Application, application
+from mcp_ref.lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse
+from mcp_ref.lib.http.message import Exchange, Handler, Stream
+from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.sse import Event, EventParser
+from mcp_ref.server.http import HttpApp, HttpOptions
 
 if TYPE_CHECKING:
     from tests.support import Wire
@@ -245,7 +245,7 @@ async def http_wire(
 ) -> AsyncIterator[Wire]:
     """A server over Streamable HTTP ("http", "http-json", "asgi") or HTTP+SSE ("http+sse"), and a bare client."""
     options = HttpOptions(json_responses=kind == "http-json")
-    site = Site(server, **options)
+    site = HttpApp(server, **options)
     handler = _Begun(under_asgi(application(site.handle)) if kind == "asgi" else site.handle)
     listening = await serve(handler)
     base = f"http://127.0.0.1:{listening.address[1]}"

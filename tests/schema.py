@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.transports import Drain, Tell
 from mcp_ref.basic.versioning import names_revision
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import (
@@ -27,13 +26,14 @@ from mcp_ref.jsonrpc.messages import (
     Response,
     encode,
 )
-from mcp_ref.jsonschema import Validator, compile_schema
+from mcp_ref.lib.jsonschema import Validator, compile_schema
 from mcp_ref.revisions import REVISIONS
-from mcp_ref.runtime.server import Server
+from mcp_ref.server.server import Server
+from mcp_ref.transports.base import Drain, Tell
 from tests.support import DATA
 
 if TYPE_CHECKING:
-    from mcp_ref.runtime.connection import Connection
+    from mcp_ref.session import Session
 
 MODERN = tuple(revision.name for revision in REVISIONS if revision.era == "modern")
 """The revisions in which every request stands alone."""
@@ -146,9 +146,9 @@ def _result_type(revision: str, method: str, result: Object) -> str | None:
 
 class FrameChecker:
     """Sits on one connection and holds all that it sends to the schema of the revision that is spoken. What it answers
-    to a request that stands alone is left to `checked_alone`."""
+    to a request that stands alone is left to `checked_stateless`."""
 
-    def __init__(self, connection: Connection, faults: list[str]) -> None:
+    def __init__(self, connection: Session, faults: list[str]) -> None:
         self._connection, self._faults = connection, faults
         self._asked: dict[RequestId, str] = {}
         self._alone: set[RequestId] = set()
@@ -172,9 +172,9 @@ class FrameChecker:
         transport.send = checked_send  # type: ignore[method-assign]
 
 
-def checked_alone(faults: list[str]) -> Callable[..., Coroutine[object, object, Object]]:
+def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, object, Object]]:
     """`Server.serve_alone`, holding all that is said for a request to the schema of 2026-07-28, on every transport."""
-    serve_alone = Server.serve_alone
+    serve_stateless = Server.serve_stateless
 
     async def serve(server: Server, request: Request, tell: Tell, drain: Drain, *rest: Any, **more: Any) -> Object:
         def check(message: Outgoing) -> None:
@@ -185,7 +185,7 @@ def checked_alone(faults: list[str]) -> Callable[..., Coroutine[object, object, 
             tell(method, params)
 
         try:
-            result = await serve_alone(server, request, checked_tell, drain, *rest, **more)
+            result = await serve_stateless(server, request, checked_tell, drain, *rest, **more)
         except ProtocolError as error:
             check(ErrorResponse(request.id, error.to_error()))
             raise

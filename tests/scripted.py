@@ -8,10 +8,10 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from mcp_ref.http.message import Exchange, HeaderList
-from mcp_ref.http.message import Request as HttpRequest
-from mcp_ref.http.server import serve
 from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.lib.http.message import Exchange, HeaderList
+from mcp_ref.lib.http.message import Request as HttpRequest
+from mcp_ref.lib.http.server import serve
 from tests.support import PATIENCE
 
 SSE: HeaderList = [("Content-Type", "text/event-stream")]

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import mcp_ref
 from mcp_ref import Client, Server
-from mcp_ref.basic.transports.memory import MemoryTransport, memory_pair
-from mcp_ref.basic.transports.stdio import StdioServerTransport
 from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.transports.memory import MemoryTransport, memory_pair
+from mcp_ref.transports.stdio import StdioServerTransport
 from tests.http_wires import http_wire
 
 MODERN = "2026-07-28"

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import pytest
 
+from mcp_ref.basic.cancellation import CancelledNotificationParams
 from mcp_ref.basic.content import (
     Annotations,
     AudioContent,
@@ -27,16 +28,43 @@ from mcp_ref.basic.lifecycle import (
     ServerCapabilities,
 )
 from mcp_ref.basic.meta import EmptyResult, PaginatedRequestParams
-from mcp_ref.basic.patterns.cancellation import CancelledNotificationParams
-from mcp_ref.basic.patterns.progress import ProgressNotificationParams
-from mcp_ref.client.elicitation import (
+from mcp_ref.basic.progress import ProgressNotificationParams
+from mcp_ref.codec import ShapeError, codec_for, shape_of, wire_name
+from mcp_ref.features.completion import (
+    CompleteArgument,
+    CompleteContext,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    PromptReference,
+    ResourceTemplateReference,
+)
+from mcp_ref.features.elicitation import (
     ElicitRequestFormParams,
     ElicitRequestParams,
     ElicitRequestURLParams,
     ElicitResult,
 )
-from mcp_ref.client.roots import ListRootsResult, Root
-from mcp_ref.client.sampling import (
+from mcp_ref.features.logging import LoggingMessageNotificationParams
+from mcp_ref.features.prompts import (
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+)
+from mcp_ref.features.resources import (
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
+    ResourceTemplate,
+    ResourceUpdatedNotificationParams,
+)
+from mcp_ref.features.roots import ListRootsResult, Root
+from mcp_ref.features.sampling import (
     CreateMessageRequestParams,
     CreateMessageResult,
     ModelHint,
@@ -46,7 +74,7 @@ from mcp_ref.client.sampling import (
     ToolResultContent,
     ToolUseContent,
 )
-from mcp_ref.codec import ShapeError, codec_for, shape_of, wire_name
+from mcp_ref.features.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import (
     LEGACY,
@@ -60,35 +88,7 @@ from mcp_ref.revisions import (
     NotInRevision,
     Revision,
 )
-from mcp_ref.runtime.connection import load
-from mcp_ref.server.prompts import (
-    GetPromptRequestParams,
-    GetPromptResult,
-    ListPromptsResult,
-    Prompt,
-    PromptArgument,
-    PromptMessage,
-)
-from mcp_ref.server.resources import (
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
-    ResourceTemplate,
-    ResourceUpdatedNotificationParams,
-)
-from mcp_ref.server.tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations
-from mcp_ref.server.utilities.completion import (
-    CompleteArgument,
-    CompleteContext,
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    PromptReference,
-    ResourceTemplateReference,
-)
-from mcp_ref.server.utilities.logging import LoggingMessageNotificationParams
+from mcp_ref.session import load
 from tests import support
 from tests.schema import definitions, name_of_method, validator
 

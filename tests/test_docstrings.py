@@ -11,7 +11,7 @@ from mcp_ref.basic.versioning import names_revision
 from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import Notification, Request, Response, decode, encode
 from mcp_ref.revisions import LEGACY, REVISIONS, Revision, find_method
-from mcp_ref.runtime.connection import load
+from mcp_ref.session import load
 from tests.schema import faults_of
 from tests.support import DATA, ROOT
 

@@ -51,8 +51,8 @@ from tests.support import ROOT, run
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from mcp_ref.client.elicitation import ElicitationHandler
-    from mcp_ref.client.sampling import SamplingHandler
+    from mcp_ref.features.elicitation import ElicitationHandler
+    from mcp_ref.features.sampling import SamplingHandler
 
 EXAMPLES = ROOT / "examples"
 FILES = sorted(path for path in EXAMPLES.glob("*.py") if path.name not in ("mcp_ref.py", "everything.py"))

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from mcp_ref.client.session import QUESTIONS
 from mcp_ref.codec import shape_of
 from mcp_ref.revisions import REVISIONS, Revision, find_method
-from mcp_ref.runtime.client_connection import QUESTIONS
 from tests import transcripts
 from tests.support import ROOT, run
 
@@ -131,7 +131,7 @@ FEATURES: dict[str, list[Callable[[Revision], bool]]] = {
     "handshake, negotiation, ping": [methods("initialize", "ping")],
     "discovery, requests that stand alone, headers that repeat them, caching hints": [
         methods("server/discover"),
-        has("server.tools:ListToolsResult", "ttlMs"),
+        has("features.tools:ListToolsResult", "ttlMs"),
         lambda revision: revision.era == "modern",
     ],
     "tools, resources, prompts, completion, log messages, progress": [
@@ -145,12 +145,12 @@ FEATURES: dict[str, list[Callable[[Revision], bool]]] = {
     "sampling, roots: by requests of the server": [methods("sampling/createMessage", "roots/list")],
     "sampling, roots, elicitation: by results that ask, in several rounds": [asks_in_results],
     "cancellation": [methods("notifications/cancelled")],
-    "pagination": [lambda revision: revision.pagination, has("server.tools:ListToolsResult", "nextCursor")],
-    "audio, tool annotations": [has("basic.content:AudioContent"), has("server.tools:Tool", "annotations")],
+    "pagination": [lambda revision: revision.pagination, has("features.tools:ListToolsResult", "nextCursor")],
+    "audio, tool annotations": [has("basic.content:AudioContent"), has("features.tools:Tool", "annotations")],
     "batches": [lambda revision: revision.batch],
     "structured results, output schemas, resource links": [
         lambda revision: revision.structured_results,
-        has("server.tools:Tool", "outputSchema"),
+        has("features.tools:Tool", "outputSchema"),
         has("basic.content:ResourceLink"),
     ],
     "structured results that are any JSON": [lambda revision: revision.structured_content_is_any_json],
@@ -158,7 +158,7 @@ FEATURES: dict[str, list[Callable[[Revision], bool]]] = {
     "elicitation by URL, tools in sampling, icons": [
         lambda revision: revision.elicitation_modes,
         lambda revision: revision.sampling_tools,
-        has("server.tools:Tool", "icons"),
+        has("features.tools:Tool", "icons"),
     ],
     "tasks: an experiment, then the extension `io.modelcontextprotocol/tasks`": [methods("tasks/get", "tasks/cancel")],
 }

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_ref.codec import _hints, _split, lives_of, shape_of
 from mcp_ref.revisions import LEGACY, METHODS, REVISIONS, Revision, find_method, find_revision, revision_named
-from mcp_ref.runtime.connection import load
+from mcp_ref.session import load
 from tests import schema
 from tests.support import DATA
 

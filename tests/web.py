@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Unpack
 
 from mcp_ref import Context, Server, TextContent
-from mcp_ref.http.server import serve
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.runtime.web import HttpOptions, Site
+from mcp_ref.lib.http.server import serve
+from mcp_ref.server.http import HttpApp, HttpOptions
 from tests.http_wires import alone_headers
 from tests.support import PATIENCE, initialize, notification, request
 
@@ -126,7 +126,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 class Web:
     """A site, and the connections to it."""
 
-    site: Site
+    site: HttpApp
     address: tuple[str, int]
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
@@ -215,7 +215,7 @@ class Talk:
 @contextlib.asynccontextmanager
 async def on_the_web(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
     """A server over HTTP, with its insides in reach."""
-    site = Site(server, **options)
+    site = HttpApp(server, **options)
     listening = await serve(site.handle)
     web = Web(site, listening.address)
     try:

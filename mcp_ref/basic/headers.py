@@ -160,7 +160,7 @@ def _is_same(text: str, value: JSON) -> bool:
     return text == value
 
 
-def said_twice(request: Request) -> tuple[JSON, str, str | None]:
+def mirrored_fields(request: Request) -> tuple[JSON, str, str | None]:
     """What a request's headers are to repeat: revision, method, and a name where the method has one."""
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
@@ -171,7 +171,7 @@ def said_twice(request: Request) -> tuple[JSON, str, str | None]:
 def request_headers(request: Request, parameters: Parameters) -> dict[str, str]:
     """The headers that repeat what a request says, for a client to send. [2026-07-28
     basic/transports/streamable-http#client-behavior]"""
-    version, method, name = said_twice(request)
+    version, method, name = mirrored_fields(request)
     headers = {"MCP-Protocol-Version": str(version), METHOD_HEADER: method}
     if name is not None:
         headers[NAME_HEADER] = header_value(name)

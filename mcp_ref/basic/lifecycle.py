@@ -170,7 +170,7 @@ class CapabilityError(McpError):
     """A feature was used that the peer did not declare. Nothing was sent."""
 
 
-def steps(path: str) -> list[str]:
+def capability_path(path: str) -> list[str]:
     """`resources.subscribe` -> resources, subscribe. An extension's name is one step, dots and all."""
     first, _, extension = path.partition(".")
     return [first, extension] if first == "extensions" and extension else path.split(".")
@@ -180,6 +180,6 @@ def declares(capabilities: Object, path: str) -> bool:
     """Whether capabilities, as on the wire, declare a path such as `resources.subscribe`. `{}` declares; false does
     not."""
     value: object = capabilities
-    for name in steps(path):
+    for name in capability_path(path):
         value = value.get(name) if isinstance(value, dict) else None
     return value is not None and value is not False

@@ -19,7 +19,7 @@ from typing import Final
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from ..revisions import Revision, find_revision
-from .lifecycle import CapabilityError, steps
+from .lifecycle import CapabilityError, capability_path
 from .meta import with_meta
 
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
@@ -48,7 +48,7 @@ class MissingCapability(ProtocolError, CapabilityError):
 
     def __init__(self, path: str) -> None:
         required: Object = {}
-        for name in reversed(steps(path)):
+        for name in reversed(capability_path(path)):
             required = {name: required}
         # [2026-07-28 basic/index#meta] MUST be -32021, whose data lists the missing capabilities
         text = f"this needs {path}, which the request's client capabilities do not have"
@@ -104,14 +104,16 @@ def unsupported(requested: str, supported: Iterable[Revision]) -> ProtocolError:
     return ProtocolError(UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version", data)
 
 
-def sayable(error: ProtocolError) -> ProtocolError:
+def without_legacy_codes(error: ProtocolError) -> ProtocolError:
     """A handler's error as it can be said in this era."""
     # [2026-07-28 basic/index#error-codes] MUST NOT emit the codes that were of earlier revisions alone
     code = REPLACED.get(error.code)
     return error if code is None else ProtocolError(code, error.message, error.data)
 
 
-def stamped(params: Object, revision: Revision, capabilities: Object, info: Object, log_level: str | None) -> Object:
+def with_request_meta(
+    params: Object, revision: Revision, capabilities: Object, info: Object, log_level: str | None
+) -> Object:
     """A client's params, saying what every request must say."""
     said: Object = {PROTOCOL_VERSION: revision.name, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
     if log_level is not None:

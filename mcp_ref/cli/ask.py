@@ -15,21 +15,21 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..basic.lifecycle import CapabilityError, UnsupportedRevision
+from ..client.client import Client
 from ..codec import codec_for
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
-from ..jsonschema import SchemaError, compile_schema
+from ..lib.jsonschema import SchemaError, compile_schema
 from ..revisions import REVISIONS, NotInRevision
-from ..runtime.client import Client
-from ..runtime.connection import TIMEOUT
-from ..runtime.context import PERSON_TIMEOUT
+from ..server.context import PERSON_TIMEOUT
+from ..session import TIMEOUT
 from . import UsageError, show
 from .person import asker
 from .values import read_arguments, read_texts
 
 if TYPE_CHECKING:
-    from ..server.tools import Tool
-    from ..server.utilities.logging import LoggingMessageNotificationParams
+    from ..features.logging import LoggingMessageNotificationParams
+    from ..features.tools import Tool
 
 
 def ask(options: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ def fail(code: int, error: Exception) -> int:
 
 def make_client(options: argparse.Namespace) -> Client:
     """The client that the options describe. Raises UsageError."""
-    from ..basic.transports.trace import tracer
+    from ..transports.trace import tracer
 
     person = asker()
     server = server_named(options.command)
@@ -158,7 +158,7 @@ def who(client: Client) -> str:
 
 async def set_level(client: Client, level: str) -> None:
     """Ask for log messages. Raises UsageError for a level that is none."""
-    from ..server.utilities.logging import LEVELS
+    from ..features.logging import LEVELS
 
     if level not in LEVELS:
         raise UsageError(f"{level!r} is no log level{show.did_you_mean(level, LEVELS)}")
@@ -292,7 +292,7 @@ async def prompt(client: Client, options: argparse.Namespace) -> int:
 
 async def complete(client: Client, options: argparse.Namespace) -> int:
     """Suggest values, one a line."""
-    from ..server.utilities.completion import PromptReference, ResourceTemplateReference
+    from ..features.completion import PromptReference, ResourceTemplateReference
 
     is_uri = "{" in options.ref or "://" in options.ref
     ref = ResourceTemplateReference(options.ref) if is_uri else PromptReference(options.ref)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ..codec import lives_of
 from ..jsonrpc.messages import JSON, Object
 from ..revisions import METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
-from ..runtime.connection import load
+from ..session import load
 from . import UsageError, show
 
 _NO_BEHAVIOUR = ("number", "name")
@@ -58,7 +58,7 @@ def changes(revision: Revision) -> Object:
 def stateless() -> Object:
     """What there is in the place of a handshake, of sessions, and of requests from the server."""
     from ..basic import headers, versioning
-    from ..runtime.client_connection import QUESTIONS
+    from ..client.session import QUESTIONS
 
     return {
         "each request says, in _meta": [

@@ -13,7 +13,7 @@ import json
 import os
 import sys
 
-from ..client.elicitation import (
+from ..features.elicitation import (
     ElicitationHandler,
     ElicitRequestFormParams,
     ElicitRequestURLParams,

@@ -17,20 +17,20 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from ..revisions import revision_named
-from ..runtime.server import Server
+from ..server.server import Server
 from . import UsageError
 from .show import did_you_mean, note
 
 if TYPE_CHECKING:
-    from ..basic.transports.events import EventStore
+    from ..transports.streamable_http.event_store import EventStore
 
 OURS = __package__.rpartition(".")[0]
 
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until the client goes; gives the exit code. 1: the file itself failed, and its traceback was printed."""
-    from ..basic.transports.stdio import claimed_stdio
-    from ..basic.transports.trace import tracer
+    from ..transports.stdio import claimed_stdio
+    from ..transports.trace import tracer
 
     path, name = split_target(options.target)
     revision = options.revision
@@ -67,7 +67,7 @@ _WEB = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
     """Serve over HTTP until Ctrl-C or SIGTERM; 1 where it cannot listen."""
-    from ..runtime.web import HttpOptions
+    from ..server.http import HttpOptions
 
     web = HttpOptions(json_responses=options.json_responses)
     if options.path:
@@ -91,7 +91,7 @@ def open_store(path: str) -> EventStore:
     """The SQLite file for sessions and events. Raises UsageError where it cannot be one."""
     import sqlite3
 
-    from ..basic.transports.events import SqliteEventStore
+    from ..transports.streamable_http.event_store import SqliteEventStore
 
     try:
         return SqliteEventStore(path)

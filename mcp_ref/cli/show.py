@@ -17,8 +17,8 @@ from ..jsonrpc.messages import JSON, Object
 
 if TYPE_CHECKING:
     from ..basic.content import ContentBlock, ResourceContents
-    from ..server.prompts import Prompt
-    from ..server.tools import Tool
+    from ..features.prompts import Prompt
+    from ..features.tools import Tool
 
 
 def out(text: str = "") -> None:

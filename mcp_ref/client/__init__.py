@@ -1,2 +1,1 @@
-"""The spec's "Client Features": what a client offers a server. Each page has the types, the client's part, the
-server's."""
+"""The client: `Client`, which connects to one server, and its parts, which hold the conversation."""

@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 
 from ..basic.headers import METHOD_HEADER, NAME_HEADER
 from ..basic.versioning import CLIENT_CAPABILITIES, PROTOCOL_VERSION
-from ..http.client import HttpClient, HttpResponse
-from ..http.sse import Event, EventParser
 from ..jsonrpc.messages import Object
+from ..lib.http.client import HttpClient, HttpResponse
+from ..lib.http.sse import Event, EventParser
 from ..revisions import LEGACY, REVISIONS
 from .screen import Screen
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 
 from .. import Client, UnsupportedRevision
+from ..features.logging import LoggingMessageNotificationParams
 from ..revisions import LEGACY
-from ..server.utilities.logging import LoggingMessageNotificationParams
 from .people import model, refused, user
 from .screen import Screen
 from .ways import PACKAGE, Way

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Literal, TextIO
 
-from ..basic.transports.trace import printable
+from ..transports.trace import printable
 
 MOST_LINES = 5
 """Lines of one message that are shown."""

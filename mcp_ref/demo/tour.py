@@ -19,11 +19,11 @@ import time
 from typing import TextIO
 
 from .. import Client, ConnectionClosed, PromptReference, RequestTimeout
-from ..basic.versioning import stamped
+from ..basic.versioning import with_request_meta
+from ..features.logging import LoggingMessageNotificationParams
 from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS
-from ..runtime.connection import TIMEOUT
-from ..server.utilities.logging import LoggingMessageNotificationParams
+from ..session import TIMEOUT
 from . import earlier
 from .people import model, refused, user
 from .screen import Screen
@@ -252,7 +252,7 @@ async def server_asks(screen: Screen, client: Client) -> None:
     screen.claim("that was one call of the program, and two requests", screen.sent["tools/call"] == before + 2)
     screen.say("A state that this server has not sealed, or for another call, is refused. By hand:")
     again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
-    params = stamped(again, client.revision, {}, {"name": "by hand", "version": "1"}, None)
+    params = with_request_meta(again, client.revision, {}, {"name": "by hand", "version": "1"}, None)
     forged = client.connection.dispatcher.request("tools/call", params, timeout=TIMEOUT)
     await refused(screen, "a forged state", -32602, forged)
 

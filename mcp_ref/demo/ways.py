@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from .. import Client
-from ..basic.transports.stdio import StdioClientTransport
-from ..http.client import HttpClient
+from ..lib.http.client import HttpClient
+from ..transports.stdio import StdioClientTransport
 from .bare import Bare, heads, sessions, streams
 from .screen import Screen
 

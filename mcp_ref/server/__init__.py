@@ -1,2 +1,1 @@
-"""The spec's "Server Features": what a server offers a client. Each page has the types, the server's part, the
-client's."""
+"""The server: `Server`, which holds what is offered, and its parts, which serve the clients."""

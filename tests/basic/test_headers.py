@@ -20,9 +20,9 @@ from mcp_ref.basic.headers import (
     text_of,
 )
 from mcp_ref.basic.versioning import HEADER_MISMATCH
-from mcp_ref.http.message import Headers
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from mcp_ref.lib.http.message import Headers
 from tests.support import META, MODERN, PATIENCE, alone, error_of, result_of, run
 from tests.web import BOTH, JSON_TYPE, Reply, Talk, Web, on_the_web
 

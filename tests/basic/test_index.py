@@ -10,10 +10,10 @@ import socket
 import pytest
 
 from mcp_ref import Client, Context, InvalidMessage, ProtocolError, RemoteError, Server
-from mcp_ref.basic.transports.memory import MemoryTransport
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, PARSE_ERROR, Object
-from mcp_ref.jsonschema import SchemaError
+from mcp_ref.lib.jsonschema import SchemaError
 from mcp_ref.revisions import LEGACY
+from mcp_ref.transports.memory import MemoryTransport
 from tests.support import (
     CONNECTED_TRANSPORTS,
     MODERN,

@@ -19,9 +19,9 @@ from mcp_ref import (
     UnsupportedRevision,
 )
 from mcp_ref.basic.lifecycle import choose_revision, declares
-from mcp_ref.basic.transports.memory import MemoryTransport
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, Revision
+from mcp_ref.transports.memory import MemoryTransport
 from tests.support import (
     CONNECTED_TRANSPORTS,
     PATIENCE,

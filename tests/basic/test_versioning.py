@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from mcp_ref import Client, Context, Server, TextContent
-from mcp_ref.basic.patterns.tasks import EXTENSION
 from mcp_ref.basic.versioning import names_revision, read_meta
+from mcp_ref.extensions.tasks.types import EXTENSION
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, REVISIONS

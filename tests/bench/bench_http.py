@@ -43,8 +43,8 @@ asyncio.run(main())
 
 OURS = """
 import asyncio
-from mcp_ref.http.server import serve
-from mcp_ref.http.sse import encode_event
+from mcp_ref.lib.http.server import serve
+from mcp_ref.lib.http.sse import encode_event
 BODY = b'{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"3"}],"sum":3,"pad":"xxxxxxxx"}}'
 HEADERS = [("Content-Type", "application/json")]
 async def handle(exchange):
@@ -67,7 +67,7 @@ asyncio.run(main())
 
 CLIENT = """
 import asyncio, sys, time
-from mcp_ref.http.client import HttpClient
+from mcp_ref.lib.http.client import HttpClient
 async def main():
     url, seconds = sys.argv[1], float(sys.argv[2])
     count, end = 0, time.perf_counter() + seconds
@@ -188,12 +188,12 @@ def main() -> None:
         for what, at in (("clock", 0), ("processor", 1)):
             floor = statistics.median(rate[at] for rate in bare_rates)
             rate = statistics.median(rate[at] for rate in rates)
-            print(f"requests a second ({what}): bare {floor:,.0f}, mcp_ref.http {rate:,.0f}: {rate / floor:.2f}")
+            print(f"requests a second ({what}): bare {floor:,.0f}, mcp_ref.lib.http {rate:,.0f}: {rate / floor:.2f}")
         print(f"server-sent events      {asyncio.run(events(port, options.seconds)):10,.0f} events/s on one stream")
         print(f"an idle stream          {asyncio.run(memory(port, ours.pid, options.streams)):10,.0f} bytes")
         command = [sys.executable, "-c", CLIENT, f"http://127.0.0.1:{bare_port}/", str(options.seconds)]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
-        print(f"mcp_ref.http.client     {float(done.stdout or 'nan'):10,.0f} requests/s, to the bare loop")
+        print(f"mcp_ref.lib.http.client     {float(done.stdout or 'nan'):10,.0f} requests/s, to the bare loop")
     finally:
         for process in (bare, ours):
             process.terminate()

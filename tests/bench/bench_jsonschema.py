@@ -107,7 +107,7 @@ FIRST = {
 }
 
 LOADERS = {
-    "mcp_ref": "from mcp_ref.jsonschema import compile_schema as load",
+    "mcp_ref": "from mcp_ref.lib.jsonschema import compile_schema as load",
     "jsonschema": "from jsonschema import Draft202012Validator as load",
 }
 

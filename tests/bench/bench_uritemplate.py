@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 
-from mcp_ref.uritemplate import UriTemplate
-from tests.test_uritemplate import HOSTILE
+from mcp_ref.lib.uritemplate import UriTemplate
+from tests.lib.test_uritemplate import HOSTILE
 
 
 def milliseconds(template: UriTemplate, uri: str) -> float:

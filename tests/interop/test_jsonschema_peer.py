@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.jsonschema import compile_schema
+from mcp_ref.lib.jsonschema import compile_schema
 
 SCHEMAS, INSTANCES = 8_000, 5
 NAMES = ["a", "b", "c", "ab", "long name"]

@@ -1,1 +1,0 @@
-"""The spec's utilities for servers: pages of lists, argument completion, log messages."""

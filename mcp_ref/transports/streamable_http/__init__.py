@@ -1,0 +1,1 @@
+"""The Streamable HTTP transport: sessions, stateless requests, server-sent events, and resumption."""

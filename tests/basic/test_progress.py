@@ -1,0 +1,440 @@
+"""Progress: which tokens may be named, in which order values come, and when they stop."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+
+from mcp_ref import Client, Context, Server
+from mcp_ref.basic.progress import ProgressReporter
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import (
+    MODERN,
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    greet,
+    greeted_client,
+    notification,
+    raw_server,
+    request,
+    run,
+)
+
+NAMES = [revision.name for revision in LEGACY]
+
+
+def reading(uri: str, id: JSON, token: JSON) -> Object:
+    """A request that asks for progress."""
+    return request("resources/read", {"uri": uri, "_meta": {"progressToken": token}}, id)
+
+
+def progress(token: JSON, value: JSON, **more: JSON) -> Object:
+    return notification("notifications/progress", {"progressToken": token, "progress": value, **more})
+
+
+# ------------------------------------------------------------------------------------------------ the receiver
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/patterns/progress#progress-flow-1",
+    "2026-07-28/basic/patterns/progress#progress-flow-3",
+    "2026-07-28/basic/patterns/progress#progress-flow-4",
+    "2026-07-28/basic/patterns/progress#behavior-requirements-1",
+    "2025-11-25/basic/utilities/progress#progress-flow-1",
+    "2025-06-18/basic/utilities/progress#progress-flow-1",
+    "2025-03-26/basic/utilities/progress#progress-flow-1",
+    "2024-11-05/basic/utilities/progress#progress-flow-1",
+    "2025-11-25/basic/utilities/progress#progress-flow-3",
+    "2025-06-18/basic/utilities/progress#progress-flow-3",
+    "2025-03-26/basic/utilities/progress#progress-flow-3",
+    "2024-11-05/basic/utilities/progress#progress-flow-3",
+    "2025-11-25/basic/utilities/progress#progress-flow-4",
+    "2025-06-18/basic/utilities/progress#progress-flow-4",
+    "2025-03-26/basic/utilities/progress#progress-flow-4",
+    "2025-11-25/basic/utilities/progress#behavior-requirements-1",
+    "2025-06-18/basic/utilities/progress#behavior-requirements-1",
+    "2025-03-26/basic/utilities/progress#behavior-requirements-1",
+    "2024-11-05/basic/utilities/progress#behavior-requirements-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@pytest.mark.parametrize("token", ["abc123", "", 0, 7, "7"])
+def test_a_server_reports_with_the_token_of_the_request_and_values_that_increase(
+    kind: str, revision: str, token: JSON
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://steps")
+        async def steps(context: Context) -> str:
+            for value in (0, 1, 1, 0.5, -3, 1.25, 1.25, 4):
+                await context.report_progress(value, 4, f"step {value}")
+            return "done"
+
+        async with greeted_client(server, kind, revision) as wire:
+            await wire.send(reading("test://steps", "q", token))
+            came = []
+            while "method" in (message := await wire.receive_object()):
+                came.append(message)
+            more: Object = {"total": 4}
+            if revision >= "2025-03-26":
+                assert came == [progress(token, v, **more, message=f"step {v}") for v in (0, 1, 1.25, 4)]
+            else:  # which had no messages yet
+                assert came == [progress(token, v, **more) for v in (0, 1, 1.25, 4)]
+            params = came[0]["params"]
+            assert isinstance(params, dict) and type(params["progressToken"]) is type(token)
+            assert message["id"] == "q"
+
+    if kind == "http-json" and revision == MODERN:
+        pytest.skip("answers by JSON alone leave no way to tell")
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/progress#progress-flow-3",
+    "2025-06-18/basic/utilities/progress#progress-flow-3",
+    "2025-03-26/basic/utilities/progress#progress-flow-3",
+    "2024-11-05/basic/utilities/progress#progress-flow-3",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+def test_values_increase_also_where_the_total_is_unknown(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://steps")
+        async def steps(context: Context) -> str:
+            for value in (10, 5, 20):
+                await context.report_progress(value)
+            return "done"
+
+        async with greeted_client(server, kind) as wire:
+            await wire.send(reading("test://steps", "q", "t"))
+            assert [await wire.receive() for _ in range(2)] == [progress("t", 10), progress("t", 20)]
+            assert (await wire.receive_object())["id"] == "q"
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/patterns/progress#behavior-requirements-1",
+    "2025-11-25/basic/utilities/progress#behavior-requirements-1",
+    "2025-06-18/basic/utilities/progress#behavior-requirements-1",
+    "2025-03-26/basic/utilities/progress#behavior-requirements-1",
+    "2024-11-05/basic/utilities/progress#behavior-requirements-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+def test_without_a_token_there_is_no_progress(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://steps")
+        async def steps(context: Context) -> str:
+            await context.report_progress(1, 2)
+            return "done"
+
+        async with greeted_client(server, kind, revision) as wire:
+            metas: list[Object] = [{}, {"other": 1}]
+            for meta in metas:
+                answer = await wire.ask("resources/read", {"uri": "test://steps", "_meta": meta})
+                assert "done" in str(answer["result"])
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/progress#progress-flow-1",
+    "2025-06-18/basic/utilities/progress#progress-flow-1",
+    "2025-03-26/basic/utilities/progress#progress-flow-1",
+    "2024-11-05/basic/utilities/progress#progress-flow-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("token", [None, True, 1.5, [1], {}])
+def test_a_token_that_is_no_string_or_integer_is_never_named(kind: str, token: JSON) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://steps")
+        async def steps(context: Context) -> str:
+            await context.report_progress(1, 2)
+            return "done"
+
+        async with greeted_client(server, kind) as wire:
+            await wire.send(reading("test://steps", "q", token))
+            answer = await wire.receive_object()
+            assert answer["id"] == "q"
+            error = answer.get("error")
+            assert "done" in str(answer.get("result")) or (isinstance(error, dict) and error["code"] == INVALID_PARAMS)
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/progress#behavior-requirements-1",
+    "2025-06-18/basic/utilities/progress#behavior-requirements-1",
+    "2025-03-26/basic/utilities/progress#behavior-requirements-1",
+    "2024-11-05/basic/utilities/progress#behavior-requirements-1",
+    "2025-11-25/basic/utilities/progress#behavior-requirements-2",
+    "2025-06-18/basic/utilities/progress#behavior-requirements-2",
+    "2025-03-26/basic/utilities/progress#behavior-requirements-2",
+    "2024-11-05/basic/utilities/progress#behavior-requirements-2",
+    "2025-11-25/basic/utilities/progress#implementation-notes-1",
+    "2025-06-18/basic/utilities/progress#implementation-notes-1",
+    "2025-03-26/basic/utilities/progress#implementation-notes-1",
+    "2024-11-05/basic/utilities/progress#implementation-notes-1",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+def test_requests_at_the_same_time_report_with_their_own_tokens(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        gates = {name: asyncio.Event() for name in ("a", "b")}
+
+        @server.resource("test://{name}")
+        async def steps(name: str, context: Context) -> str:
+            await context.report_progress(1)
+            await gates[name].wait()
+            await context.report_progress(2)
+            return name
+
+        async with greeted_client(server, kind) as wire:
+            for name in gates:
+                await wire.send(reading(f"test://{name}", name, f"token {name}"))
+            assert [await wire.receive() for _ in gates] == [progress("token a", 1), progress("token b", 1)]
+            for name in ("b", "a"):
+                gates[name].set()
+                assert await wire.receive() == progress(f"token {name}", 2)
+                assert (await wire.receive_object())["id"] == name
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/patterns/progress#implementation-notes-3",
+    "2026-07-28/basic/patterns/progress#behavior-requirements-2",
+    "2025-11-25/basic/utilities/progress#implementation-notes-3",
+    "2025-06-18/basic/utilities/progress#implementation-notes-3",
+    "2025-03-26/basic/utilities/progress#implementation-notes-3",
+    "2024-11-05/basic/utilities/progress#implementation-notes-3",
+    "2025-11-25/basic/utilities/progress#behavior-requirements-2",
+    "2025-06-18/basic/utilities/progress#behavior-requirements-2",
+    "2025-03-26/basic/utilities/progress#behavior-requirements-2",
+    "2024-11-05/basic/utilities/progress#behavior-requirements-2",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@pytest.mark.parametrize("ending", ["answered", "failed", "cancelled"])
+def test_progress_stops_when_the_request_is_over(kind: str, revision: str, ending: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        kept: list[Context] = []
+        begun = asyncio.Event()
+
+        @server.resource("test://kept")
+        async def keep(context: Context) -> str:
+            kept.append(context)
+            await context.report_progress(1)
+            begun.set()
+            if ending == "cancelled":
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    await context.report_progress(2)  # while it is being stopped
+            if ending == "failed":
+                raise ZeroDivisionError
+            return "done"
+
+        async with greeted_client(server, kind, revision) as wire:
+            await wire.send(reading("test://kept", "q", "t"))
+            assert await wire.receive() == progress("t", 1)
+            async with asyncio.timeout(PATIENCE):
+                await begun.wait()
+            if ending == "cancelled":
+                await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
+            else:
+                assert (await wire.receive_object())["id"] == "q"
+            await wire.nothing_more()
+            await kept[0].report_progress(3)
+            await wire.nothing_more()
+
+    if ending == "cancelled" and revision == "2024-10-07":
+        pytest.skip("2024-10-07 has no cancellation")
+    if ending == "cancelled" and revision == MODERN and kind not in ("memory", "stdio"):
+        pytest.skip("over HTTP, leaving is cancelling")
+    if kind == "http-json" and revision == MODERN:
+        pytest.skip("answers by JSON alone leave no way to tell")
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/progress#implementation-notes-3",
+    "2025-06-18/basic/utilities/progress#implementation-notes-3",
+    "2025-03-26/basic/utilities/progress#implementation-notes-3",
+    "2024-11-05/basic/utilities/progress#implementation-notes-3",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+def test_a_worker_thread_that_outlives_its_request_reports_nothing_more(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        loop = asyncio.get_running_loop()
+        kept: list[Context] = []
+
+        @server.resource("test://thread")
+        def in_thread(context: Context) -> str:
+            kept.append(context)
+            context.run(context.report_progress(1))
+            return "done"
+
+        async with greeted_client(server, kind) as wire:
+            await wire.send(reading("test://thread", "q", "t"))
+            assert await wire.receive() == progress("t", 1)
+            assert (await wire.receive_object())["id"] == "q"
+            await loop.run_in_executor(None, lambda: kept[0].run(kept[0].report_progress(2)))
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_progress_is_a_finite_number(value: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        ProgressReporter("t").notification(value, None, None)
+    with pytest.raises(ValueError, match="finite"):
+        ProgressReporter("t").notification(1, value, None)
+
+
+# ------------------------------------------------------------------------------------------------ the sender
+
+
+async def _calling(client: Client, wire: Wire, calls: list[asyncio.Task[object]], **options: object) -> Object:
+    """Begin one more call; gives the request as it was sent."""
+    calls.append(asyncio.create_task(client.call_tool("t", **options)))  # type: ignore[arg-type]
+    return await wire.receive_object()
+
+
+def token_of(asked: Object) -> JSON:
+    params = asked["params"]
+    assert isinstance(params, dict) and isinstance(params["_meta"], dict)
+    return params["_meta"]["progressToken"]
+
+
+def result_of(revision: str) -> Object:
+    return {"toolResult": "x"} if revision == "2024-10-07" else {"content": []}
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/progress#progress-flow-1",
+    "2025-06-18/basic/utilities/progress#progress-flow-1",
+    "2025-03-26/basic/utilities/progress#progress-flow-1",
+    "2024-11-05/basic/utilities/progress#progress-flow-1",
+    "2025-11-25/basic/utilities/progress#progress-flow-2",
+    "2025-06-18/basic/utilities/progress#progress-flow-2",
+    "2025-03-26/basic/utilities/progress#progress-flow-2",
+    "2024-11-05/basic/utilities/progress#progress-flow-2",
+    "2026-07-28/basic/patterns/progress#progress-flow-2",
+    "2025-11-25/basic/utilities/progress#implementation-notes-1",
+    "2025-06-18/basic/utilities/progress#implementation-notes-1",
+    "2025-03-26/basic/utilities/progress#implementation-notes-1",
+    "2024-11-05/basic/utilities/progress#implementation-notes-1",
+)
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+def test_a_client_gives_each_request_a_token_of_its_own_and_hears_of_that_one_alone(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, {"tools": {}})
+            heard: list[list[object]] = [[], [], []]
+            calls: list[asyncio.Task[object]] = []
+            asked = []
+            for index in range(3):
+
+                def hear(*values: object, index: int = index) -> None:
+                    heard[index].append(values)
+
+                asked.append(await _calling(client, wire, calls, on_progress=hear, meta={"mine": index}))
+            tokens = [token_of(one) for one in asked]
+            assert len(set(map(repr, tokens))) == 3
+            assert all(type(token) in (str, int) for token in tokens)
+            assert [one["params"]["_meta"]["mine"] for one in asked] == [0, 1, 2]  # type: ignore[index, call-overload]
+            await wire.send(progress(tokens[1], 1, total=3, message="one"))
+            await wire.send(progress(tokens[2], 0.5))
+            for one in asked:
+                await wire.send({"jsonrpc": "2.0", "id": one["id"], "result": result_of(revision)})
+            await asyncio.gather(*calls)  # what comes before an answer is heard before
+            assert heard == [[], [(1, 3, "one")], [(0.5, None, None)]]
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/progress#behavior-requirements-1",
+    "2025-06-18/basic/utilities/progress#behavior-requirements-1",
+    "2025-03-26/basic/utilities/progress#behavior-requirements-1",
+    "2024-11-05/basic/utilities/progress#behavior-requirements-1",
+    "2025-11-25/basic/utilities/progress#behavior-requirements-2",
+    "2025-06-18/basic/utilities/progress#behavior-requirements-2",
+    "2025-03-26/basic/utilities/progress#behavior-requirements-2",
+    "2024-11-05/basic/utilities/progress#behavior-requirements-2",
+)
+def test_a_client_that_did_not_ask_for_progress_gives_no_token() -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, capabilities={"tools": {}})
+            calls: list[asyncio.Task[object]] = []
+            asked = await _calling(client, wire, calls)
+            assert "_meta" not in str(asked)
+            await wire.send(progress(asked["id"], 1))  # unasked for: ignored
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
+            await calls[0]
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/progress#behavior-requirements-2",
+    "2025-06-18/basic/utilities/progress#behavior-requirements-2",
+    "2025-03-26/basic/utilities/progress#behavior-requirements-2",
+    "2024-11-05/basic/utilities/progress#behavior-requirements-2",
+    "2025-11-25/basic/utilities/progress#implementation-notes-3",
+    "2025-06-18/basic/utilities/progress#implementation-notes-3",
+    "2025-03-26/basic/utilities/progress#implementation-notes-3",
+    "2024-11-05/basic/utilities/progress#implementation-notes-3",
+)
+def test_a_client_ignores_progress_for_requests_that_are_over_unknown_or_of_another_type() -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, capabilities={"tools": {}})
+            heard: list[object] = []
+            calls: list[asyncio.Task[object]] = []
+            asked = await _calling(client, wire, calls, on_progress=lambda *values: heard.append(values))
+            token = token_of(asked)
+            for other in (f"{token}", "unknown", 10**6, True, 1.5, None):
+                await wire.send(progress(other, 1))
+            for value in ("1", None, True):
+                await wire.send(progress(token, value))
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
+            await calls[0]
+            await wire.send(progress(token, 2))
+            await wire.nothing_more()
+            assert heard == []
+
+    run(test())
+
+
+def test_a_callback_that_fails_does_not_end_the_call() -> None:
+    async def test() -> None:
+        def fails(*values: object) -> None:
+            raise ZeroDivisionError
+
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, capabilities={"tools": {}})
+            calls: list[asyncio.Task[object]] = []
+            asked = await _calling(client, wire, calls, on_progress=fails)
+            await wire.send(progress(token_of(asked), 1))
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
+            await calls[0]
+
+    run(test())

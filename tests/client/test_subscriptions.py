@@ -1,0 +1,759 @@
+"""What a client watches: the same in both eras, whatever carries it, and also when what carries it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import CapabilityError, Client, ConnectionClosed, RemoteError, RequestTimeout, Server
+from mcp_ref.client import hearing
+from mcp_ref.client import subscriptions as subscribing
+from mcp_ref.client.connector import MAX_RESTARTS, Connector
+from mcp_ref.client.subscriptions import Subscription
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.lib.http.message import Exchange
+from mcp_ref.lib.http.sse import encode_event
+from mcp_ref.transports.memory import MemoryTransport
+from mcp_ref.transports.stdio import StdioClientTransport
+from tests.alone import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
+from tests.scripted import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
+from tests.support import PATIENCE, Wire, notification, python, raw_server, run
+
+ERAS = ["2025-11-25", MODERN]
+WATCHED: Object = {"resources": {"subscribe": True, "listChanged": True}, "tools": {"listChanged": True}}
+
+
+def watchable() -> Server:
+    """A server with something to watch."""
+    server = Server("s", "1")
+
+    @server.resource("test://a")
+    async def a() -> str:
+        return "a"
+
+    @server.resource("test://b/{name}")
+    async def b(name: str) -> str:
+        return name
+
+    @server.tool()
+    async def touch(uri: str) -> str:
+        server.resource_updated(uri)
+        return "touched"
+
+    @server.tool()
+    async def grow(name: str) -> str:
+        server.tool(name)(touch)
+        return "grown"
+
+    @server.tool()
+    async def leave() -> None:
+        os._exit(3)
+
+    return server
+
+
+@contextlib.asynccontextmanager
+async def watching(transport: str, revision: str, **options: object) -> AsyncIterator[Client]:
+    """A client of such a server."""
+    options = {"revision": revision, "timeout": PATIENCE, **options}
+    if transport == "http":
+        async with watchable().serve_http() as url, Client(url, **options) as client:  # type: ignore[arg-type]
+            yield client
+        return
+    server = watchable() if transport == "memory" else python(PROGRAM)
+    async with Client(server, **options) as client:  # type: ignore[arg-type]
+        yield client
+
+
+PROGRAM = "from tests.runtime.test_subscribing import watchable\nwatchable().run()"
+both_eras = pytest.mark.parametrize("revision", ERAS)
+everywhere = pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
+
+
+async def following(updates: Subscription) -> str:
+    return await asyncio.wait_for(anext(updates), PATIENCE)
+
+
+async def touch(client: Client, uri: str) -> None:
+    assert (await client.call_tool("touch", {"uri": uri})).text == "touched"
+
+
+# ------------------------------------------------------------------------------------------------ the same in both eras
+
+
+@everywhere
+@both_eras
+def test_a_change_of_what_is_watched_is_heard_of(revision: str, transport: str) -> None:
+    async def test() -> None:
+        async with watching(transport, revision) as client:
+            async with client.subscribe("test://a") as updates:
+                await touch(client, "test://b/x")  # nobody watches it
+                await touch(client, "test://a")
+                assert await following(updates) == "test://a"
+                await touch(client, "test://a")
+                assert await following(updates) == "test://a"
+            async with client.subscribe("test://a") as again:
+                await touch(client, "test://a")
+                assert await following(again) == "test://a"
+
+    run(test())
+
+
+@everywhere
+@both_eras
+def test_several_subscriptions_at_once_hear_what_is_theirs(revision: str, transport: str) -> None:
+    async def test() -> None:
+        async with watching(transport, revision) as client, client.subscribe("test://a") as first:
+            async with client.subscribe("test://a") as second, client.subscribe("test://b/x") as other:
+                await touch(client, "test://b/x")
+                assert await following(other) == "test://b/x"
+                await touch(client, "test://a")
+                assert (await following(first), await following(second)) == ("test://a", "test://a")
+            await touch(client, "test://a")
+            assert await following(first) == "test://a"
+            assert not second._changed and not other._changed
+
+    run(test())
+
+
+@everywhere
+@both_eras
+def test_a_new_tool_is_told_of_to_who_asked_for_that(revision: str, transport: str) -> None:
+    async def test() -> None:
+        changes: list[str] = []
+        heard = asyncio.Event()
+
+        def changed() -> None:
+            changes.append("tools")
+            heard.set()
+
+        async with watching(transport, revision, on_tools_changed=changed) as client:
+            await client.call_tool("grow", {"name": "new"})
+            async with asyncio.timeout(PATIENCE):
+                await heard.wait()
+            assert "new" in [tool.name for tool in await client.list_tools()]
+
+    run(test())
+
+
+@both_eras
+def test_when_the_connection_is_closed_subscriptions_end_with_that(revision: str) -> None:
+    async def test() -> None:
+        async with watching("memory", revision) as client:
+            updates = await client.subscribe("test://a").__aenter__()
+            await touch(client, "test://a")
+            await client.close()
+            with pytest.raises(ConnectionClosed, match="subscription to test://a"):
+                async with asyncio.timeout(PATIENCE):
+                    async for _ in updates:
+                        pass
+            await updates.__aexit__()
+
+    run(test())
+
+
+@both_eras
+def test_a_server_that_offers_no_subscriptions_is_not_watched(revision: str) -> None:
+    async def test() -> None:
+        server = Server("s", "1")
+        async with Client(server, revision=revision, timeout=PATIENCE) as client:
+            with pytest.raises(CapabilityError):
+                async with client.subscribe("test://a"):
+                    pass
+            await client.ping()
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ on the wire
+
+
+def told(id: JSON, method: str = "notifications/resources/updated", **params: JSON) -> Object:
+    """A notification of a subscription."""
+    return notification(method, {"_meta": {f"{META}subscriptionId": id}, **params})
+
+
+def acknowledged(asked: Object, **honoured: JSON) -> Object:
+    return told(asked["id"], "notifications/subscriptions/acknowledged", notifications=dict(honoured))
+
+
+async def entered(client: Client, wire: Wire, uri: str = "test://a") -> tuple[Subscription, Object]:
+    """A subscription, and what was asked for it."""
+    entering = asyncio.create_task(client.subscribe(uri).__aenter__())
+    asked = await asked_for(wire, "subscriptions/listen")
+    assert params_of(asked)["notifications"] == {"resourceSubscriptions": [uri]}
+    await wire.send(acknowledged(asked, resourceSubscriptions=[uri]))
+    return await asyncio.wait_for(entering, PATIENCE), asked
+
+
+def of(**options: object) -> Callable[[MemoryTransport], Client]:
+    return lambda transport: Client(transport, **{"timeout": PATIENCE, **options})  # type: ignore[arg-type]
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/stdio#receiving-messages-1",
+    "2026-07-28/basic/patterns/subscriptions#receiving-notifications-1",
+)
+def test_on_one_channel_a_notification_goes_by_the_id_of_its_subscription() -> None:
+    async def test() -> None:
+        async with raw_server(of()) as (client, wire):
+            await meet(client, wire, WATCHED)
+            one, first = await entered(client, wire, "test://a")
+            two, second = await entered(client, wire, "test://a")
+            assert first["id"] != second["id"]
+            others: list[JSON] = [str(second["id"]), 99, None, True, [], {}, 1.5]
+            for id in others:
+                await wire.send(told(id, uri="test://a/lost"))
+            await wire.send(notification("notifications/resources/updated", {"uri": "test://a/lost"}))
+            await wire.send(told(second["id"], uri="test://a/2"))
+            await wire.send(told(first["id"], uri="test://a/1"))
+            assert (await following(two), await following(one)) == ("test://a/2", "test://a/1")
+            assert not one._changed and not two._changed
+            await one.__aexit__()
+            await two.__aexit__()
+
+    run(test())
+
+
+def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() -> None:
+    async def test() -> None:
+        async with raw_server(of()) as (client, wire):
+            await meet(client, wire, WATCHED)
+            updates, asked = await entered(client, wire, "test://a")
+            await wire.send(told(asked["id"], "notifications/tools/list_changed"))
+            await wire.send(told(asked["id"], "notifications/message", level="info", data="x"))
+            await wire.send(told(asked["id"], uri="test://b"))
+            await wire.send(told(asked["id"], uri="test://a/below"))
+            assert await following(updates) == "test://a/below" and not updates._changed
+            await updates.__aexit__()
+
+    run(test())
+
+
+def test_what_cannot_be_sent_is_an_error_of_who_subscribes() -> None:
+    async def test() -> None:
+        async with raw_server(of(timeout=None)) as (client, wire):
+            await meet(client, wire, WATCHED)
+            with pytest.raises(ValueError, match="surrogate"):
+                await asyncio.wait_for(client.subscribe("test://\ud800").__aenter__(), PATIENCE)
+            assert not client.connection.listeners and wire.frames.empty()
+
+    run(test(), 2 * PATIENCE)
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-2",
+    "2026-07-28/basic/transports/stdio#cancellation-1",
+)
+def test_leaving_a_subscription_cancels_its_request_once() -> None:
+    async def test() -> None:
+        async with raw_server(of()) as (client, wire):
+            await meet(client, wire, WATCHED)
+            updates, asked = await entered(client, wire)
+            await updates.__aexit__()
+            cancelled = await wire.receive_object()
+            assert cancelled["method"] == "notifications/cancelled"
+            assert params_of(cancelled)["requestId"] == asked["id"]
+            await wire.send(told(asked["id"], uri="test://a"))  # too late
+            await wire.send(answer(asked, {"resultType": "complete"}))
+            await client.close()
+            assert wire.frames.empty() and not updates._changed
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
+@pytest.mark.parametrize("how", ["an answer", "a cancellation"])
+def test_a_subscription_that_the_server_ends_in_good_order_ends_after_what_had_come(how: str) -> None:
+    async def test() -> None:
+        async with raw_server(of()) as (client, wire):
+            await meet(client, wire, WATCHED)
+            updates, asked = await entered(client, wire)
+            await wire.send(told(asked["id"], uri="test://a"))
+            if how == "an answer":
+                await wire.send(
+                    answer(asked, {"resultType": "complete", "_meta": {f"{META}subscriptionId": asked["id"]}})
+                )
+            else:
+                await wire.send(notification("notifications/cancelled", {"requestId": asked["id"]}))
+            async with asyncio.timeout(PATIENCE):
+                assert [uri async for uri in updates] == ["test://a"]
+                assert [uri async for uri in updates] == []
+            await updates.__aexit__()
+            await client.close()
+            assert wire.frames.empty()  # nothing is cancelled that has ended
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
+@pytest.mark.parametrize("honoured", [{}, {"resourceSubscriptions": []}, {"toolsListChanged": False}])
+def test_a_server_that_honours_nothing_of_it_is_a_capability_error(honoured: Object) -> None:
+    async def test() -> None:
+        async with raw_server(of()) as (client, wire):
+            await meet(client, wire, WATCHED)
+            entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
+            asked = await asked_for(wire, "subscriptions/listen")
+            await wire.send(acknowledged(asked, **honoured))
+            with pytest.raises(CapabilityError, match="test://a"):
+                await entering
+            assert (await wire.receive_object())["method"] == "notifications/cancelled"
+            assert not client.connection.listeners
+
+    run(test())
+
+
+@pytest.mark.parametrize("how", ["an error", "an answer at once", "a cancellation at once", "silence", "leaving"])
+def test_a_subscription_that_does_not_come_about_is_an_error_and_watches_nothing(how: str) -> None:
+    async def test() -> None:
+        async with raw_server(of(timeout=0.1 if how == "silence" else PATIENCE)) as (client, wire):
+            await meet(client, wire, WATCHED)
+            entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
+            asked = await asked_for(wire, "subscriptions/listen")
+            expected: type[BaseException] = ConnectionClosed
+            if how == "an error":
+                await wire.send(refusal(asked, -32602, "no such resource"))
+                expected = RemoteError
+            elif how == "an answer at once":
+                await wire.send(answer(asked, {"resultType": "complete"}))
+            elif how == "a cancellation at once":
+                await wire.send(notification("notifications/cancelled", {"requestId": asked["id"]}))
+            elif how == "silence":
+                expected = RequestTimeout
+            else:
+                entering.cancel()
+                expected = asyncio.CancelledError
+            with pytest.raises(expected):
+                async with asyncio.timeout(PATIENCE):
+                    await entering
+            if how in ("silence", "leaving"):
+                assert (await wire.receive_object())["method"] == "notifications/cancelled"
+            assert wire.frames.empty() and not client.connection.listeners
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ what has changed
+
+
+@pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
+def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_server_offers() -> None:
+    async def test() -> None:
+        heard: list[str] = []
+        make = of(
+            on_tools_changed=lambda: heard.append("tools"),
+            on_prompts_changed=lambda: heard.append("prompts"),
+            on_resources_changed=lambda: heard.append("resources"),
+        )
+        async with raw_server(make) as (client, wire):
+            connecting = asyncio.create_task(client.connect())
+            await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
+            asked = await asked_for(wire, "subscriptions/listen")
+            wanted = {"toolsListChanged": True, "resourcesListChanged": True}  # it has no prompts
+            assert params_of(asked)["notifications"] == wanted
+            await wire.send(acknowledged(asked, toolsListChanged=True))  # a part of it is enough
+            async with asyncio.timeout(PATIENCE):
+                await connecting
+            await wire.send(told(asked["id"], "notifications/tools/list_changed"))
+            await eventually(lambda: heard == ["tools"])
+
+    run(test())
+
+
+@pytest.mark.parametrize("how", ["silence", "an error", "nothing honoured"])
+def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
+    how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hearing, "LISTEN_SECONDS", 0.05)
+
+    async def test() -> None:
+        async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
+            connecting = asyncio.create_task(client.connect())
+            await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
+            asked = await asked_for(wire, "subscriptions/listen")
+            if how == "an error":
+                await wire.send(refusal(asked, -32601))
+            elif how == "nothing honoured":
+                await wire.send(acknowledged(asked))
+            async with asyncio.timeout(PATIENCE):
+                await connecting
+            assert client.revision.era == "modern"
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert "will not tell of changes" in caplog.text
+
+
+def test_a_server_that_stops_telling_of_changes_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
+            connecting = asyncio.create_task(client.connect())
+            await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
+            asked = await asked_for(wire, "subscriptions/listen")
+            await wire.send(acknowledged(asked, toolsListChanged=True))
+            async with asyncio.timeout(PATIENCE):
+                await connecting
+            await wire.send(answer(asked, {"resultType": "complete"}))
+            await eventually(lambda: "no longer tells of changes" in caplog.text)
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+
+
+# ------------------------------------------------------------------------------------------------ a stream that breaks
+
+
+def listens(*told_of: str, then: str = "break") -> Step:
+    """Acknowledge, tell of these, and break or end the stream, or hold it."""
+
+    async def step(exchange: Exchange, message: Object) -> None:
+        stream = await exchange.stream(200, SSE)
+        wanted = params_of(message)["notifications"]
+        assert isinstance(wanted, dict)
+        stream.write(encode_event(frame(acknowledged(message, **wanted))))
+        for uri in told_of:
+            stream.write(encode_event(frame(told(message["id"], uri=uri))))
+        if then == "end":
+            stream.write(encode_event(frame(answer(message, {"resultType": "complete"}))))
+        if then == "hold":
+            await stream.gone
+
+    return step
+
+
+async def meets(exchange: Exchange, message: Object) -> None:
+    await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered(capabilities=WATCHED))))
+
+
+async def gone(exchange: Exchange, message: Object) -> None:
+    await exchange.respond(503, [], b"")
+
+
+@contextlib.asynccontextmanager
+async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
+    site.on("server/discover", meets)
+    options = {"timeout": PATIENCE, **options}
+    async with Client(site.url, **options) as client:  # type: ignore[arg-type]
+        yield client
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken stream is asked for again at once."""
+    monkeypatch.setattr(subscribing, "MAX_PAUSE", 0.0)
+
+
+def test_a_stream_that_breaks_is_asked_for_again_and_what_is_watched_counts_as_changed(no_pauses: None) -> None:
+    async def test() -> None:
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens("test://a/1"), gone, gone, listens("test://a/2", then="hold"))
+            async with met(site) as client, client.subscribe("test://a") as updates:
+                assert [await following(updates) for _ in range(3)] == ["test://a/1", "test://a", "test://a/2"]
+            assert site.keys.count("subscriptions/listen") == 4
+            assert all("last-event-id" not in headers for headers in site.headers("subscriptions/listen"))
+            await eventually(lambda: site.under_way == 0)
+
+    run(test())
+
+
+def test_a_stream_of_changes_that_breaks_is_asked_for_again_and_counts_as_changed(no_pauses: None) -> None:
+    async def test() -> None:
+        heard: list[str] = []
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens(), listens(then="hold"))
+            on_changed = {
+                "on_tools_changed": lambda: heard.append("tools"),
+                "on_resources_changed": lambda: heard.append("resources"),
+                "on_prompts_changed": lambda: heard.append("prompts"),
+            }
+            async with met(site, **on_changed):
+                await eventually(lambda: sorted(heard) == ["resources", "tools"])
+
+    run(test())
+
+
+def test_a_function_that_fails_keeps_no_change_from_the_others(
+    no_pauses: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        heard: list[str] = []
+
+        def fail() -> None:
+            heard.append("tools")
+            raise ValueError("the function's own fault")
+
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens(), listens(then="hold"))
+            async with met(site, on_tools_changed=fail, on_resources_changed=lambda: heard.append("resources")):
+                await eventually(lambda: sorted(heard) == ["resources", "tools"])
+
+    run(test())
+    assert "the function's own fault" in caplog.text
+
+
+def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends_with_that_reason(no_pauses: None) -> None:
+    async def hold(exchange: Exchange, message: Object) -> None:
+        stream = await exchange.stream(200, SSE)
+        await stream.gone
+
+    async def test() -> None:
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens(), hold)
+            async with met(site) as client:
+                client.timeout = 0.2
+                async with client.subscribe("test://a") as updates:
+                    with pytest.raises(ConnectionClosed, match="did not acknowledge"):
+                        await following(updates)
+            await eventually(lambda: site.under_way == 0)
+
+    run(test())
+
+
+def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(subscribing, "MIN_PAUSE", 2 * PATIENCE)
+
+    async def test() -> None:
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens())
+            async with met(site) as client:
+                updates = await client.subscribe("test://a").__aenter__()
+                reading = asyncio.create_task(anext(updates))
+                await eventually(lambda: "asked for again" in caplog.text)
+                await client.close()
+                with pytest.raises(ConnectionClosed):
+                    await asyncio.wait_for(reading, PATIENCE)
+                await updates.__aexit__()
+
+    with caplog.at_level(logging.INFO):
+        run(test(), 3 * PATIENCE)
+
+
+def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:
+    async def test() -> None:
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens("test://a", then="end"))
+            async with met(site) as client, client.subscribe("test://a") as updates:
+                async with asyncio.timeout(PATIENCE):
+                    assert [uri async for uri in updates] == ["test://a"]
+            assert site.keys.count("subscriptions/listen") == 1
+
+    run(test())
+
+
+def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason(no_pauses: None) -> None:
+    async def test() -> None:
+        async with scripted() as site:
+            site.on("subscriptions/listen", listens(), gone, listens(), *[gone] * 20)
+            async with met(site) as client, client.subscribe("test://a") as updates:
+                with pytest.raises(ConnectionClosed, match="HTTP 503"):
+                    while True:
+                        await following(updates)
+            assert site.keys.count("subscriptions/listen") == 3 + subscribing.ATTEMPTS
+
+    run(test())
+
+
+def test_a_stream_that_breaks_again_and_again_is_asked_for_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def noted(reach: Connector, seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def test() -> None:
+        async with scripted() as site:
+            site.on("subscriptions/listen", *[listens()] * 8, listens("test://a/x"), listens(then="hold"))
+            async with met(site) as client:
+                with monkeypatch.context() as patch:
+                    patch.setattr(Connector, "rest", noted)
+                    async with client.subscribe("test://a") as updates:
+                        while await following(updates) != "test://a/x":
+                            pass
+                        assert await following(updates) == "test://a"
+            assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.1]
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ a process that ends
+
+
+def starts(log: Path, body: str) -> list[str]:
+    """A server program that notes each of its starts."""
+    return python(
+        f"""
+import os, sys
+with open({str(log)!r}, "a") as log:
+    log.write("x")
+started = os.path.getsize({str(log)!r})
+from tests.runtime.test_subscribing import watchable
+server = watchable()
+{body}
+server.run()
+"""
+    )
+
+
+def count(log: Path) -> int:
+    return log.stat().st_size
+
+
+def kill(client: Client) -> None:
+    transport = client.connection.transport
+    assert isinstance(transport, StdioClientTransport) and transport.pid is not None
+    os.kill(transport.pid, signal.SIGKILL)
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/stdio#unexpected-termination-1",
+    "2026-07-28/basic/patterns/subscriptions#graceful-closure-2",
+    "2026-07-28/basic/index#statelessness-5",
+)
+def test_a_server_process_that_ends_is_started_anew_and_subscriptions_come_back(
+    tmp_path: Path, no_pauses: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = tmp_path / "starts"
+
+    async def test() -> None:
+        changes: list[str] = []
+        async with Client(
+            starts(log, ""), timeout=PATIENCE, on_tools_changed=lambda: changes.append("tools")
+        ) as client:
+            assert client.revision.era == "modern"
+            async with client.subscribe("test://a") as updates:
+                for number in range(1, 6):  # more often than MAX_RESTARTS, but it has answered in between
+                    with pytest.raises(ConnectionClosed, match="exited with code 3"):
+                        await client.call_tool("leave")  # what is in flight fails
+                    await client.ping()
+                    assert count(log) == number + 1
+                    assert await following(updates) == "test://a"  # it may have changed
+                    await touch(client, "test://a")
+                    assert await following(updates) == "test://a"
+                    await eventually(lambda number=number: len(changes) == number)  # type: ignore[misc]
+
+    with caplog.at_level(logging.WARNING):
+        run(test(), 60.0)
+    assert caplog.text.count("started anew") == 5
+
+
+def test_requests_in_flight_fail_and_those_that_come_meanwhile_are_served_by_the_new_process(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+
+    async def test() -> None:
+        body = "import asyncio\n@server.tool()\nasync def wait() -> None:\n    await asyncio.Event().wait()"
+        async with Client(starts(log, body), timeout=PATIENCE) as client:
+            waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(5)]
+            await client.ping()
+            kill(client)
+            found = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE)
+            assert all(isinstance(each, ConnectionClosed) and "SIGKILL" in str(each) for each in found), found
+            await asyncio.gather(*(client.ping() for _ in range(5)), touch(client, "test://a"))
+            assert count(log) == 2
+
+    run(test())
+
+
+def test_a_subscription_lives_as_long_as_the_process_is_started_anew(tmp_path: Path, no_pauses: None) -> None:
+    async def test() -> None:
+        made = Client(starts(tmp_path / "starts", ""), timeout=PATIENCE)
+        async with made as client, client.subscribe("test://a") as updates:
+            for _ in range(MAX_RESTARTS):  # nothing else is asked in between
+                kill(client)
+                assert await following(updates) == "test://a"
+            kill(client)
+            with pytest.raises(ConnectionClosed, match="SIGKILL"):
+                await following(updates)
+
+    run(test(), 60.0)
+
+
+def test_what_the_cache_answers_is_no_answer_of_a_process_that_does_not_stay(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+
+    async def test() -> None:
+        body = "if started > 1: sys.exit('broken')\nfrom mcp_ref import Server\nserver = Server('s', cache_ttl=60.0)\n"
+        async with Client(starts(log, body + "server.tool(name='t')(lambda: 'x')"), timeout=PATIENCE) as client:
+            assert len(await client.list_tools()) == 1
+            kill(client)
+            for _ in range(2 * MAX_RESTARTS):
+                await asyncio.wait_for((await client._connector.live()).ended, PATIENCE)
+                assert len(await client.list_tools()) == 1
+            with pytest.raises(ConnectionClosed):
+                await client.call_tool("t")
+            assert count(log) == 1 + MAX_RESTARTS
+
+    run(test(), 60.0)
+
+
+@pytest.mark.parametrize("how", ["before it reads", "when it is asked", "it is not there any more"])
+def test_a_server_process_that_does_not_stay_is_started_anew_only_so_often(
+    how: str, tmp_path: Path, no_pauses: None
+) -> None:
+    log, gone = tmp_path / "starts", tmp_path / "gone"
+    body = {
+        "before it reads": "if started > 1: sys.exit('broken')",
+        "when it is asked": "if started > 1:\n    sys.stdin.readline()\n    sys.exit('broken')",
+        "it is not there any more": "",
+    }[how]
+
+    async def test() -> None:
+        program = starts(log, body)
+        if how == "it is not there any more":
+            gone.write_text(f'#!/bin/sh\nexec "{program[0]}" "$@"\n')
+            gone.chmod(0o755)
+            program[0] = str(gone)
+        async with Client(program, timeout=PATIENCE) as client:
+            async with client.subscribe("test://a") as updates:
+                if how == "it is not there any more":
+                    gone.unlink()
+                kill(client)
+                with pytest.raises(ConnectionClosed):
+                    while True:
+                        await following(updates)
+                for _ in range(3):
+                    with pytest.raises(ConnectionClosed):
+                        await client.ping()
+            assert count(log) == 1 + (0 if how == "it is not there any more" else MAX_RESTARTS)
+
+    run(test(), 60.0)
+
+
+def test_a_client_that_is_closed_while_its_server_is_started_anew_leaves_nothing(tmp_path: Path) -> None:
+    async def test() -> None:
+        for turns in (0, 1, 5, 50):
+            client = Client(starts(tmp_path / "starts", ""), timeout=PATIENCE)
+            await client.connect()
+            updates = await client.subscribe("test://a").__aenter__()
+            kill(client)
+            async with asyncio.timeout(PATIENCE):
+                await client.connection.ended
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await client.close()
+            await updates.__aexit__()
+            with pytest.raises(ConnectionClosed):
+                await client.ping()
+
+    run(test(), 60.0)
+
+
+def test_in_the_earlier_era_a_server_process_that_ends_is_not_started_anew(tmp_path: Path) -> None:
+    log = tmp_path / "starts"
+
+    async def test() -> None:
+        async with Client(starts(log, ""), revision="2025-11-25", timeout=PATIENCE) as client:
+            kill(client)
+            for _ in range(2):
+                with pytest.raises(ConnectionClosed):
+                    await client.ping()
+            assert count(log) == 1
+
+    run(test())

@@ -1,0 +1,282 @@
+"""The blocking client: an ordinary program's view, with real servers within it and as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from mcp_ref import Client, Context, Server, SyncClient
+from mcp_ref.basic.content import TextContent
+from mcp_ref.basic.lifecycle import CapabilityError
+from mcp_ref.features.completion import PromptReference
+from mcp_ref.features.logging import LoggingMessageNotificationParams
+from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
+from mcp_ref.jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, RequestTimeout
+from mcp_ref.revisions import REVISIONS
+from tests.support import PATIENCE, ROOT
+
+
+def chatty_server() -> Server:
+    server = Server("chatty")
+
+    @server.tool()
+    async def greet(name: str, context: Context) -> str:
+        await context.log("info", "greeting")
+        return f"Hello, {name}!"
+
+    return server
+
+
+def ends(call: Callable[[], object]) -> bool:
+    """Whether a call comes to an end by itself."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(10)
+    return not thread.is_alive()
+
+
+def test_a_program_without_asyncio_calls_a_tool() -> None:
+    with SyncClient(Client(chatty_server())) as client:
+        assert [tool.name for tool in client.list_tools()] == ["greet"]
+        assert client.call_tool("greet", {"name": "Ada"}).text == "Hello, Ada!"
+
+
+def test_a_call_before_the_connection_is_open_or_after_it_was_closed_says_what_to_write() -> None:
+    client = SyncClient(Client(chatty_server()))
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            client.list_tools()
+        except RuntimeError as error:
+            errors.append(error)
+
+    assert ends(call)
+    with client:
+        client.ping()
+    assert ends(call)
+    assert [str(error) for error in errors] == ["not connected: use `with SyncClient(...) as client`"] * 2
+
+
+def test_a_callback_that_would_wait_for_its_own_thread_is_told_so() -> None:
+    errors: list[str] = []
+    client: SyncClient
+
+    def on_log(params: LoggingMessageNotificationParams) -> None:
+        try:
+            client.ping()
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    client = SyncClient(Client(chatty_server(), on_log=on_log))
+
+    def session() -> None:
+        with client:
+            client.call_tool("greet", {"name": "Ada"})
+
+    assert ends(session)
+    assert len(errors) == 1
+    assert "callback" in errors[0]
+
+
+def featured_server() -> Server:
+    server = Server("featured")
+
+    @server.tool()
+    async def work(context: Context, steps: int) -> int:
+        for step in range(steps):
+            await context.report_progress(step + 1, steps, "working")
+        return threading.get_ident()
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        return (await context.sample("?", max_tokens=5)).text
+
+    @server.tool()
+    async def never() -> None:
+        await asyncio.Event().wait()
+
+    @server.tool()
+    async def refuse() -> None:
+        raise ProtocolError(-5, "no", {"why": "because"})
+
+    @server.resource("test://a")
+    async def resource() -> str:
+        return "x"
+
+    @server.resource("test://of/{name}")
+    async def template(name: str) -> str:
+        return name
+
+    @server.prompt()
+    async def greeting(name: str) -> str:
+        return f"Greet {name}"
+
+    @server.completion("greeting", "name")
+    async def complete(value: str) -> list[str]:
+        return ["Ada"]
+
+    return server
+
+
+async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+    """A model that thinks in a worker thread, as many do."""
+    words = await asyncio.to_thread(lambda: "in a thread")
+    return CreateMessageResult("assistant", TextContent(words), "m")
+
+
+def test_every_method_waits_for_its_result() -> None:
+    with SyncClient(Client(featured_server(), sampling=model)) as client:
+        assert (client.revision, client.server_info.name) == (REVISIONS[-1], "featured")
+        assert client.ping() is None  # type: ignore[func-returns-value]
+        assert [tool.name for tool in client.list_tools()] == ["work", "ask", "never", "refuse"]
+        assert [resource.uri for resource in client.list_resources()] == ["test://a"]
+        assert [template.uri_template for template in client.list_resource_templates()] == ["test://of/{name}"]
+        (contents,) = client.read_resource("test://of/b").contents
+        assert (contents.uri, contents.text) == ("test://of/b", "b")  # type: ignore[union-attr]
+        assert [prompt.name for prompt in client.list_prompts()] == ["greeting"]
+        (message,) = client.get_prompt("greeting", {"name": "Ada"}).messages
+        assert message.content == TextContent("Greet Ada")
+        assert client.complete(PromptReference("greeting"), "name", "A").values == ["Ada"]
+        client.set_logging_level("error")
+        assert client.call_tool("ask").text == "in a thread"
+
+
+def test_what_only_the_asynchronous_client_has_is_reached_by_run() -> None:
+    with SyncClient(Client(featured_server(), revision="2025-03-26")) as client:
+        assert client.run(client.client.batch(client.client.ping(), client.client.ping())) == [None, None]
+
+
+def test_progress_comes_in_the_clients_own_thread_and_a_callback_that_raises_ends_nothing() -> None:
+    heard: list[tuple[float, float | None, str | None]] = []
+    threads: set[str] = set()
+
+    def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+        threads.add(threading.current_thread().name)
+        raise OSError("the display is gone")
+
+    with SyncClient(Client(featured_server())) as client:
+        result = client.call_tool("work", {"steps": 2}, on_progress=on_progress)
+        assert result.text != str(threading.get_ident())
+    assert heard == [(1, 2, "working"), (2, 2, "working")]
+    assert threads == {"mcp-client"}
+
+
+def test_errors_are_raised_where_the_call_was_made_and_the_next_call_works() -> None:
+    with SyncClient(Client(featured_server())) as client:
+        with pytest.raises(RemoteError) as refused:
+            client.call_tool("refuse")
+        assert (refused.value.code, refused.value.message, refused.value.data) == (-5, "no", {"why": "because"})
+        with pytest.raises(RequestTimeout, match="tools/call"):
+            client.call_tool("never", timeout=0.01)
+        with pytest.raises(TypeError):
+            client.call_tool("work", {"steps": object()})
+        assert client.call_tool("work", {"steps": 0}).is_error is False
+    with SyncClient(Client(Server("plain"))) as client, pytest.raises(CapabilityError, match="tools"):
+        client.list_tools()
+
+
+def test_a_server_that_cannot_be_started_is_an_error_and_leaves_no_thread() -> None:
+    client = SyncClient(["no-such-command-anywhere"])
+    with pytest.raises(ConnectionClosed, match="no-such-command-anywhere"), client:
+        pytest.fail("it was entered")
+    assert "mcp-client" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_an_exception_in_the_with_block_closes_the_client_and_goes_on() -> None:
+    client = SyncClient(Client(featured_server()))
+    with pytest.raises(ZeroDivisionError), client:
+        _ = 1 / 0
+    assert "mcp-client" not in {thread.name for thread in threading.enumerate()}
+    with pytest.raises(RuntimeError, match="not connected"):
+        client.ping()
+
+
+def test_many_threads_share_one_client_and_each_gets_its_own_answer() -> None:
+    with SyncClient(Client(chatty_server())) as client, ThreadPoolExecutor(8) as pool:
+        names = [f"n{number}" for number in range(64)]
+        answers = pool.map(lambda name: client.call_tool("greet", {"name": name}).text, names)
+        assert list(answers) == [f"Hello, {name}!" for name in names]
+
+
+def test_a_client_is_entered_once_and_a_second_time_harms_nothing() -> None:
+    client = SyncClient(Client(chatty_server()))
+    with client:
+        with pytest.raises(RuntimeError, match="once"), client:
+            pytest.fail("it was entered within itself")
+        assert client.call_tool("greet", {"name": "Ada"}).text == "Hello, Ada!"
+    with pytest.raises(RuntimeError, match="once"), client:
+        pytest.fail("it was entered again")
+
+
+@pytest.mark.parametrize("what", ["a request", "anything else"])
+def test_a_thread_that_waits_while_another_closes_the_client_is_told_so(what: str) -> None:
+    client = SyncClient(Client(featured_server(), timeout=None))
+    ended: Future[BaseException | None] = Future()
+    begun = threading.Event()
+
+    async def wait() -> None:
+        begun.set()
+        if what == "a request":
+            await client.client.call_tool("never")
+        else:
+            await asyncio.gather(asyncio.Event().wait())
+
+    def call() -> None:
+        try:
+            client.run(wait())
+        except BaseException as error:
+            ended.set_result(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    with client:
+        thread.start()
+        assert begun.wait(PATIENCE)
+    assert isinstance(ended.result(PATIENCE), ConnectionClosed)
+    thread.join(PATIENCE)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_callback_that_exits_ends_the_client_and_leaves_nobody_waiting() -> None:
+    def on_log(params: LoggingMessageNotificationParams) -> None:
+        raise SystemExit(3)
+
+    with SyncClient(Client(chatty_server(), on_log=on_log, timeout=None)) as client:
+        with pytest.raises(ConnectionClosed):
+            client.call_tool("greet", {"name": "Ada"})
+        with pytest.raises(RuntimeError, match="not connected"):
+            client.ping()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="it sends a signal")
+def test_a_connect_that_is_interrupted_leaves_no_server_behind() -> None:
+    program = """
+import os, sys
+from mcp_ref import Client, SyncClient
+silent = "import sys, time; print('x', file=sys.stderr, flush=True); time.sleep(600)"
+client = SyncClient(Client([sys.executable, "-c", silent], on_stderr=lambda data: print("started", flush=True)))
+try:
+    with client:
+        pass
+except KeyboardInterrupt:
+    pid = client.client._reach._connection.transport.pid
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        print("nothing is left")
+"""
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"started\n"  # and now it waits for the handshake, in vain
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20)
+    assert output == b"nothing is left\n"

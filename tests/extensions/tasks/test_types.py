@@ -1,0 +1,294 @@
+"""Tasks, without any wire: what may become of one, both of its shapes, and what the store keeps."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from mcp_ref import MemoryTaskStore, ProtocolError, Task
+from mcp_ref.basic.lifecycle import declares
+from mcp_ref.codec import ShapeError, codec_for
+from mcp_ref.extensions.tasks import types as tasks
+from mcp_ref.extensions.tasks.types import (
+    EXTENSION,
+    EXTENSION_CAPABILITY,
+    MAX_TTL,
+    PAGE,
+    POLL_INTERVAL,
+    TTL,
+    CreateTaskResult,
+    GetTaskPayloadResult,
+    TaskStatus,
+    becomes_task,
+    chosen_ttl,
+    new_task,
+    owner_of,
+    timestamp,
+    with_status,
+)
+from mcp_ref.features.tools import CallToolRequestParams
+from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
+from mcp_ref.revisions import LEGACY, R2025_06_18, R2025_11_25, R2026_07_28, Revision
+
+OPEN: list[TaskStatus] = ["working", "input_required"]
+OVER: list[TaskStatus] = ["completed", "failed", "cancelled"]
+NOW = 1_764_066_600.25  # 2025-11-25T10:30:00.25Z
+
+
+def task_in(status: TaskStatus, id: str | None = None) -> Task:
+    task = new_task(60_000, 1000, NOW)
+    task.task_id = task.task_id if id is None else id
+    return task if status == "working" else with_status(task, status, NOW)
+
+
+# ------------------------------------------------------------------------------------------------ its life
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#task-status-lifecycle-1",
+    "2025-11-25/basic/utilities/tasks#task-id-requirements-1",
+    "2025-11-25/basic/utilities/tasks#task-id-requirements-3",
+    "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-3",
+)
+def test_a_task_begins_as_working_under_an_id_that_nobody_can_guess() -> None:
+    ids = {new_task(60_000, 1000, NOW).task_id for _ in range(1000)}
+    assert len(ids) == 1000 and all(re.fullmatch(r"[\w-]{32}", id) for id in ids)  # 24 random bytes
+    task = new_task(60_000, 1000, NOW)
+    assert (task.status, task.ttl, task.poll_interval) == ("working", 60_000, 1000)
+    assert task.created_at == task.last_updated_at == "2025-11-25T10:30:00.250Z"
+
+
+@pytest.mark.parametrize("before", OPEN)
+@pytest.mark.parametrize("after", [*OPEN, *OVER])
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#task-status-lifecycle-2",
+    "2025-11-25/basic/utilities/tasks#task-status-lifecycle-3",
+)
+def test_a_task_that_is_open_may_become_anything(before: TaskStatus, after: TaskStatus) -> None:
+    task = with_status(task_in(before), after, NOW + 1, "so it is")
+    assert (task.status, task.status_message) == (after, "so it is")
+    assert (task.created_at, task.last_updated_at) == ("2025-11-25T10:30:00.250Z", "2025-11-25T10:30:01.250Z")
+    assert task.is_over is (after in OVER)
+
+
+@pytest.mark.parametrize("before", OVER)
+@pytest.mark.parametrize("after", [*OPEN, *OVER])
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-status-lifecycle-4")
+def test_a_task_that_is_over_stays_as_it_is(before: TaskStatus, after: TaskStatus) -> None:
+    with pytest.raises(ValueError, match=f"{before} does not become {after}"):
+        with_status(task_in(before), after, NOW)
+
+
+def test_what_was_said_stays_while_a_task_goes_on_and_not_beyond() -> None:
+    said = with_status(task_in("working"), "working", NOW, "halfway")
+    assert with_status(said, "input_required", NOW, input_requests={"a": {}}).status_message == "halfway"
+    assert with_status(said, "completed", NOW).status_message is None
+
+
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-2")
+@pytest.mark.parametrize(
+    ("wanted", "given"), [(None, TTL), (0, POLL_INTERVAL), (-5, POLL_INTERVAL), (5000, 5000), (10**15, MAX_TTL)]
+)
+def test_a_task_is_kept_as_long_as_is_wanted_within_reason(wanted: int | None, given: int) -> None:
+    assert chosen_ttl(wanted) == given
+
+
+def test_times_are_in_iso_8601() -> None:
+    assert [timestamp(t) for t in (0, 0.0004, 1.9996)] == [
+        "1970-01-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "1970-01-01T00:00:01.999Z",
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------ who gets one
+
+DECLARED: Object = {"extensions": {EXTENSION: {}}}
+
+
+@pytest.mark.parametrize(("support", "wanted"), [("forbidden", False), ("optional", False)])
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_an_ordinary_call_is_served_as_ever(support: tasks.TaskSupport, wanted: bool, revision: Revision) -> None:
+    assert becomes_task(support, wanted, revision, {}) is False
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#tool-level-negotiation-3",
+    "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5",
+)
+def test_in_2025_11_25_the_client_decides_within_what_the_tool_supports() -> None:
+    assert becomes_task("optional", True, R2025_11_25, {}) is True
+    assert becomes_task("required", True, R2025_11_25, {}) is True
+    for support, wanted in (("forbidden", True), ("required", False)):
+        with pytest.raises(ProtocolError) as caught:
+            becomes_task(support, wanted, R2025_11_25, {})  # type: ignore[arg-type]
+        assert caught.value.code == METHOD_NOT_FOUND
+
+
+def test_before_2025_11_25_a_tool_that_must_be_a_task_cannot_be_called() -> None:
+    with pytest.raises(ProtocolError) as caught:
+        becomes_task("required", False, R2025_06_18, DECLARED)
+    assert caught.value.code == METHOD_NOT_FOUND
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_in_the_extension_the_server_decides_for_clients_that_declare_it(wanted: bool) -> None:
+    assert [becomes_task(s, wanted, R2026_07_28, DECLARED) for s in ("forbidden", "optional", "required")] == [
+        False, True, True,
+    ]  # fmt: skip
+    assert [becomes_task(s, wanted, R2026_07_28, {}) for s in ("forbidden", "optional")] == [False, False]
+    with pytest.raises(ProtocolError) as caught:
+        becomes_task("required", wanted, R2026_07_28, {})
+    assert caught.value.code == -32021
+    assert caught.value.data == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+
+
+def test_an_extensions_name_is_one_step_of_a_path() -> None:
+    assert declares(DECLARED, EXTENSION_CAPABILITY)
+    assert not declares({"extensions": {"io": {"modelcontextprotocol/tasks": {}}}}, EXTENSION_CAPABILITY)
+
+
+# ------------------------------------------------------------------------------------------------ its two shapes
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-1",
+    "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-2",
+    "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-3",
+)
+def test_both_shapes_of_a_task() -> None:
+    task = with_status(task_in("working", "t"), "completed", NOW, result={"content": []})
+    times = {"createdAt": "2025-11-25T10:30:00.250Z", "lastUpdatedAt": "2025-11-25T10:30:00.250Z"}
+    core = {"taskId": "t", "status": "completed", **times, "ttl": 60_000, "pollInterval": 1000}
+    extension = {"taskId": "t", "status": "completed", **times, "ttlMs": 60_000, "pollIntervalMs": 1000}
+    assert codec_for(R2025_11_25).encode(task) == core
+    assert codec_for(R2026_07_28).encode(task) == {**extension, "result": {"content": []}}
+    assert codec_for(R2025_11_25).encode(CreateTaskResult(task)) == {"task": core}
+    assert codec_for(R2026_07_28).encode(CreateTaskResult(task))["resultType"] == "task"
+    for revision in (R2025_11_25, R2026_07_28):
+        codec = codec_for(revision)
+        assert codec.decode(Task, codec.encode(task)).status == "completed"
+        assert codec.decode(CreateTaskResult, codec.encode(CreateTaskResult(task))).task.ttl == 60_000
+
+
+@pytest.mark.parametrize(("revision", "name"), [(R2025_11_25, "ttl"), (R2026_07_28, "ttlMs")])
+def test_a_task_may_be_kept_for_ever_but_must_say_so(revision: Revision, name: str) -> None:
+    codec = codec_for(revision)
+    task = task_in("working")
+    task.ttl = None
+    wire = codec.encode(task)
+    assert wire[name] is None and codec.decode(Task, wire) == task
+    del wire[name]
+    with pytest.raises(ShapeError):
+        codec.decode(Task, wire)
+
+
+def test_a_payload_is_what_it_is() -> None:
+    codec = codec_for(R2025_11_25)
+    assert codec.encode(GetTaskPayloadResult({"content": [], "x": 1})) == {"content": [], "x": 1}
+    assert codec.decode(GetTaskPayloadResult, {"a": {}}).payload == {"a": {}}
+
+
+@pytest.mark.parametrize("revision", [r for r in (*LEGACY, R2026_07_28) if not r.tasks_are_core], ids=str)
+def test_where_tasks_are_not_the_protocols_own_the_member_is_nobodys(revision: Revision) -> None:
+    for value in ({"ttl": 5}, 5, "x", None):
+        assert codec_for(revision).decode(CallToolRequestParams, {"name": "t", "task": value}).task is None  # type: ignore[dict-item]
+    with pytest.raises(ShapeError):
+        codec_for(R2025_11_25).decode(CallToolRequestParams, {"name": "t", "task": 5})
+
+
+# ------------------------------------------------------------------------------------------------ the store
+
+
+class Clock:
+    """A time that stands still."""
+
+    now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_task_is_found_by_its_owner_alone_and_until_its_time_is_over() -> None:
+    clock = Clock()
+    store = MemoryTaskStore(clock=clock)
+    for owner in ("", "principal:a", "session:a"):
+        store.put(task_in("working", owner), owner, NOW + 10)
+    assert store.get("principal:a", "principal:a") is not None
+    for owner in ("", "session:a", "principal:b"):
+        assert store.get("principal:a", owner) is None
+        assert [task.task_id for task in store.page(owner, None)[0]] == [owner] * (owner != "principal:b")
+    clock.now += 9.9
+    assert store.get("", "") is not None
+    clock.now += 0.1
+    assert store.get("", "") is None and store.page("", None) == ([], None)
+    store.remove("")
+    store.remove("")
+
+
+def test_owners_cannot_be_confused() -> None:
+    eras, principals, sessions = ("legacy", "modern"), ("a", "", "legacy:a", "session:a"), ("a", "legacy:a")
+    known = {owner_of(principal, era) for era in eras for principal in principals}
+    unknown = {owner_of(None, era, session) for era in eras for session in sessions}
+    assert len(known) == 8 and len(unknown) == 2 and len({owner_of(None, "modern"), *known, *unknown}) == 11
+    assert owner_of("a", "legacy", "b") == owner_of("a", "legacy")
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#task-listing-1",
+    "2025-11-25/basic/utilities/tasks#task-listing-2",
+    "2025-11-25/basic/utilities/tasks#protocol-errors-2",
+)
+def test_a_long_list_comes_in_pages_and_stays_good_when_tasks_expire() -> None:
+    clock = Clock()
+    store = MemoryTaskStore(max_tasks_of_one=1000, clock=clock)
+    for number in range(2 * PAGE + 1):
+        store.put(task_in("working", f"{number}"), "principal:a", NOW + (5 if number == PAGE - 1 else 10))
+        store.put(task_in("working", f"other {number}"), "principal:b", NOW + 10)
+    first, cursor = store.page("principal:a", None)
+    assert [task.task_id for task in first] == [f"{n}" for n in range(PAGE)] and cursor is not None
+    clock.now += 6
+    second, cursor = store.page("principal:a", cursor)
+    assert [task.task_id for task in second] == [f"{n}" for n in range(PAGE, 2 * PAGE)] and cursor is not None
+    third, cursor = store.page("principal:a", cursor)
+    assert [task.task_id for task in third] == [f"{2 * PAGE}"] and cursor is None
+    for wrong in ("", "x", "-1", "1e5", "9" * 50, "\u0663"):
+        with pytest.raises(ProtocolError) as caught:
+            store.page("principal:a", wrong)
+        assert caught.value.code == INVALID_PARAMS
+
+
+@pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-1")
+def test_the_store_is_bounded_in_number_and_gives_up_nothing_before_its_time() -> None:
+    clock = Clock()
+    store = MemoryTaskStore(max_tasks=4, max_tasks_of_one=2, clock=clock)
+    for id in ("1", "2"):
+        store.put(task_in("working", id), "principal:a", NOW + 5)
+    with pytest.raises(ProtocolError, match="you have 2 tasks") as caught:
+        store.put(task_in("working", "3"), "principal:a", NOW + 5)
+    assert caught.value.code == INTERNAL_ERROR
+    for id in ("4", "5"):
+        store.put(task_in("working", id), "", NOW + 10)  # nobody in particular: no bound but that of all
+    with pytest.raises(ProtocolError, match="4 tasks already"):
+        store.put(task_in("working", "6"), "", NOW + 10)
+    store.put(task_in("completed", "5"), "", NOW + 10)  # one that is there may change
+    assert [store.get(id, owner) is not None for id, owner in (("1", "principal:a"), ("6", ""))] == [True, False]
+    clock.now += 5
+    store.put(task_in("working", "6"), "", NOW + 10)
+    store.put(task_in("working", "7"), "principal:a", NOW + 10)
+
+
+def test_the_store_is_bounded_in_size_and_can_still_say_that_something_has_failed() -> None:
+    store = MemoryTaskStore(max_bytes=10_000)
+    until = 1e12
+    store.put(task_in("working", "a"), "", until)
+    store.put(task_in("working", "b"), "", until)
+    text = "x" * 6000
+    store.put(with_status(task_in("working", "a"), "completed", NOW, result={"text": text}), "", until)
+    with pytest.raises(ProtocolError, match="no room"):
+        store.put(with_status(task_in("working", "b"), "completed", NOW, result={"text": text}), "", until)
+    store.put(with_status(task_in("working", "b"), "failed", NOW, error={"code": 1, "message": "no room"}), "", until)
+    kept = store.get("b", "")
+    assert kept is not None and json.dumps(kept.error) == '{"code": 1, "message": "no room"}'
+    store.remove("a")
+    store.put(with_status(task_in("working", "c"), "completed", NOW, result={"text": text}), "", until)

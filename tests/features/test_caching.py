@@ -1,0 +1,631 @@
+"""Caching: what a server says about how long a result may be kept, and what a client keeps of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator
+
+import pytest
+
+from mcp_ref import Client, Context, Server
+from mcp_ref.codec import codec_for, shape_of
+from mcp_ref.features import caching
+from mcp_ref.features.caching import CacheScope, ResponseCache
+from mcp_ref.features.discover import DiscoverResult
+from mcp_ref.features.prompts import ListPromptsResult
+from mcp_ref.features.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
+from mcp_ref.features.tools import CallToolResult, ListToolsResult
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import LEGACY, R2026_07_28
+from tests.support import (
+    ALONE_TRANSPORTS,
+    MODERN,
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    greeted_client,
+    meet,
+    notification,
+    raw_client,
+    raw_server,
+    reply,
+    result_of,
+    run,
+)
+
+KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+
+SIX: dict[str, Object] = {
+    "server/discover": {},
+    "tools/list": {},
+    "prompts/list": {},
+    "resources/list": {},
+    "resources/templates/list": {},
+    "resources/read": {"uri": "test://a"},
+}
+"""The requests whose results may be kept, with params."""
+
+
+def full(server: Server) -> Server:
+    """A server that has one of each."""
+
+    @server.tool()
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    @server.prompt()
+    async def greet() -> str:
+        return "Hello"
+
+    @server.resource("test://a")
+    async def a() -> str:
+        return "A"
+
+    @server.resource("test://of/{name}")
+    async def of(name: str) -> str:
+        return name
+
+    return server
+
+
+def hints_in(result: Object) -> tuple[JSON, JSON]:
+    """What a result says."""
+    return result["ttlMs"], result["cacheScope"]
+
+
+# ------------------------------------------------------------------------------------------------ the server
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/utilities/caching#cacheable-results-1",
+    "2026-07-28/server/utilities/caching#cacheable-results-2",
+    "2026-07-28/server/utilities/caching#cacheable-results-3",
+    "2026-07-28/server/utilities/caching#cacheable-results-4",
+    "2026-07-28/server/utilities/caching#cacheable-results-5",
+    "2026-07-28/server/utilities/caching#cacheable-results-6",
+)
+@KINDS
+def test_the_six_results_say_how_long_they_may_be_kept_and_by_default_not_at_all(kind: str) -> None:
+    async def test() -> None:
+        async with raw_client(full(Server("s")), kind) as wire:
+            for method, params in SIX.items():
+                result = result_of(await wire.ask_alone(method, params))
+                scope = "private" if method == "resources/read" else "public"
+                assert result["resultType"] == "complete" and hints_in(result) == (0, scope), method
+
+    run(test())
+
+
+@KINDS
+def test_other_results_say_nothing_of_it(kind: str) -> None:
+    async def test() -> None:
+        async with raw_client(full(Server("s", cache_ttl=300.0)), kind) as wire:
+            for method, params in {
+                "tools/call": {"name": "add", "arguments": {"a": 1, "b": 2}},
+                "prompts/get": {"name": "greet"},
+            }.items():
+                result = result_of(await wire.ask_alone(method, params))  # type: ignore[arg-type]
+                assert not {"ttlMs", "cacheScope"} & result.keys()
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+def test_a_client_of_an_earlier_revision_is_told_nothing_of_it(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = full(Server("s", cache_ttl=300.0, cache_scope="private"))
+        async with greeted_client(server, kind, revision) as wire:
+            for method, params in SIX.items():
+                if method != "server/discover":
+                    result = result_of(await wire.ask(method, params))
+                    assert not {"ttlMs", "cacheScope"} & result.keys()
+
+    run(test())
+
+
+@KINDS
+def test_the_server_is_told_once_for_all_lists_or_for_each(kind: str) -> None:
+    async def test() -> None:
+        for server, expected in {
+            Server("s", cache_ttl=300.0, cache_scope="private"): {
+                **dict.fromkeys(SIX, (300_000, "private")),
+                "resources/read": (0, "private"),
+            },
+            Server("s", cache_ttl={"tools/list": 1.5, "server/discover": 60}, cache_scope={"tools/list": "private"}): {
+                **dict.fromkeys(SIX, (0, "public")),
+                "server/discover": (60_000, "public"),
+                "tools/list": (1500, "private"),
+                "resources/read": (0, "private"),
+            },
+        }.items():
+            async with raw_client(full(server), kind) as wire:
+                for method, params in SIX.items():
+                    assert hints_in(result_of(await wire.ask_alone(method, params))) == expected[method], method
+
+    run(test())
+
+
+@KINDS
+def test_each_resource_and_template_is_told_for_itself(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s", cache_ttl=5.0)
+
+        @server.resource("test://shared", cache_ttl=60.0, cache_scope="public")
+        @server.resource("test://own", cache_ttl=0.25)
+        @server.resource("test://never", cache_scope="public")
+        async def one() -> str:
+            return "one"
+
+        @server.resource("test://of/{name}", cache_ttl=3600, cache_scope="public")
+        async def of(name: str) -> str:
+            return name
+
+        async with raw_client(server, kind) as wire:
+            for uri, expected in {
+                "test://shared": (60_000, "public"),
+                "test://own": (250, "private"),
+                "test://never": (0, "public"),
+                "test://of/you": (3_600_000, "public"),
+            }.items():
+                assert hints_in(result_of(await wire.ask_alone("resources/read", {"uri": uri}))) == expected
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/utilities/caching#interaction-with-pagination-4",
+    "2026-07-28/server/utilities/caching#interaction-with-pagination-5",
+)
+@KINDS
+@pytest.mark.parametrize("scope", ["public", "private"])
+def test_all_pages_of_a_list_have_the_same_scope(kind: str, scope: CacheScope) -> None:
+    async def test() -> None:
+        server = Server("s", page_size=1, cache_ttl=300.0, cache_scope=scope)
+        for number in range(3):
+            server.tools.add(lambda: None, f"t{number}")
+        async with raw_client(server, kind) as wire:
+            pages = [result_of(await wire.ask_alone("tools/list"))]
+            while "nextCursor" in pages[-1]:
+                pages.append(result_of(await wire.ask_alone("tools/list", {"cursor": pages[-1]["nextCursor"]})))
+            assert [hints_in(page) for page in pages] == [(300_000, scope)] * 3
+
+    run(test())
+
+
+@KINDS
+def test_a_result_that_asks_for_input_carries_no_hints_and_the_complete_one_after_it_does(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.resource("test://a", cache_ttl=60.0)
+        async def a(context: Context) -> str:
+            return (await context.list_roots())[0].uri
+
+        async with raw_client(server, kind) as wire:
+            asked = result_of(await wire.ask_alone("resources/read", SIX["resources/read"], capabilities={"roots": {}}))
+            assert asked["resultType"] == "input_required" and not {"ttlMs", "cacheScope"} & asked.keys()
+            assert isinstance(asked["inputRequests"], dict)
+            answers: Object = {key: {"roots": [{"uri": "file:///r"}]} for key in asked["inputRequests"]}
+            again: Object = {"inputResponses": answers, "requestState": asked["requestState"]}
+            answer = await wire.ask_alone(
+                "resources/read", {**SIX["resources/read"], **again}, id=2, capabilities={"roots": {}}
+            )
+            result = result_of(answer)
+            assert result["resultType"] == "complete" and hints_in(result) == (60_000, "private")
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/caching#time-to-live-ttl-field-5")
+@pytest.mark.parametrize("ttl", [-1, -0.001, float("nan"), float("inf"), float("-inf"), 1e300, 2**53])
+def test_a_time_that_cannot_be_said_is_refused_at_registration(ttl: float) -> None:
+    with pytest.raises(ValueError, match="cache_ttl is a number of seconds, 0 or more"):
+        Server("s", cache_ttl=ttl)
+    with pytest.raises(ValueError, match="cache_ttl is a number of seconds, 0 or more"):
+        Server("s", cache_ttl={"tools/list": ttl})
+    server = Server("s")
+    with pytest.raises(ValueError, match="cache_ttl is a number of seconds, 0 or more"):
+        server.resources.add("test://a", lambda: "a", cache_ttl=ttl)
+    server.resources.add("test://a", lambda: "a")  # nothing half-done stayed behind
+
+
+def test_a_scope_or_method_that_is_none_is_refused_at_registration() -> None:
+    with pytest.raises(ValueError, match='cache_scope is "public" or "private"'):
+        Server("s", cache_scope="shared")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match='cache_scope is "public" or "private"'):
+        Server("s").resources.add("test://a", lambda: "a", cache_scope="Public")  # type: ignore[arg-type]
+    for method in ("tools/call", "resources/read", "tools"):
+        with pytest.raises(ValueError, match=f"no cache_ttl or cache_scope for '{method}'"):
+            Server("s", cache_ttl={method: 1.0})
+        with pytest.raises(ValueError, match=f"no cache_ttl or cache_scope for '{method}'"):
+            Server("s", cache_scope={method: "public"})
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        DiscoverResult, ListToolsResult, ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult,
+        ReadResourceResult,
+    ],
+)  # fmt: skip
+def test_the_types_of_the_six_results_have_the_hints_since_2026_07_28(cls: type) -> None:
+    shape = shape_of(cls, R2026_07_28)
+    assert shape["ttlMs"] is True and shape["cacheScope"] is True
+    for revision in LEGACY:
+        assert not {"ttlMs", "cacheScope"} & shape_of(cls, revision).keys()
+    assert "ttlMs" not in shape_of(CallToolResult, R2026_07_28)
+
+
+# ------------------------------------------------------------------------------------------------ what a client keeps
+
+
+class Clock:
+    """A time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def result(ttl: JSON = 1000, scope: JSON = "private", **more: JSON) -> Object:
+    """A complete result of tools/list."""
+    return {"resultType": "complete", "tools": [], "ttlMs": ttl, "cacheScope": scope, **more}
+
+
+def keeps(
+    cache: ResponseCache, credential: str = "me", method: str = "tools/list", params: Object | None = None
+) -> bool:
+    """Whether a cache has a fresh result of server "s"."""
+    return cache.get("s", credential, method, params or {}) is not None
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-2",
+    "2026-07-28/server/utilities/caching#freshness-calculation-1",
+)
+def test_a_result_is_fresh_until_its_time_has_passed_since_it_came() -> None:
+    clock = Clock()
+    cache = ResponseCache(clock)
+    cache.put("s", "me", "tools/list", {}, result(1500))
+    for passed, fresh in ((0.0, True), (1.499, True), (1.5, False), (1.0, False)):
+        clock.now = 1000.0 + passed
+        assert (cache.get("s", "me", "tools/list", {}) == result(1500)) is fresh, passed
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-1",
+    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-3",
+    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-4",
+)
+def test_a_result_that_says_no_time_or_none_that_can_be_understood_is_not_kept() -> None:
+    cache = ResponseCache(Clock())
+    wrong: list[JSON] = [0, -1, -(10**30), 0.5, -1.0, "1000", True, None, [1000], {}]
+    for ttl in wrong:
+        cache.put("s", "me", "tools/list", {}, result(ttl))
+        assert not keeps(cache), ttl
+    absent = result()
+    del absent["ttlMs"]
+    cache.put("s", "me", "tools/list", {}, absent)
+    assert not keeps(cache)
+
+
+@pytest.mark.parametrize("ttl", [1, 1000.0, 2**53, 10**400])
+def test_any_time_of_whole_milliseconds_can_be_said(ttl: JSON) -> None:
+    cache = ResponseCache(Clock())
+    cache.put("s", "me", "tools/list", {}, result(ttl))
+    assert keeps(cache)
+
+
+def test_hints_that_are_missing_or_wrong_do_not_cost_the_result() -> None:
+    codec = codec_for(R2026_07_28)
+    wrong: list[tuple[JSON, JSON]] = [(None, None), ("x", "x"), (-1, 1), (1.5, ["public"]), ([], {})]
+    for ttl, scope in wrong:
+        read = codec.decode(ListToolsResult, result(ttl, scope))
+        assert (read.ttl_ms, read.cache_scope) == (0, "private")
+    read = codec.decode(ListToolsResult, {"tools": []})
+    assert (read.ttl_ms, read.cache_scope) == (0, "private")
+    read = codec.decode(ListToolsResult, result(5.0, "public"))
+    assert (read.ttl_ms, read.cache_scope) == (5, "public")
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-1")
+def test_a_result_is_given_for_the_same_request_alone() -> None:
+    cache = ResponseCache(Clock())
+    params: Object = {"uri": "test://a", "x": {"b": 1, "a": [True]}}
+    cache.put("s", "me", "resources/read", params, result())
+    same: list[Object] = [
+        params,
+        {"x": {"a": [True], "b": 1}, "uri": "test://a"},
+        {**params, "_meta": {"progressToken": 3}},
+    ]
+    for each in same:
+        assert cache.get("s", "me", "resources/read", each) is not None
+    others: list[Object] = [
+        {},
+        {"uri": "test://a"},
+        {**params, "uri": "test://A"},
+        {**params, "cursor": "c"},
+        {**params, "x": {"b": 1, "a": [1]}},
+    ]
+    for other in others:
+        assert cache.get("s", "me", "resources/read", other) is None, other
+    assert cache.get("s", "me", "resources/list", params) is None
+    assert cache.get("another", "me", "resources/read", params) is None
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-2")
+@pytest.mark.parametrize("retry", [{"inputResponses": {}}, {"requestState": "s"}], ids=str)
+def test_what_a_retry_with_answers_brings_is_not_kept_nor_is_what_asks_for_them(retry: Object) -> None:
+    cache = ResponseCache(Clock())
+    cache.put("s", "me", "resources/read", {"uri": "test://a", **retry}, result())
+    assert not keeps(cache, method="resources/read", params={"uri": "test://a", **retry})
+    assert not keeps(cache, method="resources/read", params={"uri": "test://a"})
+    cache.put("s", "me", "resources/read", {"uri": "test://a"}, result(resultType="input_required"))
+    assert not keeps(cache, method="resources/read", params={"uri": "test://a"})
+    cache.put("s", "me", "resources/read", {"uri": "test://a"}, result())
+    assert not keeps(cache, method="resources/read", params={"uri": "test://a", **retry}), "and a retry is always sent"
+
+
+@pytest.mark.parametrize("method", ["tools/call", "prompts/get", "completion/complete", "subscriptions/listen"])
+def test_other_results_are_not_kept_whatever_they_say(method: str) -> None:
+    cache = ResponseCache(Clock())
+    cache.put("s", "me", method, {}, result())
+    assert not keeps(cache, method=method)
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/caching#cache-scope-field-1")
+@pytest.mark.parametrize("scope", ["private", "Public", "shared", None, 1, ["public"]], ids=repr)
+def test_a_private_result_is_for_the_credential_that_got_it(scope: JSON) -> None:
+    cache = ResponseCache(Clock())
+    cache.put("s", "me", "tools/list", {}, result(scope=scope))
+    assert keeps(cache, "me") and not keeps(cache, "you") and not keeps(cache, "")
+    cache.put("s", "you", "tools/list", {}, result(scope=scope, tools=[{"name": "yours"}]))
+    assert cache.get("s", "me", "tools/list", {}) != cache.get("s", "you", "tools/list", {})
+
+
+def test_a_public_result_is_for_everybody() -> None:
+    cache = ResponseCache(Clock())
+    cache.put("s", "me", "tools/list", {}, result(scope="public"))
+    assert keeps(cache, "me") and keeps(cache, "you") and keeps(cache, "")
+
+
+def test_a_newer_result_takes_the_place_of_an_older_one_also_where_it_is_not_to_be_kept() -> None:
+    cache = ResponseCache(Clock())
+    cache.put("s", "me", "tools/list", {}, result(scope="public"))
+    cache.put("s", "me", "tools/list", {}, result(scope="private"))
+    assert keeps(cache, "me") and not keeps(cache, "you"), "what was public has become private"
+    cache.put("s", "me", "tools/list", {}, result(0))
+    assert not keeps(cache, "me")
+
+
+def test_what_is_given_out_can_be_changed_without_changing_what_is_kept() -> None:
+    cache = ResponseCache(Clock())
+    original = result(tools=[{"name": "t"}])
+    cache.put("s", "me", "tools/list", {}, original)
+    for spoiled in (original, cache.get("s", "me", "tools/list", {})):
+        assert spoiled is not None and isinstance(spoiled["tools"], list)
+        spoiled["tools"].clear()
+    assert cache.get("s", "me", "tools/list", {}) == result(tools=[{"name": "t"}])
+
+
+def test_the_oldest_results_make_room_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching, "MAX_CACHED_RESULTS", 3)
+    cache = ResponseCache(Clock())
+    for cursor in "abca":  # the second "a" is younger than "b"
+        cache.put("s", "me", "tools/list", {"cursor": cursor}, result())
+    cache.put("s", "me", "tools/list", {"cursor": "d"}, result())
+    assert [keeps(cache, params={"cursor": cursor}) for cursor in "abcd"] == [True, False, True, True]
+
+
+def test_the_oldest_results_make_room_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching, "MAX_CACHED_BYTES", 3000)
+    cache = ResponseCache(Clock())
+    for cursor in "abc":
+        cache.put("s", "me", "tools/list", {"cursor": cursor}, result(more="x" * 1000))
+    assert [keeps(cache, params={"cursor": cursor}) for cursor in "abc"] == [False, True, True]
+    cache.put("s", "me", "tools/list", {"cursor": "b"}, result(more="x" * 3000))
+    assert not any(keeps(cache, params={"cursor": cursor}) for cursor in "abc"), (
+        "one that is too large alone is not kept"
+    )
+    for cursor in "abc":
+        cache.put("s", "me", "tools/list", {"cursor": cursor}, result())
+    assert all(keeps(cache, params={"cursor": cursor}) for cursor in "abc"), "and what was dropped counts no longer"
+
+
+STALE: dict[tuple[str, str | None], set[str]] = {
+    ("notifications/tools/list_changed", None): {"tools/list"},
+    ("notifications/prompts/list_changed", None): {"prompts/list"},
+    ("notifications/resources/list_changed", None): {"resources/list", "resources/templates/list"},
+    ("notifications/resources/updated", "test://a"): {"resources/read"},
+    ("notifications/resources/updated", "test://b"): set(),
+    ("notifications/resources/updated", None): set(),
+    ("notifications/message", None): set(),
+}
+
+
+@pytest.mark.parametrize(("told", "stale"), STALE.items(), ids=lambda value: str(value))
+def test_a_notification_ends_the_freshness_of_what_it_is_about(told: tuple[str, str | None], stale: set[str]) -> None:
+    cache = ResponseCache(Clock())
+    for server, method in itertools.product(("s", "another"), SIX):
+        cache.put(server, "me", method, SIX[method], result())
+        cache.put(server, "me", method, {**SIX[method], "cursor": "2"}, result(scope="public"))
+    cache.invalidate("s", *told)
+    for method, params in SIX.items():
+        assert keeps(cache, method=method, params=params) is (method not in stale)
+        assert keeps(cache, method=method, params={**params, "cursor": "2"}) is (method not in stale)
+        assert cache.get("another", "me", method, params) is not None
+
+
+def test_an_update_is_about_what_lies_below_and_what_it_lies_in() -> None:
+    uris = ["file:///a/b", "file:///a/b/c", "file:///a", "file:///a/bb", "file:///x"]
+    cache = ResponseCache(Clock())
+    for uri in uris:
+        cache.put("s", "me", "resources/read", {"uri": uri}, result())
+    cache.invalidate("s", "notifications/resources/updated", "file:///a/b")
+    assert [keeps(cache, method="resources/read", params={"uri": uri}) for uri in uris] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+    ]
+
+
+def test_a_result_that_may_be_older_than_a_change_is_not_kept() -> None:
+    cache = ResponseCache(Clock())
+    asked = cache.changes
+    cache.invalidate("s", "notifications/tools/list_changed")
+    cache.put("s", "me", "tools/list", {}, result(), asked)
+    assert not keeps(cache)
+    cache.put("s", "me", "tools/list", {}, result(), cache.changes)
+    assert keeps(cache)
+
+
+def test_the_pages_of_a_list_are_forgotten_together() -> None:
+    cache = ResponseCache(Clock())
+    cache.put("s", "me", "tools/list", {}, result())
+    cache.put("s", "me", "tools/list", {"cursor": "2"}, result())
+    cache.put("s", "me", "prompts/list", {}, result())
+    assert cache.forget("s", "tools/list")
+    assert not keeps(cache) and not keeps(cache, params={"cursor": "2"}) and keeps(cache, method="prompts/list")
+    assert not cache.forget("s", "tools/list"), "which says whether there were any"
+
+
+# ------------------------------------------------------------------------------------------------ the client
+
+
+@contextlib.asynccontextmanager
+async def modern(cache: ResponseCache | bool = True) -> AsyncIterator[tuple[Client, Wire]]:
+    """A client of 2026-07-28, connected to a bare server that has tools."""
+    async with raw_server(lambda transport: Client(transport, revision=MODERN, cache=cache)) as (client, wire):
+        await meet(client, wire)
+        yield client, wire
+
+
+async def answer(wire: Wire, method: str, **members: JSON) -> Object:
+    """Answer a request, with these members in the result."""
+    return await reply(wire, method, members)
+
+
+async def listed(client: Client, wire: Wire | None = None, **members: JSON) -> list[str]:
+    """The names of the tools: asked for, where a wire is to answer; else without asking."""
+    listing = asyncio.create_task(client.list_tools())
+    if wire is not None:
+        await answer(wire, "tools/list", **members)
+    async with asyncio.timeout(PATIENCE):
+        return [tool.name for tool in await listing]
+
+
+def tools(*names: str) -> list[JSON]:
+    """Tools as listed."""
+    return [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/utilities/caching#time-to-live-ttl-field-2",
+    "2026-07-28/server/utilities/caching#freshness-calculation-1",
+    "2026-07-28/server/utilities/caching#freshness-calculation-2",
+)
+def test_a_client_asks_again_when_it_needs_a_result_that_is_no_longer_fresh_and_not_before() -> None:
+    async def test() -> None:
+        clock = Clock()
+        async with modern(cache=ResponseCache(clock)) as (client, wire):
+            assert await listed(client, wire, tools=tools("a"), ttlMs=2000, cacheScope="public") == ["a"]
+            clock.now += 1.999
+            assert await listed(client) == ["a"]
+            clock.now += 3600.0
+            assert wire.frames.empty(), "nothing is fetched in the background"
+            assert await listed(client, wire, tools=tools("b"), ttlMs=2000, cacheScope="public") == ["b"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_a_client_may_keep_nothing(cache: bool) -> None:
+    async def test() -> None:
+        async with modern(cache=cache) as (client, wire):
+            await listed(client, wire, tools=tools("a"), ttlMs=60_000, cacheScope="public")
+            names = await listed(client, None if cache else wire, tools=tools("b"), ttlMs=60_000, cacheScope="public")
+            assert names == (["a"] if cache else ["b"])
+
+    run(test())
+
+
+def test_what_a_notification_is_about_is_asked_for_anew() -> None:
+    async def test() -> None:
+        async with modern() as (client, wire):
+            await listed(client, wire, tools=tools("a"), ttlMs=60_000, cacheScope="public")
+            await wire.send(notification("notifications/tools/list_changed"))
+            assert await listed(client, wire, tools=tools("b"), ttlMs=60_000, cacheScope="public") == ["b"]
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-1")
+def test_each_page_is_kept_for_its_own_time_and_asked_for_with_its_own_cursor() -> None:
+    async def test() -> None:
+        clock = Clock()
+        async with modern(cache=ResponseCache(clock)) as (client, wire):
+            listing = asyncio.create_task(client.list_tools())
+            await answer(wire, "tools/list", tools=tools("a"), nextCursor="2", ttlMs=60_000, cacheScope="public")
+            await answer(wire, "tools/list", tools=tools("b"), ttlMs=1000, cacheScope="public")
+            await listing
+            clock.now += 2.0
+            listing = asyncio.create_task(client.list_tools())
+            params = await answer(wire, "tools/list", tools=tools("c"), ttlMs=1000, cacheScope="public")
+            assert params["cursor"] == "2"
+            assert [tool.name for tool in await listing] == ["a", "c"]
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-3")
+def test_a_cursor_that_has_become_invalid_costs_all_kept_pages_and_the_list_is_fetched_from_the_beginning() -> None:
+    async def test() -> None:
+        clock = Clock()
+        async with modern(cache=ResponseCache(clock)) as (client, wire):
+            listing = asyncio.create_task(client.list_tools())
+            await answer(wire, "tools/list", tools=tools("a"), nextCursor="2", ttlMs=60_000, cacheScope="public")
+            await answer(wire, "tools/list", tools=tools("b"), ttlMs=1000, cacheScope="public")
+            await listing
+            clock.now += 2.0
+            listing = asyncio.create_task(client.list_tools())
+            asked = await wire.receive_object()
+            error: Object = {"code": -32602, "message": "unknown cursor"}
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+            params = await answer(wire, "tools/list", tools=tools("c"), ttlMs=0, cacheScope="public")
+            assert "cursor" not in params
+            assert [tool.name for tool in await listing] == ["c"]
+
+    run(test())
+
+
+def test_clients_that_share_a_cache_share_what_is_public_and_nothing_else() -> None:
+    async def test() -> None:
+        server, reads = Server("s", cache_ttl=60.0), list[str]()
+
+        @server.resource("test://own", cache_ttl=60.0)
+        async def own() -> str:
+            reads.append("own")
+            return "own"
+
+        @server.resource("test://shared", cache_ttl=60.0, cache_scope="public")
+        async def shared() -> str:
+            reads.append("shared")
+            return "shared"
+
+        cache = ResponseCache()
+        async with server.serve_http() as url:
+            for token in ("ada", "ada", "bob"):
+                headers = {"Authorization": f"Bearer {token}"}
+                async with Client(url, revision=MODERN, headers=headers, cache=cache) as client:
+                    for uri in ("test://own", "test://shared", "test://own"):
+                        await client.read_resource(uri)
+        assert reads == ["own", "shared", "own"]
+
+    run(test())

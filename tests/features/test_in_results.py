@@ -1,0 +1,256 @@
+"""What a client of 2026-07-28 owes its user when questions come in results: forms, web pages, models, directories."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from mcp_ref import (
+    Client,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    InvalidMessage,
+    RemoteError,
+)
+from mcp_ref.basic.content import TextContent
+from mcp_ref.features.completion import PromptReference
+from mcp_ref.features.roots import Root
+from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.transports.memory import MemoryTransport
+from tests.alone import answer, asked_for, meet, params_of, refusal, soon
+from tests.support import raw_server, run
+
+OFFERS: Object = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "completions": {}}
+FORM: Object = {"type": "object", "properties": {"name": {"type": "string"}}}
+URL = "https://example.com/join?visit=1"
+DONE: Object = {"resultType": "complete", "content": []}
+Make = Callable[[MemoryTransport], Client]
+Question = ElicitRequestFormParams | ElicitRequestURLParams
+
+
+async def ask(make: Make, method: str, params: Object) -> JSON:
+    """Ask one question in the result of a call; gives the client's answer to it."""
+    async with raw_server(make) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(client.call_tool("t"))
+        question: Object = {"method": method, "params": params}
+        first = await asked_for(wire, "tools/call")
+        await wire.send(answer(first, {"resultType": "input_required", "inputRequests": {"q": question}}))
+        sent = asyncio.create_task(asked_for(wire, "tools/call"))
+        done, _ = await asyncio.wait([sent, calling], return_when=asyncio.FIRST_COMPLETED)
+        if calling in done:
+            sent.cancel()
+            await calling  # which raises
+        again = await sent
+        await wire.send(answer(again, DONE))
+        await soon(calling)
+        answers = params_of(again)["inputResponses"]
+        assert isinstance(answers, dict) and answers.keys() == {"q"}
+        return answers["q"]
+
+
+def asking(user: Callable[[Question], Awaitable[ElicitResult]], url: bool = False) -> Make:
+    return lambda transport: Client(transport, elicitation=user, elicitation_url=url)
+
+
+# ------------------------------------------------------------------------------------------------ every request
+
+REQUESTS: list[tuple[str, Callable[[Client], Awaitable[object]], Object]] = [
+    ("tools/list", lambda client: client.list_tools(), {"tools": []}),
+    ("tools/call", lambda client: client.call_tool("t"), {"content": []}),
+    ("prompts/list", lambda client: client.list_prompts(), {"prompts": []}),
+    ("prompts/get", lambda client: client.get_prompt("p"), {"messages": []}),
+    ("resources/list", lambda client: client.list_resources(), {"resources": []}),
+    ("resources/templates/list", lambda client: client.list_resource_templates(), {"resourceTemplates": []}),
+    ("resources/read", lambda client: client.read_resource("test://a"), {"contents": []}),
+    (
+        "completion/complete",
+        lambda client: client.complete(PromptReference("p"), "a", ""),
+        {"completion": {"values": []}},
+    ),
+]
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/tools#intro-1",
+    "2026-07-28/server/prompts#intro-1",
+    "2026-07-28/server/resources#intro-1",
+    "2026-07-28/server/utilities/completion#intro-1",
+    "2026-07-28/server/utilities/pagination#intro-1",
+    "2026-07-28/basic/transports/stdio#intro-4",
+)
+@pytest.mark.parametrize(("method", "ask_for", "result"), REQUESTS, ids=[method for method, _, _ in REQUESTS])
+def test_every_kind_of_request_says_what_it_must_and_nothing_else_is_said(
+    method: str, ask_for: Callable[[Client], Awaitable[object]], result: Object
+) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await meet(client, wire, OFFERS)
+            asking = asyncio.ensure_future(ask_for(client))
+            asked = await asked_for(wire, method)  # which holds it to what every request must say
+            caching: Object = {"ttlMs": 0, "cacheScope": "public"}
+            await wire.send(answer(asked, {"resultType": "complete", **caching, **result}))
+            await soon(asking)
+            assert wire.frames.empty()
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/basic/index#error-codes-3")
+@pytest.mark.parametrize("code", [-32000, -32001, -32003, -32004, -32010, -32019])
+def test_codes_that_mean_nothing_are_errors_like_any_other(code: int) -> None:
+    """SDKs have used them for a lost session, a time that ran out, and more: nothing is done about any of these."""
+
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await meet(client, wire, OFFERS)
+            calling = asyncio.create_task(client.call_tool("t"))
+            await wire.send(refusal(await asked_for(wire, "tools/call"), code, "as you like", {"a": 1}))
+            with pytest.raises(RemoteError, match="as you like") as found:
+                await soon(calling)
+            assert (found.value.code, found.value.data) == (code, {"a": 1})
+            assert wire.frames.empty()
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ forms
+
+
+@pytest.mark.spec(
+    "2026-07-28/client/elicitation#user-interaction-model-4", "2026-07-28/client/elicitation#user-interaction-model-5"
+)
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_the_user_may_decline_and_cancel_and_then_nothing_of_the_form_is_sent(action: str) -> None:
+    async def user(question: Question) -> ElicitResult:
+        return ElicitResult(action, {"name": "half typed"})  # type: ignore[arg-type]
+
+    params: Object = {"mode": "form", "message": "Who?", "requestedSchema": FORM}
+    assert run(ask(asking(user), "elicitation/create", params)) == {"action": action}
+
+
+@pytest.mark.spec(
+    "2026-07-28/client/elicitation#elicitation-requests-2", "2026-07-28/client/elicitation#capabilities-2"
+)
+def test_a_question_without_a_mode_is_a_form_which_a_client_that_declares_nothing_closer_can_show() -> None:
+    asked: list[Question] = []
+
+    async def user(question: Question) -> ElicitResult:
+        asked.append(question)
+        return ElicitResult("accept", {"name": "Ada"})
+
+    said = run(ask(asking(user), "elicitation/create", {"message": "Who?", "requestedSchema": FORM}))
+    assert said == {"action": "accept", "content": {"name": "Ada"}}
+    assert [type(question) for question in asked] == [ElicitRequestFormParams]
+
+
+# ------------------------------------------------------------------------------------------------ web pages
+
+
+@pytest.mark.spec(
+    "2026-07-28/client/elicitation#safe-url-handling-5",
+    "2026-07-28/client/elicitation#safe-url-handling-6",
+    "2026-07-28/client/elicitation#safe-url-handling-7",
+    "2026-07-28/client/elicitation#safe-url-handling-8",
+    "2026-07-28/client/elicitation#user-interaction-model-6",
+)
+@pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
+def test_a_url_goes_to_the_user_whole_and_nowhere_else(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The handler gets the URL as it came, and decides; the package itself opens no connection and no browser."""
+    monkeypatch.setattr("socket.getaddrinfo", lambda *a, **k: pytest.fail("a name was looked up"))
+    monkeypatch.setattr("webbrowser.open", lambda *a, **k: pytest.fail("a browser was opened"))
+    asked: list[str] = []
+
+    async def user(question: Question) -> ElicitResult:
+        assert isinstance(question, ElicitRequestURLParams)
+        asked.append(question.url)
+        return ElicitResult(action, {"ignored": True})  # type: ignore[arg-type]
+
+    params: Object = {"mode": "url", "message": "Join", "url": URL}
+    assert run(ask(asking(user, url=True), "elicitation/create", params)) == {"action": action}
+    assert asked == [URL]
+
+
+@pytest.mark.spec("2026-07-28/client/elicitation#safe-url-handling-5")
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "https://a\u202e/", ""])
+def test_what_is_no_web_page_is_not_shown(url: str) -> None:
+    async def user(question: Question) -> ElicitResult:
+        pytest.fail("the user was bothered")
+
+    with pytest.raises(InvalidMessage, match="elicitation/create"):
+        run(ask(asking(user, url=True), "elicitation/create", {"mode": "url", "message": "Join", "url": url}))
+
+
+# ------------------------------------------------------------------------------------------------ models
+
+
+def model_of(answers: Callable[[CreateMessageRequestParams], CreateMessageResult], tools: bool = False) -> Make:
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        return answers(params)
+
+    return lambda transport: Client(transport, sampling=model, sampling_tools=tools)
+
+
+SAMPLING: Object = {"messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}], "maxTokens": 7}
+
+
+@pytest.mark.spec("2026-07-28/client/sampling#sampling-parameters-1")
+def test_the_model_is_told_how_many_tokens_it_may_use() -> None:
+    seen: list[int] = []
+
+    def answers(params: CreateMessageRequestParams) -> CreateMessageResult:
+        seen.append(params.max_tokens)
+        return CreateMessageResult("assistant", TextContent("hello"), "m")
+
+    said = run(ask(model_of(answers), "sampling/createMessage", SAMPLING))
+    assert said == {"role": "assistant", "content": {"type": "text", "text": "hello"}, "model": "m"}
+    assert seen == [7]
+
+
+@pytest.mark.spec("2026-07-28/client/sampling#tools-in-sampling-1")
+@pytest.mark.parametrize("declared", [False, True])
+def test_tools_are_for_a_model_that_was_declared_to_use_them(declared: bool) -> None:
+    def answers(params: CreateMessageRequestParams) -> CreateMessageResult:
+        assert declared and [tool.name for tool in params.tools or ()] == ["clock"]
+        return CreateMessageResult("assistant", TextContent("noon"), "m")
+
+    params: Object = {**SAMPLING, "tools": [{"name": "clock", "inputSchema": {"type": "object"}}]}
+    asked = ask(model_of(answers, tools=declared), "sampling/createMessage", params)
+    if declared:
+        assert isinstance(run(asked), dict)
+    else:
+        with pytest.raises(InvalidMessage, match=r"sampling\.tools"):
+            run(asked)
+
+
+@pytest.mark.spec("2026-07-28/client/sampling#security-considerations-5")
+def test_what_breaks_in_the_clients_model_tells_the_server_nothing() -> None:
+    async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
+        raise RuntimeError("the key sk-123 was not accepted")
+
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, sampling=broken)) as (client, wire):
+            await meet(client, wire, OFFERS)
+            calling = asyncio.create_task(client.call_tool("t"))
+            question: Object = {"method": "sampling/createMessage", "params": SAMPLING}
+            required: Object = {"resultType": "input_required", "inputRequests": {"q": question}}
+            await wire.send(answer(await asked_for(wire, "tools/call"), required))
+            with pytest.raises(RuntimeError, match="sk-123"):  # the caller's own, and the caller's alone
+                await soon(calling)
+            assert wire.frames.empty()
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ directories
+
+
+@pytest.mark.spec("2026-07-28/client/roots#security-considerations-1")
+@pytest.mark.parametrize("roots", [[], ["file:///home/user/project"]])
+def test_nothing_is_shown_but_what_the_caller_named(roots: list[str]) -> None:
+    said = run(ask(lambda t: Client(t, roots=[Root(uri) for uri in roots]), "roots/list", {}))
+    assert said == {"roots": [{"uri": uri} for uri in roots]}

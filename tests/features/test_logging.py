@@ -1,0 +1,436 @@
+"""Log messages: who declares them, which levels get through, and that nothing is logged that nobody wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from mcp_ref import CapabilityError, Client, Context, Server, ToolError
+from mcp_ref.features.logging import LEVELS, LoggingLevel, LoggingMessageNotificationParams
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import (
+    ALONE_TRANSPORTS,
+    MODERN,
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    alone,
+    greet,
+    greeted_client,
+    initialize,
+    notification,
+    raw_client,
+    raw_server,
+    request,
+    run,
+)
+
+NAMES = [revision.name for revision in LEGACY]
+KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+REVISIONS = pytest.mark.parametrize("revision", NAMES)
+
+
+def message(level: JSON, data: JSON, **more: JSON) -> Object:
+    return notification("notifications/message", {"level": level, "data": data, **more})
+
+
+def verbose_server(logging: bool = True) -> Server:
+    """A server with one tool, which writes one message of every level, the least severe first."""
+    server = Server("s", logging=logging)
+
+    @server.tool()
+    async def speak(context: Context) -> str:
+        for level in LEVELS:
+            await context.log(level, level)
+        return "done"
+
+    return server
+
+
+async def levels(wire: Wire) -> list[JSON]:
+    """Have the server speak, and give the levels that came before its answer."""
+    await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "speak"))
+    came: list[JSON] = []
+    while "method" in (frame := await wire.receive_object()):
+        params = frame["params"]
+        assert isinstance(params, dict)
+        assert frame == message(params["level"], params["level"])
+        came.append(params["level"])
+    assert frame["id"] == "speak" and "result" in frame
+    return came
+
+
+# ------------------------------------------------------------------------------------------------ capability
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/logging#capabilities-1",
+    "2025-06-18/server/utilities/logging#capabilities-1",
+    "2025-03-26/server/utilities/logging#capabilities-1",
+    "2024-11-05/server/utilities/logging#capabilities-1",
+)
+@KINDS
+@REVISIONS
+def test_a_server_that_logs_declares_it_and_one_that_does_not_declare_it_stays_silent(kind: str, revision: str) -> None:
+    async def test() -> None:
+        for logging in (True, False):
+            async with raw_client(verbose_server(logging), kind) as wire:
+                await wire.send(initialize(revision))
+                result = (await wire.receive_object())["result"]
+                assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
+                assert ("logging" in result["capabilities"]) is logging
+                await wire.send(notification("notifications/initialized"))
+                assert await levels(wire) == (list(LEVELS) if logging else [])
+
+    run(test())
+
+
+@KINDS
+@REVISIONS
+def test_without_the_capability_there_is_no_level_to_set(kind: str, revision: str) -> None:
+    async def test() -> None:
+        async with greeted_client(verbose_server(logging=False), kind, revision) as wire:
+            error = (await wire.ask("logging/setLevel", {"level": "info"}))["error"]
+            assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ levels
+
+
+@KINDS
+@REVISIONS
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_client_gets_the_level_it_set_and_all_that_are_more_severe(kind: str, revision: str, level: str) -> None:
+    async def test() -> None:
+        async with greeted_client(verbose_server(), kind, revision) as wire:
+            assert (await wire.ask("logging/setLevel", {"level": level}))["result"] == {}
+            assert await levels(wire) == list(LEVELS)[LEVELS.index(level) :]
+
+    run(test())
+
+
+def test_each_client_has_its_own_level_and_the_last_one_set_counts() -> None:
+    async def test() -> None:
+        server = verbose_server()
+        async with greeted_client(server) as one, greeted_client(server) as other:
+            await one.ask("logging/setLevel", {"level": "debug"})
+            await one.ask("logging/setLevel", {"level": "emergency"})
+            assert await levels(one) == ["emergency"]
+            assert await levels(other) == list(LEVELS)
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/logging#error-handling-1",
+    "2025-06-18/server/utilities/logging#error-handling-1",
+    "2025-03-26/server/utilities/logging#error-handling-1",
+    "2024-11-05/server/utilities/logging#error-handling-1",
+)
+@KINDS
+@REVISIONS
+def test_an_invalid_level_is_invalid_params_and_changes_nothing(kind: str, revision: str) -> None:
+    wrong: list[JSON] = ["loud", "INFO", "", None, 3, ["info"], {"a": "info"}]
+
+    async def test() -> None:
+        async with greeted_client(verbose_server(), kind, revision) as wire:
+            await wire.ask("logging/setLevel", {"level": "alert"})
+            for params in ({}, *({"level": level} for level in wrong)):
+                error = (await wire.ask("logging/setLevel", params))["error"]
+                assert isinstance(error, dict) and error["code"] == INVALID_PARAMS, params
+            assert await levels(wire) == ["alert", "emergency"]
+
+    run(test())
+
+
+def test_a_level_that_a_server_author_misspells_is_the_authors_mistake_whatever_the_client_wants() -> None:
+    async def test() -> None:
+        server, seen = Server("s"), []
+
+        @server.tool()
+        async def speak(context: Context) -> str:
+            try:
+                await context.log("warn", "x")  # type: ignore[arg-type]
+            except ValueError as error:
+                seen.append(str(error))
+            return "done"
+
+        async with greeted_client(server) as wire:
+            await wire.ask("logging/setLevel", {"level": "emergency"})
+            assert "result" in await wire.ask("tools/call", {"name": "speak", "arguments": {}})
+        assert "'warn'" in seen[0] and "warning" in seen[0]
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ messages
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/logging#security-5",
+    "2025-06-18/server/utilities/logging#security-5",
+    "2025-03-26/server/utilities/logging#security-5",
+    "2024-11-05/server/utilities/logging#security-5",
+)
+@KINDS
+@REVISIONS
+def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str) -> None:
+    data: list[JSON] = [
+        "text",
+        "",
+        None,
+        0,
+        -1.5,
+        True,
+        [],
+        [1, [None]],
+        {},
+        {"error": {"host": "a\nb\u2028💡", "n": 3}},
+    ]
+
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def speak(context: Context) -> str:
+            for value in data:
+                await context.log("info", value, "database")
+            return "done"
+
+        async with greeted_client(server, kind, revision) as wire:
+            await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
+            for value in data:
+                assert await wire.receive() == message("info", value, logger="database")
+            assert (await wire.receive_object())["id"] == "q"
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/utilities/logging#security-1",
+    "2026-07-28/server/utilities/logging#security-2",
+    "2026-07-28/server/utilities/logging#security-3",
+    "2025-11-25/server/utilities/logging#security-1",
+    "2025-06-18/server/utilities/logging#security-1",
+    "2025-03-26/server/utilities/logging#security-1",
+    "2024-11-05/server/utilities/logging#security-1",
+    "2025-11-25/server/utilities/logging#security-2",
+    "2025-06-18/server/utilities/logging#security-2",
+    "2025-03-26/server/utilities/logging#security-2",
+    "2024-11-05/server/utilities/logging#security-2",
+    "2025-11-25/server/utilities/logging#security-3",
+    "2025-06-18/server/utilities/logging#security-3",
+    "2025-03-26/server/utilities/logging#security-3",
+    "2024-11-05/server/utilities/logging#security-3",
+)
+@KINDS
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+def test_the_server_puts_nothing_into_log_messages_by_itself(
+    kind: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # What an author logs is the author's to answer for. The package adds no message of its own, whatever fails and
+    # whatever it writes to the operator's log: no arguments, no exception, no traceback, no path.
+    secret = "hunter2-jane@example.org"
+
+    async def test() -> None:
+        server = Server("s", title="t")
+
+        @server.tool()
+        async def failing(password: str) -> str:
+            raise RuntimeError(f"cannot log in with {password}")
+
+        @server.tool()
+        def failing_in_a_thread(password: str) -> str:
+            raise RuntimeError(f"cannot log in with {password}")
+
+        @server.resource("test://failing")
+        async def failing_resource() -> str:
+            raise RuntimeError(f"cannot read with {secret}")
+
+        @server.prompt()
+        async def failing_prompt(password: str) -> str:
+            raise RuntimeError(f"cannot ask with {password}")
+
+        async with greeted_client(server, kind, revision) as wire:
+            await wire.ask("logging/setLevel", {"level": "debug"})
+            answers = [
+                await wire.ask("tools/call", {"name": "failing", "arguments": {"password": secret}}),
+                await wire.ask("tools/call", {"name": "failing_in_a_thread", "arguments": {"password": secret}}),
+                await wire.ask("resources/read", {"uri": "test://failing"}),
+                await wire.ask("prompts/get", {"name": "failing_prompt", "arguments": {"password": secret}}),
+            ]
+            assert all(answer["id"] == "q" for answer in answers), "answers alone, no notification before them"
+            told = json.dumps(answers)
+            assert secret not in told and "Traceback" not in told and __file__ not in told
+            await wire.nothing_more()
+        assert secret in caplog.text, "the operator does see it"
+
+    run(test())
+
+
+def test_a_message_for_a_request_that_is_answered_already_is_dropped() -> None:
+    async def test() -> None:
+        server, kept = Server("s"), []
+
+        @server.tool()
+        async def speak(context: Context) -> str:
+            kept.append(context)
+            return "done"
+
+        async with greeted_client(server) as wire:
+            await wire.ask("tools/call", {"name": "speak", "arguments": {}})
+            await kept[0].log("error", "too late")
+            await wire.nothing_more()
+
+    run(test())
+
+
+def test_a_worker_thread_logs_too() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        def speak(context: Context) -> str:
+            context.run(context.log("notice", "from a thread"))
+            return "done"
+
+        async with greeted_client(server) as wire:
+            await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
+            assert await wire.receive() == message("notice", "from a thread")
+            assert (await wire.receive_object())["id"] == "q"
+
+    run(test())
+
+
+def test_a_tool_that_fails_after_it_logged_has_logged_first() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def speak(context: Context) -> str:
+            await context.log("error", "about to fail")
+            raise ToolError("failed")
+
+        async with greeted_client(server) as wire:
+            await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
+            assert await wire.receive() == message("error", "about to fail")
+            assert (await wire.receive_object())["id"] == "q"
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ the client
+
+
+@REVISIONS
+def test_a_client_sets_the_level_and_hands_messages_out(revision: str) -> None:
+    async def test() -> None:
+        came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
+        async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
+            await greet(client, wire, revision, {"logging": {}})
+            setting = asyncio.create_task(client.set_logging_level("warning"))
+            asked = await wire.receive_object()
+            assert (asked["method"], asked["params"]) == ("logging/setLevel", {"level": "warning"})
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
+            await setting
+            await wire.send(message("error", {"error": "Connection failed"}, logger="database"))
+            await wire.send(message("info", None))
+            async with asyncio.timeout(PATIENCE):
+                first, second = await came.get(), await came.get()
+            assert (first.level, first.data, first.logger) == ("error", {"error": "Connection failed"}, "database")
+            assert (second.level, second.data, second.logger) == ("info", None, None)
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/logging#security-5",
+    "2025-06-18/server/utilities/logging#security-5",
+    "2025-03-26/server/utilities/logging#security-5",
+    "2024-11-05/server/utilities/logging#security-5",
+)
+def test_a_client_passes_over_messages_that_are_none_and_lives_on() -> None:
+    wrong: list[Object] = [
+        {"level": "loud", "data": 1},
+        {"data": 1},
+        {"level": "info"},
+        {"level": "info", "data": 1, "logger": 2},
+    ]
+
+    async def test() -> None:
+        came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
+        async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
+            await greet(client, wire, "2025-11-25", {"logging": {}})
+            for params in wrong:
+                await wire.send(notification("notifications/message", params))
+            await wire.send(message("info", "right"))
+            async with asyncio.timeout(PATIENCE):
+                assert (await came.get()).data == "right"
+            assert came.empty()
+
+    run(test())
+
+
+def test_a_client_sets_no_level_at_a_server_that_does_not_log() -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, "2025-11-25", {"tools": {}})
+            with pytest.raises(CapabilityError, match="logging"):
+                await client.set_logging_level("info")
+            assert wire.frames.empty(), "nothing was sent"
+
+    run(test())
+
+
+def test_the_levels_are_those_of_rfc_5424() -> None:
+    expected: list[LoggingLevel] = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"]
+    assert list(LEVELS) == expected[::-1]
+
+
+# ------------------------------------------------------------------------------------------------ 2026-07-28
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ALONE_TRANSPORTS if kind != "http-json"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_request_says_which_level_it_wants_and_gets_it_with_all_that_are_more_severe(
+    kind: str, level: str
+) -> None:
+    async def test() -> None:
+        async with raw_client(verbose_server(), kind) as wire:
+            await wire.send(alone("tools/call", {"name": "speak"}, logLevel=level))
+            for expected in LEVELS[LEVELS.index(level) :]:
+                assert await wire.receive() == message(expected, expected)
+            assert "result" in await wire.receive_object()
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+@pytest.mark.spec("2026-07-28/server/utilities/logging#error-handling-1")
+def test_an_invalid_level_of_a_request_is_invalid_params(kind: str) -> None:
+    wrong: list[JSON] = ["loud", "INFO", "", 3, True, ["info"], {"a": "info"}]
+
+    async def test() -> None:
+        async with raw_client(verbose_server(), kind) as wire:
+            for level in wrong:
+                for method in ("tools/call", "tools/list", "subscriptions/listen"):
+                    answer = await wire.ask_alone(method, {"name": "speak", "notifications": {}}, logLevel=level)
+                    assert isinstance(answer["error"], dict)
+                    assert answer["error"]["code"] == INVALID_PARAMS and "emergency" in str(answer["error"])
+
+    run(test())
+
+
+@pytest.mark.spec("2026-07-28/server/utilities/logging#capabilities-1")
+@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+def test_a_server_that_does_not_declare_it_stays_silent_whatever_is_wanted(kind: str) -> None:
+    async def test() -> None:
+        async with raw_client(verbose_server(logging=False), kind) as wire:
+            assert "result" in await wire.ask_alone("tools/call", {"name": "speak"}, logLevel="debug")
+
+    run(test())

@@ -1,0 +1,371 @@
+"""Pagination: lists in pages, cursors that stay good and mean nothing to the client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import pytest
+
+from mcp_ref import Client, InvalidMessage, Server
+from mcp_ref.features import pagination
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import MODERN, SERVER_TRANSPORTS, Wire, greet, greeted_client, raw_server, run
+
+PAGED = [revision.name for revision in LEGACY if revision.pagination]
+LISTS = ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
+
+
+def server_of(count: int, page_size: int) -> Server:
+    """A server with so many of everything, named from 0 on."""
+    server = Server("s", page_size=page_size)
+    for number in range(count):
+        add(server, number)
+    return server
+
+
+def add(server: Server, number: int) -> None:
+    server.tools.add(lambda: "", f"n{number}")
+    server.resources.add(f"test://n{number}", lambda: "", name=f"n{number}")
+    server.resources.add(f"test://n{number}/{{id}}", lambda id: "", name=f"n{number}")
+    server.prompts.add(lambda: "", f"n{number}")
+
+
+def remove(server: Server, number: int) -> None:
+    server.tools.remove(f"n{number}")
+    server.resources.remove(f"test://n{number}")
+    server.resources.remove(f"test://n{number}/{{id}}")
+    server.prompts.remove(f"n{number}")
+
+
+def named(*numbers: int) -> list[JSON]:
+    return [f"n{number}" for number in numbers]
+
+
+async def page(wire: Wire, method: str, cursor: JSON = None) -> tuple[list[JSON], JSON]:
+    """One page: the names in it, and the next cursor."""
+    answer = await wire.ask(method, {"cursor": cursor} if cursor is not None else {})
+    result = answer["result"]
+    assert isinstance(result, dict), answer
+    (items,) = (value for value in result.values() if isinstance(value, list))
+    assert "nextCursor" not in result or isinstance(result["nextCursor"], str)
+    return [item["name"] for item in items if isinstance(item, dict)], result.get("nextCursor")
+
+
+async def error_code(wire: Wire, method: str, params: Object) -> JSON:
+    """The code of the error that a request is answered with."""
+    error = (await wire.ask(method, params))["error"]
+    assert isinstance(error, dict)
+    return error["code"]
+
+
+# ------------------------------------------------------------------------------------------------ the server
+
+
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", [*PAGED, MODERN])
+@pytest.mark.parametrize("method", LISTS)
+def test_the_pages_of_a_list_hold_every_item_once_and_in_order_and_the_last_has_no_cursor(
+    kind: str, revision: str, method: str
+) -> None:
+    async def test() -> None:
+        async with greeted_client(server_of(5, page_size=2), kind, revision) as wire:
+            first, cursor = await page(wire, method)
+            second, following = await page(wire, method, cursor)
+            third, end = await page(wire, method, following)
+            assert (first, second, third) == (named(0, 1), named(2, 3), named(4))
+            assert cursor is not None and following is not None and end is None
+
+    run(test())
+
+
+@pytest.mark.parametrize("method", LISTS)
+def test_a_list_that_fills_its_last_page_ends_there(method: str) -> None:
+    async def test() -> None:
+        async with greeted_client(server_of(4, page_size=2)) as wire:
+            _, cursor = await page(wire, method)
+            assert await page(wire, method, cursor) == (named(2, 3), None)
+        async with greeted_client(server_of(2, page_size=2)) as wire:
+            assert await page(wire, method) == (named(0, 1), None)
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("method", LISTS)
+def test_the_first_revision_has_no_pages(kind: str, method: str) -> None:
+    async def test() -> None:
+        async with greeted_client(server_of(5, page_size=2), kind, "2024-10-07") as wire:
+            assert await page(wire, method) == (named(0, 1, 2, 3, 4), None)
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/pagination#implementation-guidelines-1",
+    "2025-06-18/server/utilities/pagination#implementation-guidelines-1",
+    "2025-03-26/server/utilities/pagination#implementation-guidelines-1",
+    "2024-11-05/server/utilities/pagination#implementation-guidelines-1",
+)
+@pytest.mark.parametrize("method", LISTS)
+def test_a_cursor_stays_good_while_the_list_changes(method: str) -> None:
+    async def test() -> None:
+        server = server_of(6, page_size=2)
+        async with greeted_client(server) as wire:
+            _, cursor = await page(wire, method)
+            again = await page(wire, method, cursor)
+            assert await page(wire, method, cursor) == again, "asked twice, told the same"
+            remove(server, 0)
+            remove(server, 1)  # the very item that the cursor stands behind
+            remove(server, 3)
+            add(server, 6)
+            for _ in range(3):  # tools, prompts, resources: each list has changed
+                assert "list_changed" in str((await wire.receive_object())["method"])
+            names, following = await page(wire, method, cursor)
+            assert names == named(2, 4), "nothing skipped, nothing twice"
+            assert await page(wire, method, following) == (named(5, 6), None)
+
+    run(test())
+
+
+@pytest.mark.parametrize("method", LISTS)
+def test_a_cursor_whose_rest_of_the_list_is_gone_gives_an_empty_last_page(method: str) -> None:
+    async def test() -> None:
+        server = server_of(3, page_size=2)
+        async with greeted_client(server) as wire:
+            _, cursor = await page(wire, method)
+            for number in range(3):
+                remove(server, number)
+            for _ in range(3):
+                assert "list_changed" in str((await wire.receive_object())["method"])
+            assert await page(wire, method, cursor) == ([], None)
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/utilities/pagination#error-handling-1",
+    "2026-07-28/server/utilities/pagination#implementation-guidelines-2",
+    "2025-11-25/server/utilities/pagination#error-handling-1",
+    "2025-06-18/server/utilities/pagination#error-handling-1",
+    "2025-03-26/server/utilities/pagination#error-handling-1",
+    "2024-11-05/server/utilities/pagination#error-handling-1",
+    "2025-11-25/server/utilities/pagination#implementation-guidelines-2",
+    "2025-06-18/server/utilities/pagination#implementation-guidelines-2",
+    "2025-03-26/server/utilities/pagination#implementation-guidelines-2",
+    "2024-11-05/server/utilities/pagination#implementation-guidelines-2",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", [*PAGED, MODERN])
+@pytest.mark.parametrize("method", LISTS)
+def test_a_cursor_that_the_server_never_gave_is_invalid_params(kind: str, revision: str, method: str) -> None:
+    no_cursors: list[JSON] = [
+        "",
+        "nonsense",
+        "💣",
+        "YWZ0ZXI6",
+        "YWZ0ZXI6LTE=",
+        "YWZ0ZXI6wrI=",
+        "A" * 100_000,
+        7,
+        {},
+        [],
+    ]
+
+    async def test() -> None:
+        async with greeted_client(server_of(3, page_size=2), kind, revision) as wire:
+            for cursor in no_cursors:
+                assert await error_code(wire, method, {"cursor": cursor}) == INVALID_PARAMS, cursor
+            assert (await page(wire, method))[0] == named(0, 1), "and the next request works"
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ the client
+
+Lister = Callable[[Client], Coroutine[object, object, list[object]]]
+
+
+async def tools(client: Client) -> list[object]:
+    return [tool.name for tool in await client.list_tools()]
+
+
+async def resources(client: Client) -> list[object]:
+    return [resource.name for resource in await client.list_resources()]
+
+
+async def templates(client: Client) -> list[object]:
+    return [template.name for template in await client.list_resource_templates()]
+
+
+async def prompts(client: Client) -> list[object]:
+    return [prompt.name for prompt in await client.list_prompts()]
+
+
+LISTERS = pytest.mark.parametrize("lister", [tools, resources, templates, prompts])
+EVERYTHING: Object = {"tools": {}, "resources": {}, "prompts": {}}
+
+
+def items(names: list[str]) -> Object:
+    """The result of any of the four lists."""
+    listed: list[JSON] = [
+        {"name": name, "inputSchema": {"type": "object"}, "uri": "test://u", "uriTemplate": "test://{u}"}
+        for name in names
+    ]
+    return {"tools": listed, "resources": listed, "resourceTemplates": listed, "prompts": listed}
+
+
+async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON]:
+    """Answer one list request with each page and what stands beside it; gives the params that came."""
+    came: list[JSON] = []
+    for names, beside in pages:
+        asked = await wire.receive_object()
+        params = asked.get("params")
+        came.append({n: v for n, v in params.items() if n != "_meta"} if isinstance(params, dict) else params)
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {**items(names), **beside}})
+    return came
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/utilities/pagination#pagination-model-1",
+    "2025-11-25/server/utilities/pagination#pagination-model-1",
+    "2025-06-18/server/utilities/pagination#pagination-model-1",
+    "2025-03-26/server/utilities/pagination#pagination-model-1",
+    "2024-11-05/server/utilities/pagination#pagination-model-1",
+    "2025-11-25/server/utilities/pagination#implementation-guidelines-3",
+    "2025-06-18/server/utilities/pagination#implementation-guidelines-3",
+    "2025-03-26/server/utilities/pagination#implementation-guidelines-3",
+    "2024-11-05/server/utilities/pagination#implementation-guidelines-3",
+    "2025-11-25/server/prompts#implementation-considerations-2",
+    "2025-06-18/server/prompts#implementation-considerations-2",
+    "2025-03-26/server/prompts#implementation-considerations-2",
+    "2024-11-05/server/prompts#implementation-considerations-2",
+)
+@pytest.mark.parametrize("revision", [*PAGED, MODERN])
+@LISTERS
+def test_a_client_follows_pages_of_any_size_until_no_cursor_comes(revision: str, lister: Lister) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, EVERYTHING)
+            listing = asyncio.create_task(lister(client))
+            # a page may be empty, or smaller or larger than those before, and is no end while a cursor comes with it
+            pages: list[tuple[list[str], Object]] = [
+                (["a"], {"nextCursor": "1"}),
+                ([], {"nextCursor": "2"}),
+                (["b", "c", "d"], {"nextCursor": "3"}),
+                (["e"], {}),
+            ]
+            assert len(await served(wire, pages)) == 4
+            assert await listing == ["a", "b", "c", "d", "e"]
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/pagination#implementation-guidelines-4",
+    "2025-06-18/server/utilities/pagination#implementation-guidelines-4",
+    "2025-03-26/server/utilities/pagination#implementation-guidelines-4",
+    "2024-11-05/server/utilities/pagination#implementation-guidelines-4",
+)
+@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+@LISTERS
+def test_a_client_takes_a_list_that_has_no_pages(revision: str, lister: Lister) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, EVERYTHING)
+            listing = asyncio.create_task(lister(client))
+            (params,) = await served(wire, [(["a", "b"], {})])
+            assert params in (None, {}), "the first page has no cursor"
+            assert await listing == ["a", "b"]
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2026-07-28/server/utilities/pagination#implementation-guidelines-5",
+    "2026-07-28/server/utilities/pagination#implementation-guidelines-6",
+    "2026-07-28/server/utilities/pagination#implementation-guidelines-7",
+    "2025-11-25/server/utilities/pagination#implementation-guidelines-5",
+    "2025-06-18/server/utilities/pagination#implementation-guidelines-5",
+    "2025-03-26/server/utilities/pagination#implementation-guidelines-5",
+    "2024-11-05/server/utilities/pagination#implementation-guidelines-5",
+    "2025-11-25/server/utilities/pagination#implementation-guidelines-6",
+    "2025-06-18/server/utilities/pagination#implementation-guidelines-6",
+    "2025-03-26/server/utilities/pagination#implementation-guidelines-6",
+    "2024-11-05/server/utilities/pagination#implementation-guidelines-6",
+)
+@pytest.mark.parametrize("revision", [*PAGED, MODERN])
+@LISTERS
+def test_a_client_gives_every_cursor_back_as_it_came(revision: str, lister: Lister) -> None:
+    cursors = ["", " ", "0", "null", "a=b&c=%20", "été\u0301\u2028\x00💡", "{}", "e" * 70_000]
+
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, EVERYTHING)
+            listing = asyncio.create_task(lister(client))
+            pages: list[tuple[list[str], Object]] = [(["x"], {"nextCursor": cursor}) for cursor in cursors]
+            came = await served(wire, [*pages, (["x"], {})])
+            assert came[1:] == [{"cursor": cursor} for cursor in cursors]
+            assert len(await listing) == len(cursors) + 1
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/server/utilities/pagination#implementation-guidelines-7",
+    "2025-06-18/server/utilities/pagination#implementation-guidelines-7",
+    "2025-03-26/server/utilities/pagination#implementation-guidelines-7",
+    "2024-11-05/server/utilities/pagination#implementation-guidelines-7",
+)
+@LISTERS
+def test_a_client_starts_from_the_first_page_in_every_session_also_after_it_stopped_halfway(lister: Lister) -> None:
+    async def test() -> None:
+        for _ in range(2):
+            async with raw_server(Client) as (client, wire):
+                await greet(client, wire, "2025-11-25", EVERYTHING)
+                listing = asyncio.create_task(lister(client))
+                (params,) = await served(wire, [(["a"], {"nextCursor": "halfway"})])
+                assert params in (None, {})
+                assert (await wire.receive_object())["params"] == {"cursor": "halfway"}
+                listing.cancel()
+                await asyncio.wait([listing])
+
+    run(test())
+
+
+def test_a_client_gives_up_on_pages_that_do_not_end() -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, "2025-11-25", EVERYTHING)
+            listing = asyncio.create_task(client.list_tools())
+            await served(wire, [(["a"], {"nextCursor": "again"}), (["a"], {"nextCursor": "again"})])
+            with pytest.raises(InvalidMessage, match="do not end"):
+                await listing
+
+    run(test())
+
+
+def test_a_client_gives_up_on_pages_that_fill_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pagination, "MAX_ITEMS", 5)
+    fetched: list[str | None] = []
+
+    async def two_more(cursor: str | None) -> tuple[list[int], str | None]:
+        fetched.append(cursor)
+        return [1, 2], str(len(fetched))
+
+    with pytest.raises(InvalidMessage, match="gave up after 6 items"):
+        run(pagination.all_pages(two_more))
+    assert fetched == [None, "1", "2"]
+
+
+def test_a_client_refuses_a_cursor_that_is_no_text() -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, "2025-11-25", EVERYTHING)
+            listing = asyncio.create_task(client.list_tools())
+            await served(wire, [(["a"], {"nextCursor": 7})])
+            with pytest.raises(InvalidMessage, match="nextCursor"):
+                await listing
+
+    run(test())

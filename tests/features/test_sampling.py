@@ -1,0 +1,352 @@
+"""Sampling on the wire: a server asks the client's model, with tools where both declared them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from mcp_ref import (
+    CapabilityError,
+    Client,
+    Context,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ImageContent,
+    ProtocolError,
+    SamplingMessage,
+    Server,
+    TextContent,
+    Tool,
+    ToolResultContent,
+    ToolUseContent,
+)
+from mcp_ref.features.sampling import ModelHint, ModelPreferences, ToolChoice
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.revisions import LEGACY
+from tests.support import SERVER_TRANSPORTS, Wire, greet, greeted_client, raw_server, request, run
+
+NAMES = [revision.name for revision in LEGACY]
+KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+REVISIONS = pytest.mark.parametrize("revision", NAMES)
+
+CLOCK = Tool("clock", {"type": "object", "properties": {}})
+USE: Object = {"type": "tool_use", "id": "u1", "name": "clock", "input": {}}
+RESULT: Object = {"type": "tool_result", "toolUseId": "u1", "content": [{"type": "text", "text": "noon"}]}
+TEXT: Object = {"type": "text", "text": "What time is it?"}
+
+
+async def echo(params: CreateMessageRequestParams) -> CreateMessageResult:
+    """A model that repeats the last text it was told."""
+    text = next(block for block in reversed(params.messages[-1].blocks) if isinstance(block, TextContent))
+    return CreateMessageResult("assistant", TextContent(f"echo {text.text}"), "a-model", "endTurn")
+
+
+# ------------------------------------------------------------------------------------------------ the client
+
+
+@pytest.mark.spec(
+    "2024-11-05/client/sampling#capabilities-1",
+    "2025-03-26/client/sampling#capabilities-1",
+    "2025-06-18/client/sampling#capabilities-1",
+    "2025-11-25/client/sampling#capabilities-1",
+    "2025-11-25/client/sampling#tools-in-sampling-1",
+)
+@REVISIONS
+def test_a_client_with_a_model_declares_it_and_its_use_of_tools(revision: str) -> None:
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, sampling=echo, revision=revision)) as (client, wire):
+            assert (await greet(client, wire, revision))["capabilities"] == {"sampling": {}}
+        async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True, revision=revision)) as (c, wire):
+            declared = (await greet(c, wire, revision))["capabilities"]
+            assert declared == {"sampling": {"tools": {}} if revision == "2025-11-25" else {}}
+        async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
+            assert (await greet(client, wire, revision))["capabilities"] == {}
+            asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
+            assert isinstance(asked["error"], dict)
+            assert asked["error"]["code"] == -32601
+
+    run(test())
+
+
+@REVISIONS
+def test_the_model_gets_what_was_asked_and_its_answer_goes_back(revision: str) -> None:
+    async def test() -> None:
+        seen: list[CreateMessageRequestParams] = []
+
+        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+            seen.append(params)
+            return await echo(params)
+
+        async with raw_server(lambda t: Client(t, sampling=model, revision=revision)) as (client, wire):
+            await greet(client, wire, revision)
+            params: Object = {
+                "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
+                "maxTokens": 7,
+                "systemPrompt": "be brief",
+                "modelPreferences": {"hints": [{"name": "small"}], "speedPriority": 0.5},
+                "stopSequences": ["."],
+                "temperature": 0.1,
+            }
+            answer = await wire.ask("sampling/createMessage", params)
+            assert answer["result"] == {
+                "role": "assistant",
+                "content": {"type": "text", "text": "echo hi"},
+                "model": "a-model",
+                "stopReason": "endTurn",
+            }
+            (got,) = seen
+            assert (got.max_tokens, got.system_prompt, got.temperature) == (7, "be brief", 0.1)
+            assert got.model_preferences == ModelPreferences([ModelHint("small")], speed_priority=0.5)
+
+    run(test())
+
+
+def test_a_user_who_says_no_is_an_error_that_says_so() -> None:
+    async def test() -> None:
+        async def refuse(params: CreateMessageRequestParams) -> CreateMessageResult:
+            raise ProtocolError(-1, "User rejected sampling request")
+
+        async with raw_server(lambda t: Client(t, sampling=refuse)) as (client, wire):
+            await greet(client, wire)
+            asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
+            assert asked["error"] == {"code": -1, "message": "User rejected sampling request"}
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2024-11-05/client/sampling#security-considerations-5",
+    "2025-03-26/client/sampling#security-considerations-5",
+    "2025-06-18/client/sampling#security-considerations-5",
+    "2025-11-25/client/sampling#security-considerations-5",
+)
+def test_what_breaks_in_the_clients_model_tells_the_server_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
+            raise RuntimeError("the key sk-123 was not accepted")
+
+        async with raw_server(lambda t: Client(t, sampling=broken)) as (client, wire):
+            await greet(client, wire)
+            asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
+            assert asked["error"] == {"code": -32603, "message": "Internal error"}
+
+    run(test())
+    caplog.clear()
+
+
+@pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-1")
+def test_a_client_refuses_tools_that_it_did_not_declare() -> None:
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, sampling=echo)) as (client, wire):
+            await greet(client, wire)
+            tools: JSON = [{"name": "clock", "inputSchema": {"type": "object"}}]
+            params: Object = {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 1, "tools": tools}
+            asked = await wire.ask("sampling/createMessage", params)
+            assert isinstance(asked["error"], dict)
+            assert asked["error"]["code"] == -32602
+            assert "sampling.tools" in str(asked["error"]["message"])
+
+    run(test())
+
+
+GOOD_CONVERSATION: list[JSON] = [
+    {"role": "user", "content": TEXT},
+    {"role": "assistant", "content": [USE]},
+    {"role": "user", "content": [RESULT]},
+]
+BAD_CONVERSATIONS: dict[str, list[JSON]] = {
+    "a use without its result": [*GOOD_CONVERSATION[:2]],
+    "a use followed by text": [*GOOD_CONVERSATION[:2], {"role": "user", "content": TEXT}],
+    "a result beside text": [*GOOD_CONVERSATION[:2], {"role": "user", "content": [RESULT, TEXT]}],
+    "a result of another use": [*GOOD_CONVERSATION[:2], {"role": "user", "content": [{**RESULT, "toolUseId": "u2"}]}],
+    "a result twice": [*GOOD_CONVERSATION[:2], {"role": "user", "content": [RESULT, RESULT]}],
+    "a result by the assistant": [*GOOD_CONVERSATION[:2], {"role": "assistant", "content": [RESULT]}],
+    "a result without a use": [{"role": "user", "content": [RESULT]}],
+    "a use by the user": [{"role": "user", "content": [USE]}, {"role": "user", "content": [RESULT]}],
+}
+
+
+@pytest.mark.spec(
+    "2025-11-25/client/sampling#tool-result-messages-1", "2025-11-25/client/sampling#tool-use-and-result-balance-1"
+)
+@pytest.mark.parametrize("name", BAD_CONVERSATIONS)
+def test_a_client_refuses_a_conversation_in_which_uses_and_results_do_not_match(name: str) -> None:
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True)) as (client, wire):
+            await greet(client, wire)
+            params: Object = {"messages": BAD_CONVERSATIONS[name], "maxTokens": 1}
+            asked = await wire.ask("sampling/createMessage", params)
+            assert isinstance(asked["error"], dict)
+            assert asked["error"]["code"] == -32602
+
+    run(test())
+
+
+def test_a_client_takes_a_conversation_with_tools_and_may_answer_with_a_use() -> None:
+    async def test() -> None:
+        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+            assert params.tools == [CLOCK]
+            assert params.tool_choice == ToolChoice("required")
+            assert isinstance(params.messages[2].blocks[0], ToolResultContent)
+            return CreateMessageResult("assistant", [ToolUseContent("u2", "clock", {})], "a-model", "toolUse")
+
+        async with raw_server(lambda t: Client(t, sampling=model, sampling_tools=True)) as (client, wire):
+            await greet(client, wire)
+            params: Object = {
+                "messages": GOOD_CONVERSATION,
+                "maxTokens": 1,
+                "tools": [{"name": "clock", "inputSchema": {"type": "object", "properties": {}}}],
+                "toolChoice": {"mode": "required"},
+            }
+            answer = await wire.ask("sampling/createMessage", params)
+            assert isinstance(answer["result"], dict)
+            assert answer["result"]["stopReason"] == "toolUse"
+            assert "tool_use" in json.dumps(answer["result"]["content"])
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ the server
+
+
+def server_that_asks(**options: object) -> Server:
+    server = Server("s")
+
+    @server.tool()
+    async def think(context: Context) -> str:
+        answer = await context.sample(max_tokens=5, **{"messages": "hi", **options})  # type: ignore[arg-type]
+        return answer.text or str(answer.stop_reason)
+
+    return server
+
+
+async def call_and_answer(wire: Wire, result: Object) -> tuple[Object, Object]:
+    """Call `think`, answer what it asks the model; the params of that, and the tool's result."""
+    await wire.send(request("tools/call", {"name": "think", "arguments": {}}))
+    asked = await wire.receive_object()
+    assert asked["method"] == "sampling/createMessage"
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+    answer = await wire.receive_object()
+    params = asked["params"]
+    assert isinstance(params, dict)
+    return params, answer
+
+
+@KINDS
+@REVISIONS
+def test_a_tool_asks_the_model_and_uses_its_answer(kind: str, revision: str) -> None:
+    async def test() -> None:
+        async with greeted_client(server_that_asks(system_prompt="s"), kind, revision, {"sampling": {}}) as wire:
+            result: Object = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
+            params, answer = await call_and_answer(wire, result)
+            message: Object = {"role": "user", "content": {"type": "text", "text": "hi"}}
+            assert params == {"messages": [message], "maxTokens": 5, "systemPrompt": "s"}
+            assert "42" in str(answer["result"])
+
+    run(test())
+
+
+@KINDS
+@REVISIONS
+def test_a_server_does_not_ask_a_client_without_a_model(kind: str, revision: str) -> None:
+    async def test() -> None:
+        async with greeted_client(server_that_asks(), kind, revision) as wire:
+            answer = await wire.ask("tools/call", {"name": "think", "arguments": {}})
+            assert "did not declare sampling" in str(answer)
+            await wire.nothing_more()
+
+    run(test())
+
+
+@pytest.mark.spec(
+    "2025-11-25/client/sampling#tools-in-sampling-2",
+    "2025-11-25/client/sampling#tool-choice-modes-1",
+    "2025-11-25/client/sampling#tool-choice-modes-2",
+)
+@KINDS
+@REVISIONS
+@pytest.mark.parametrize("mode", ["required", "none"])
+def test_a_server_offers_tools_only_to_a_client_that_declared_them(kind: str, revision: str, mode: str) -> None:
+    async def test() -> None:
+        server = server_that_asks(tools=[CLOCK], tool_choice=ToolChoice(mode))  # type: ignore[arg-type]
+        async with greeted_client(server, kind, revision, {"sampling": {}}) as wire:
+            assert "sampling.tools" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
+            await wire.nothing_more()
+        if revision != "2025-11-25":
+            return
+        async with greeted_client(server, kind, revision, {"sampling": {"tools": {}}}) as wire:
+            result: Object = {"role": "assistant", "content": [USE], "model": "m", "stopReason": "toolUse"}
+            params, answer = await call_and_answer(wire, result)
+            # What the model must do reaches the client as the server said it: the choice is the client's to enforce.
+            assert params["toolChoice"] == {"mode": mode}
+            assert "toolUse" in str(answer["result"])
+
+    run(test())
+
+
+@pytest.mark.spec("2025-11-25/client/sampling#security-considerations-6")
+@KINDS
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [TextContent("noon")],
+        [ToolResultContent("u1", [TextContent("noon")]), TextContent("and more")],
+        [ToolResultContent("u2", [TextContent("noon")])],
+        [],
+    ],
+    ids=["text", "text beside it", "another id", "nothing"],
+)
+def test_a_server_cannot_reply_to_a_tool_use_with_anything_but_its_results(kind: str, reply: list[object]) -> None:
+    async def test() -> None:
+        messages = [
+            SamplingMessage("user", TextContent("What time is it?")),
+            SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})]),
+            *([SamplingMessage("user", reply)] if reply else []),  # type: ignore[arg-type]
+        ]
+        server = Server("s")
+
+        @server.tool()
+        async def think(context: Context) -> str:
+            with pytest.raises(ValueError, match="tool"):
+                await context.sample(messages, max_tokens=1, tools=[CLOCK])
+            return "refused"
+
+        async with greeted_client(server, kind, "2025-11-25", {"sampling": {"tools": {}}}) as wire:
+            assert "refused" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
+            await wire.nothing_more()
+
+    run(test())
+
+
+def test_a_model_that_gives_something_else_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+            return "noon"  # type: ignore[return-value]
+
+        why = "the sampling handler gives a CreateMessageResult, not str"
+        async with Client(server_that_asks(), sampling=model, revision="2025-11-25") as client:
+            assert (await client.call_tool("think")).is_error
+        assert why in caplog.text
+        async with Client(server_that_asks(), sampling=model) as client:
+            with pytest.raises(TypeError, match=why):
+                await client.call_tool("think")
+
+    run(test())
+
+
+def test_both_sides_of_ours_agree_also_on_images() -> None:
+    async def test() -> None:
+        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+            (block,) = params.messages[0].blocks
+            assert isinstance(block, ImageContent)
+            return CreateMessageResult("assistant", TextContent("a cat"), "m")
+
+        server = server_that_asks(messages=[SamplingMessage("user", ImageContent.of(b"GIF89a", "image/gif"))])
+        async with Client(server, sampling=model) as client:
+            assert (await client.call_tool("think")).text == "a cat"
+        async with Client(server, revision="2024-11-05") as client:
+            with pytest.raises(CapabilityError):
+                await client.set_roots([])
+
+    run(test())

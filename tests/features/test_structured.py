@@ -1,0 +1,496 @@
+"""Structured content: data in a tool's result. Any JSON since 2026-07-28, an object before; one tool serves both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import pytest
+
+from mcp_ref import CallToolResult, Client, InvalidMessage, Server, TextContent, Tool, ToolResultContent
+from mcp_ref.codec import codec_for, shape_of
+from mcp_ref.jsonrpc.messages import JSON, Object
+from mcp_ref.lib.jsonschema import SchemaError, compile_schema
+from mcp_ref.revisions import LEGACY, R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
+from tests.support import (
+    ALONE_TRANSPORTS,
+    DATA,
+    MODERN,
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    alone,
+    greet,
+    greeted_client,
+    meet,
+    raw_client,
+    raw_server,
+    reply,
+    request,
+    result_of,
+    run,
+)
+
+KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+LEGACY_KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+OBJECTS_ONLY = pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+EVERY_LEGACY = pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+
+
+@dataclass
+class Point:
+    """A place."""
+
+    x: int
+
+
+def nothing() -> int | None:
+    return None
+
+
+def no() -> bool:
+    return False
+
+
+def zero() -> int:
+    return 0
+
+
+def empty_text() -> str:
+    return ""
+
+
+def half() -> float:
+    return 0.5
+
+
+def empty_list() -> list[int]:
+    return []
+
+
+def points() -> list[Point]:
+    return [Point(1), Point(2)]
+
+
+def point() -> Point:
+    return Point(3)
+
+
+def mapping() -> dict[str, int | None]:
+    return {"a": None}
+
+
+DERIVED: list[tuple[Callable[[], object], Object, JSON]] = [
+    (nothing, {"type": ["integer", "null"]}, None),
+    (no, {"type": "boolean"}, False),
+    (zero, {"type": "integer"}, 0),
+    (empty_text, {"type": "string"}, ""),
+    (half, {"type": "number"}, 0.5),
+    (empty_list, {"type": "array", "items": {"type": "integer"}}, []),
+    (
+        points,
+        {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}},
+        [{"x": 1}, {"x": 2}],
+    ),
+    (point, {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}, {"x": 3}),
+    (mapping, {"type": "object", "additionalProperties": {"type": ["integer", "null"]}}, {"a": None}),
+]
+"""Functions, the schemas of what they give, and that."""
+
+ANY_OBJECT: Object = {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]}
+GIVEN: list[tuple[Object, JSON]] = [
+    ({}, None),
+    ({"type": "null"}, None),
+    ({"type": "array", "prefixItems": [{"$ref": "#/$defs/n"}], "$defs": {"n": {"type": "integer"}}}, [1, "x"]),
+    ({"const": False}, False),
+    ({"enum": [0, ""]}, ""),
+]
+"""Schemas that are given, and values that conform."""
+
+
+async def first_tool(wire: Wire, ask: Callable[..., Object]) -> Object:
+    """The first tool in a list."""
+    await wire.send(ask("tools/list"))
+    listed = result_of(await wire.receive())["tools"]
+    assert isinstance(listed, list) and isinstance(listed[0], dict)
+    return listed[0]
+
+
+async def called(wire: Wire, ask: Callable[..., Object], name: JSON = "t") -> Object:
+    """The result of a call."""
+    await wire.send(ask("tools/call", {"name": name}))
+    return result_of(await wire.receive())
+
+
+# ------------------------------------------------------------------------------------------------ the server
+
+
+@pytest.mark.spec("2026-07-28/server/tools#structured-content-1", "2026-07-28/server/tools#output-schema-1")
+@KINDS
+@pytest.mark.parametrize(("function", "schema", "value"), DERIVED, ids=lambda each: getattr(each, "__name__", ""))
+def test_any_json_is_a_result_as_it_is_with_its_own_schema_and_stands_in_a_text_block_too(
+    kind: str, function: Callable[[], object], schema: Object, value: JSON
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.tools.add(function)
+        async with raw_client(server, kind) as wire:
+            tool, result = await first_tool(wire, alone), await called(wire, alone, function.__name__)
+            assert tool["outputSchema"] == schema
+            assert "structuredContent" in result and compile_schema(schema).is_valid(value)
+            assert json.dumps(result["structuredContent"]) == json.dumps(value), "false is not 0"
+            text = value if isinstance(value, str) else json.dumps(value)
+            assert result["content"] == [{"type": "text", "text": text}]
+
+    run(test())
+
+
+@LEGACY_KINDS
+@OBJECTS_ONLY
+@pytest.mark.parametrize(("function", "schema", "value"), DERIVED, ids=lambda each: getattr(each, "__name__", ""))
+def test_a_peer_to_whom_data_are_objects_gets_others_within_one_with_a_schema_that_says_so(
+    kind: str, revision: str, function: Callable[[], object], schema: Object, value: JSON
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.tools.add(function)
+        async with greeted_client(server, kind, revision) as wire:
+            tool, result = await first_tool(wire, request), await called(wire, request, function.__name__)
+            if schema["type"] != "object":
+                assert tool["outputSchema"] == {
+                    "type": "object",
+                    "properties": {"result": schema},
+                    "required": ["result"],
+                }
+                assert result["structuredContent"] == {"result": value}
+            else:
+                assert (tool["outputSchema"], result["structuredContent"]) == (schema, value)
+            assert result["content"] == [
+                {"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}
+            ]
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.parametrize(("schema", "value"), GIVEN, ids=repr)
+def test_a_schema_that_is_given_is_listed_as_it_is_and_the_result_is_held_to_it(
+    kind: str, schema: Object, value: JSON
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.tools.add(lambda: value, "t", output_schema=schema)
+        null = CallToolResult([], value, structured_null=value is None)
+        server.tools.add(lambda: null, "own", output_schema=schema)
+        async with raw_client(server, kind) as wire:
+            assert (await first_tool(wire, alone))["outputSchema"] == schema
+            for name in ("t", "own"):
+                result = await called(wire, alone, name)
+                assert "isError" not in result and result["structuredContent"] == value
+
+    run(test())
+
+
+@LEGACY_KINDS
+@EVERY_LEGACY
+@pytest.mark.parametrize(("schema", "value"), GIVEN, ids=repr)
+def test_a_schema_that_is_given_is_hidden_from_a_peer_that_cannot_hold_it_and_so_are_the_data(
+    kind: str, revision: str, schema: Object, value: JSON
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.tools.add(lambda: value, "t", output_schema=schema)
+        async with greeted_client(server, kind, revision) as wire:
+            assert "outputSchema" not in await first_tool(wire, request)
+            result = await called(wire, request)
+            if revision == "2024-10-07":
+                assert result == {"toolResult": value}
+            else:
+                assert result == {
+                    "content": [{"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}]
+                }
+
+    run(test())
+
+
+@LEGACY_KINDS
+@OBJECTS_ONLY
+def test_an_object_is_not_hidden_for_a_schema_that_does_not_say_object_at_its_root(kind: str, revision: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.tools.add(lambda: {"a": 1}, "t", output_schema=ANY_OBJECT)
+        async with greeted_client(server, kind, revision) as wire:
+            assert "outputSchema" not in await first_tool(wire, request)
+            assert (await called(wire, request))["structuredContent"] == {"a": 1}
+
+    run(test())
+
+
+WRONG: list[tuple[Object, object]] = [
+    ({}, CallToolResult([TextContent("x")])),
+    ({"type": "null"}, CallToolResult([TextContent("x")])),
+    ({"type": "null"}, CallToolResult([], 1, structured_null=True)),
+    ({"type": "integer"}, None),
+    ({"type": "integer"}, False),
+    ({"type": "array"}, {}),
+    ({"type": "object"}, []),
+    ({"type": "string"}, CallToolResult([], structured_null=True)),
+]
+"""Schemas, and results that break them. What counts is that there are data, and not whether they are true."""
+
+
+@pytest.mark.spec("2026-07-28/server/tools#output-schema-1")
+@KINDS
+@pytest.mark.parametrize(("schema", "value"), WRONG, ids=repr)
+def test_data_that_are_missing_or_break_the_schema_never_leave_the_server(
+    kind: str, schema: Object, value: object
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.tools.add(lambda: value, "t", output_schema=schema)
+        async with raw_client(server, kind) as wire:
+            result = await called(wire, alone)
+            assert result["isError"] is True and "structuredContent" not in result
+
+    run(test())
+
+
+KEYWORDS: Object = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": "https://example.org/tool",
+    "$comment": "as it is",
+    "type": "object",
+    "$defs": {"street": {"$anchor": "street", "type": "string", "minLength": 1}},
+    "properties": {
+        "address": {"$ref": "#/$defs/street", "description": "beside a $ref"},
+        "pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False},
+        "when": {"type": "string", "format": "date", "contentMediaType": "text/plain", "x-own": {"kept": [None]}},
+    },
+    "dependentSchemas": {"pair": {"required": ["address"]}},
+    "dependentRequired": {"when": ["address"]},
+    "if": {"required": ["when"]},
+    "then": {"minProperties": 2},
+    "else": {"not": {"required": ["never"]}},
+    "allOf": [{"anyOf": [{}, True]}, {"oneOf": [{}]}],
+    "unevaluatedProperties": False,
+}
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/index#implementation-requirements-1",
+    "2026-07-28/basic/index#implementation-requirements-2",
+    "2026-07-28/basic/index#schema-dialect-1",
+)
+@KINDS
+def test_every_keyword_of_2020_12_is_listed_as_it_was_given_and_held_to(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        def tool(**arguments: Any) -> dict[str, Any]:
+            return arguments
+
+        server.tools.add(tool, "t", input_schema=KEYWORDS, output_schema=KEYWORDS)
+        async with raw_client(server, kind) as wire:
+            listed = await first_tool(wire, alone)
+            for schema in (listed["inputSchema"], listed["outputSchema"]):
+                assert json.dumps(schema) == json.dumps(KEYWORDS), "in the same order, too"
+            good: Object = {"address": "x", "pair": ["a", 1], "when": "2026-07-28"}
+            bad: list[Object] = [{"pair": ["a"]}, {"when": "2026-07-28"}, {"address": ""}, {"other": 1}, {"never": 1}]
+            for arguments in (good, *bad):
+                result = result_of(await wire.ask_alone("tools/call", {"name": "t", "arguments": arguments}))
+                assert ("isError" not in result) is (arguments is good), arguments
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ $ref
+
+
+@pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1", "2026-07-28/basic/index#ref-resolution-4")
+def test_a_schema_elsewhere_is_never_fetched_a_tool_that_needs_it_is_refused_and_a_result_is_said_to_be_unchecked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test() -> None:
+        visits: list[object] = []
+        listening = await asyncio.start_server(lambda _, writer: visits.append(writer), "127.0.0.1", 0)
+        async with listening:
+            port = listening.sockets[0].getsockname()[1]
+            schema: Object = {"type": "object", "properties": {"a": {"$ref": f"http://127.0.0.1:{port}/a.json"}}}
+            for which in ("input_schema", "output_schema"):
+                with pytest.raises(SchemaError, match=r"a\.json"):
+                    Server("s").tools.add(lambda: {}, "t", **{which: schema})  # type: ignore[arg-type]
+            with caplog.at_level(logging.WARNING):
+                await checked(schema, {"a": 1})
+            assert "a.json" in caplog.text
+        assert visits == []
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ the client
+
+
+async def checked(schema: Object, *data: JSON) -> CallToolResult:
+    """What a client of 2026-07-28 makes of a result with these data, or with none, of a tool with this schema."""
+    async with raw_server(lambda transport: Client(transport, revision=MODERN)) as (client, wire):
+        await meet(client, wire)
+        listing = asyncio.create_task(client.list_tools())
+        tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
+        await reply(wire, "tools/list", {"tools": [tool]})
+        assert [listed.output_schema for listed in await listing] == [schema]
+        calling = asyncio.create_task(client.call_tool("t"))
+        structured: Object = {"structuredContent": data[0]} if data else {}
+        await reply(wire, "tools/call", {"content": [], **structured})
+        async with asyncio.timeout(PATIENCE):
+            return await calling
+
+
+@pytest.mark.spec("2026-07-28/server/tools#output-schema-2")
+@pytest.mark.parametrize("value", [None, False, True, 0, 1.5, "", "x", [], [None], {}, {"a": None}], ids=repr)
+def test_a_client_takes_any_json_that_conforms_null_and_false_included(value: JSON) -> None:
+    for schema in ({}, {"const": value}):
+        result = run(checked(schema, value))
+        assert (result.structured_content, result.structured_null) == (value, value is None)
+        assert result.has_structured_content
+
+
+@pytest.mark.spec("2026-07-28/server/tools#output-schema-2")
+@pytest.mark.parametrize(
+    ("schema", "data"),
+    [
+        ({}, ()),
+        ({"type": "null"}, ()),
+        ({"type": "integer"}, (None,)),
+        ({"type": "integer"}, (False,)),
+        ({"type": "array"}, ({},)),
+        ({"type": "object"}, ([],)),
+        ({"not": {}}, (0,)),
+    ],
+    ids=repr,
+)
+def test_a_client_refuses_data_that_are_missing_or_break_the_schema(schema: Object, data: tuple[JSON, ...]) -> None:
+    with pytest.raises(InvalidMessage, match=r"tool 't' does not match its output schema: "):
+        run(checked(schema, *data))
+
+
+@pytest.mark.parametrize("value", [0, "x", [], False], ids=repr)
+def test_a_client_refuses_data_that_are_no_object_from_a_server_of_an_earlier_revision(value: JSON) -> None:
+    async def test() -> None:
+        async with raw_server(lambda transport: Client(transport)) as (client, wire):
+            await greet(client, wire, capabilities={"tools": {}})
+            calling = asyncio.create_task(client.call_tool("t"))
+            await reply(wire, "tools/call", {"content": [], "structuredContent": value})
+            with pytest.raises(InvalidMessage, match="structuredContent: expected an object"):
+                await calling
+
+    run(test())
+
+
+def test_the_same_tool_is_called_in_both_eras() -> None:
+    async def test() -> None:
+        server = Server("s")
+        server.tools.add(zero)
+        server.tools.add(nothing)
+        for revision, data in {
+            "2026-07-28": [0, None],
+            "2025-11-25": [{"result": 0}, {"result": None}],
+            "2025-03-26": [None, None],
+            "2024-10-07": [None, None],
+        }.items():
+            async with Client(server, revision=revision) as client:
+                await client.list_tools()  # from here on, results are checked against the schemas
+                results = [await client.call_tool(name) for name in ("zero", "nothing")]
+                assert [result.structured_content for result in results] == data
+                assert [result.text for result in results] == ["0", "null"]
+                assert results[1].structured_null is (revision == MODERN)
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ the types
+
+
+@pytest.mark.parametrize("cls", [CallToolResult, ToolResultContent])
+def test_null_data_are_told_from_none_and_hidden_from_a_peer_that_cannot_hold_them(cls: type[Any]) -> None:
+    own = {"tool_use_id": "1"} if cls is ToolResultContent else {}
+    null, absent = cls(content=[], structured_null=True, **own), cls(content=[], **own)
+    codec = codec_for(R2026_07_28)
+    assert codec.encode(null)["structuredContent"] is None
+    assert "structuredContent" not in codec.encode(absent)
+    assert codec.decode(cls, codec.encode(null)) == null
+    assert codec.decode(cls, codec.encode(absent)) == absent
+    assert not {"structuredContent", "structuredNull"} & codec_for(R2025_11_25).encode(null).keys()
+    spoken = {**codec_for(R2025_11_25).encode(null), "structuredContent": None}
+    assert codec_for(R2025_11_25).decode(cls, spoken) == absent, "before, null is as if it were not there"
+    foreign = {**codec.encode(absent), "structuredNull": "yes"}
+    assert codec.decode(cls, foreign) == absent, "which is our word, and none of the wire's"
+    for revision in (R2025_06_18, R2025_11_25, R2026_07_28):
+        assert "structuredNull" not in shape_of(cls, revision)
+
+
+def test_in_the_first_revision_the_data_are_the_result() -> None:
+    codec = codec_for(R2024_10_07)
+    values: list[JSON] = [0, False, [], {"result": 3}, "x", {}]
+    for value in values:
+        assert codec.encode(CallToolResult([TextContent("text")], value)) == {"toolResult": value}
+    assert codec.encode(CallToolResult([TextContent("null")], structured_null=True)) == {"toolResult": None}
+    assert codec.encode(CallToolResult([TextContent("text")])) == {"toolResult": "text"}
+
+
+@pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")
+@pytest.mark.parametrize("cls", [CallToolResult, Tool, ToolResultContent])
+def test_the_examples_of_the_schema_are_read_and_written_as_they_are(cls: type) -> None:
+    assert DATA is not None
+    paths = sorted((DATA / "mcp-schema" / MODERN / "examples" / cls.__name__).glob("*.json"))
+    assert paths
+    codec = codec_for(R2026_07_28)
+    for path in paths:
+        example: Object = json.loads(path.read_text("utf-8"))
+        written = codec.encode(codec.decode(cls, example))
+        example.pop("resultType", None)  # which is not the page's, but of every result
+        if example.get("isError") is False:
+            del example["isError"]  # the default, which is not written
+        assert written == example, path.name
+
+
+@pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")
+def test_the_tools_of_the_schemas_examples_can_be_registered_and_are_listed_as_they_are() -> None:
+    async def test() -> None:
+        assert DATA is not None
+        server = Server("s")
+        examples: list[Object] = []
+        for path in sorted((DATA / "mcp-schema" / MODERN / "examples" / "Tool").glob("*.json")):
+            example: Any = json.loads(path.read_text("utf-8"))
+            example["name"] = path.stem
+            examples.append(example)
+            schemas = {"input_schema": example["inputSchema"], "output_schema": example.get("outputSchema")}
+            about = {"title": example["title"]} if "title" in example else {}
+            server.tools.add(
+                lambda **_: None, path.stem, description=example.get("description", ""), **schemas, **about
+            )
+        async with raw_client(server) as wire:
+            assert result_of(await wire.ask_alone("tools/list"))["tools"] == examples
+
+    run(test())
+
+
+def test_a_hint_on_the_result_is_part_of_its_schema_in_both_eras() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def share() -> Annotated[float, "of the whole", {"minimum": 0, "maximum": 1}]:
+            return 0.5
+
+        schema: Object = {"type": "number", "description": "of the whole", "minimum": 0, "maximum": 1}
+        async with Client(server, revision=MODERN) as client:
+            assert (await client.list_tools())[0].output_schema == schema
+        async with Client(server, revision="2025-11-25") as client:
+            wrapped = (await client.list_tools())[0].output_schema
+            assert wrapped is not None and wrapped["properties"] == {"result": schema}
+
+    run(test())

@@ -1,0 +1,1141 @@
+"""The HTTP client, against servers on raw sockets that do what a script says: well, badly, and late."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from mcp_ref.lib.http.client import BrokenUse, ClientLimits, HttpClient, HttpError, HttpTimeout
+from tests.support import PATIENCE, run
+
+PEM = Path(__file__).parent / "localhost.pem"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+LIMIT = 1 << 20
+
+
+@dataclass
+class Asked:
+    """A request as it came."""
+
+    line: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Conversation:
+    """The server's end of one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    async def request(self) -> Asked | None:
+        """The next request; None when the client has left instead."""
+        try:
+            head = await self.reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, OSError):
+            return None
+        line, *fields = head[:-4].decode("latin-1").split("\r\n")
+        headers = {name.lower(): value for name, _, value in (one.partition(": ") for one in fields)}
+        assert len(headers) == len(fields), fields
+        return Asked(line, headers, await self.reader.readexactly(int(headers.get("content-length", "0"))))
+
+    async def say(self, data: bytes) -> None:
+        self.writer.write(data)
+        with contextlib.suppress(OSError):
+            await self.writer.drain()
+
+    async def until_left(self) -> None:
+        """Stay, and say nothing more."""
+        with contextlib.suppress(OSError):
+            while await self.reader.read(1 << 16):
+                pass
+
+    def reset(self) -> None:
+        own: socket.socket = self.writer.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
+
+
+Step = bytes | Callable[[Conversation], Awaitable[None]]
+
+
+async def hold(conversation: Conversation) -> None:
+    """Do not answer."""
+    await conversation.until_left()
+
+
+async def hang_up(conversation: Conversation) -> None:
+    """Close instead of answering."""
+    conversation.writer.close()
+
+
+def then_hold(data: bytes) -> Step:
+    """Begin to answer, and go no further."""
+
+    async def step(conversation: Conversation) -> None:
+        await conversation.say(data)
+        await conversation.until_left()
+
+    return step
+
+
+@dataclass
+class Scripted:
+    """A server that follows a script: a list of steps for each connection, one step for each request on it.
+
+    After its last step a connection is kept until the client leaves.
+    """
+
+    script: Sequence[Sequence[Step]]
+    port: int = 0
+    asked: list[Asked] = field(default_factory=list)
+    connections: int = 0
+    left: int = 0
+    scheme: str = "http"
+
+    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
+        return f"{self.scheme}://{host}:{self.port}{path}"
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        steps = self.script[self.connections] if self.connections < len(self.script) else []
+        self.connections += 1
+        conversation = Conversation(reader, writer)
+        try:
+            for step in steps:
+                asked = await conversation.request()
+                if asked is None:
+                    break
+                self.asked.append(asked)
+                if isinstance(step, bytes):
+                    await conversation.say(step)
+                else:
+                    await step(conversation)
+            await conversation.until_left()
+        finally:
+            self.left += 1
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def listening(
+    serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[int]:
+    """Accept connections on a port, and wait at the end until all are done with."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        await serve(reader, writer)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=tls, limit=1 << 24)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+        if tasks:
+            done, pending = await asyncio.wait(tasks, timeout=PATIENCE)
+            assert not pending, "a connection was left open"
+            for task in done:
+                task.result()
+
+
+@contextlib.asynccontextmanager
+async def scripted(*script: Sequence[Step], tls: ssl.SSLContext | None = None) -> AsyncIterator[Scripted]:
+    server = Scripted(list(script), scheme="https" if tls else "http")
+    async with listening(server.serve, tls) as server.port:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def client(
+    limits: ClientLimits | None = None,
+    tls: ssl.SSLContext | None = None,
+    proxies: dict[str, str] | None = None,
+) -> AsyncIterator[HttpClient]:
+    limits = limits or ClientLimits(connect=PATIENCE, first_byte=PATIENCE, idle=PATIENCE)
+    async with asyncio.timeout(2 * PATIENCE), HttpClient(limits=limits, ssl=tls, proxies=proxies or {}) as http:
+        yield http
+
+
+async def get(
+    http: HttpClient, url: str, method: str = "GET", body: bytes = b"", /, **headers: str
+) -> tuple[int, bytes]:
+    async with http.request(method, url, headers, body) as response:
+        return response.status, await response.read(LIMIT)
+
+
+async def eventually(true: Callable[[], bool]) -> None:
+    """Wait for what no event announces, with a bound."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():
+            await asyncio.sleep(0.002)
+
+
+def answer(*fields: str, body: bytes = b"", status: str = "200 OK") -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {status}", *fields, "", ""]).encode("latin-1") + body
+
+
+def chunked(body: bytes) -> bytes:
+    return answer("Transfer-Encoding: chunked", body=body)
+
+
+# ------------------------------------------------------------------------------------------------ requests
+
+
+def test_a_request_says_who_is_asked_how_long_its_body_is_and_that_nothing_is_to_be_compressed() -> None:
+    async def test() -> None:
+        async with scripted([OK, OK]) as server, client() as http:
+            await get(http, server.url("/a%20b?c=d&e#f"), Accept="text/plain")
+            await get(http, server.url(), "POST", b"\x00body", X="y")
+            host = f"127.0.0.1:{server.port}"
+            assert server.asked == [
+                Asked(
+                    "GET /a%20b?c=d&e HTTP/1.1",
+                    {"host": host, "accept-encoding": "identity", "accept": "text/plain"},
+                    b"",
+                ),
+                Asked(
+                    "POST / HTTP/1.1",
+                    {"host": host, "accept-encoding": "identity", "content-length": "5", "x": "y"},
+                    b"\x00body",
+                ),
+            ]
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "/path", "ftp://host/", "http://", "http:///path", "http://host:port/", "http://host:99999/", "http://[::1/",
+     "http://host/a b", "http://host/ä", "http://host/\x7f", "http://ho st/", "http://h/\r\nX: y", "http://ho\x01st/",
+     "http://user@host/", "http://" + "a" * 70 + ".example/"],
+)  # fmt: skip
+def test_a_url_that_cannot_be_asked_is_a_value_error(url: str) -> None:
+    async def test() -> None:
+        async with client(proxies={"http": "http://127.0.0.1:9"}) as http:
+            with pytest.raises(ValueError):
+                await get(http, url)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"X": "a\r\nY: b"}, {"X": "a\0"}, {"X": "€"}, {"X: y": "z"}, {"": "x"}, {"Content-Length": "3"},
+     {"Transfer-Encoding": "chunked"}, {"Host": "elsewhere"}, {"connection": "close"}],
+)  # fmt: skip
+def test_a_header_that_would_break_the_request_is_a_value_error_and_nothing_is_sent(headers: dict[str, str]) -> None:
+    async def test() -> None:
+        async with scripted([OK]) as server, client() as http:
+            with pytest.raises(ValueError):
+                await get(http, server.url(), **headers)
+            assert server.asked == []
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ connections
+
+
+NO_BODY = answer(status="204 No Content")
+
+
+@pytest.mark.parametrize(
+    ("method", "first"),
+    [
+        ("GET", OK),
+        ("POST", OK),
+        ("GET", chunked(b"5\r\nhello\r\n0\r\n\r\n")),
+        ("GET", NO_BODY),
+        ("GET", answer("Content-Length: 5", status="304 Not Modified")),
+        ("HEAD", answer("Content-Length: 5")),
+        ("GET", b"HTTP/1.1 100 Continue\r\n\r\n" + OK),
+        ("GET", answer("Content-Length: 0", status="500 Oh")),
+    ],
+)
+def test_a_connection_is_used_again_when_the_response_was_read_to_its_end(method: str, first: bytes) -> None:
+    async def test() -> None:
+        async with scripted([first, OK], []) as server, client() as http:
+            await get(http, server.url(), method)
+            assert await get(http, server.url(), "POST") == (200, b"hello")
+            assert server.connections == 1
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        answer("Content-Length: 5", "Connection: close", body=b"hello"),
+        answer("Content-Length: 5", "Connection: foo , Close", body=b"hello"),
+        b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        OK + b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil",
+        chunked(b"5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"),
+    ],
+)
+def test_a_connection_is_not_used_again_when_it_ends_or_more_was_sent_than_was_asked(first: bytes) -> None:
+    async def test() -> None:
+        async with scripted([first, OK], [OK]) as server, client() as http:
+            assert await get(http, server.url()) == (200, b"hello")
+            assert await get(http, server.url()) == (200, b"hello")
+            assert server.connections == 2
+
+    run(test())
+
+
+def test_a_response_that_is_not_read_to_its_end_closes_its_connection() -> None:
+    async def test() -> None:
+        async with scripted([then_hold(answer("Content-Length: 9", body=b"some"))], [OK]) as server, client() as http:
+            async with http.request("GET", server.url()) as response:
+                assert response.status == 200
+            await eventually(lambda: server.left == 1)
+            assert await get(http, server.url()) == (200, b"hello")
+
+    run(test())
+
+
+def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> None:
+    async def goodbye(conversation: Conversation) -> None:
+        await conversation.say(OK)
+        conversation.writer.close()
+
+    async def test() -> None:
+        async with scripted([goodbye], [OK]) as server, client() as http:
+            await get(http, server.url())
+            (connection,) = http._all
+            await eventually(connection.reader.at_eof)
+            assert await get(http, server.url(), "POST") == (200, b"hello")
+            assert [asked.line for asked in server.asked] == ["GET / HTTP/1.1", "POST / HTTP/1.1"]
+            assert len(http._all) == 1
+
+    run(test())
+
+
+def test_a_get_that_meets_a_connection_as_the_server_closes_it_is_sent_again_on_another() -> None:
+    async def test() -> None:
+        async with scripted([OK, hang_up], [OK]) as server, client() as http:
+            await get(http, server.url("/1"))
+            assert await get(http, server.url("/2")) == (200, b"hello")
+            assert [asked.line for asked in server.asked] == [f"GET /{n} HTTP/1.1" for n in (1, 2, 2)]
+            assert server.connections == 2
+
+    run(test())
+
+
+def test_a_post_that_meets_a_connection_as_the_server_closes_it_is_not_sent_twice() -> None:
+    async def test() -> None:
+        async with scripted([OK, hang_up], [OK]) as server, client() as http:
+            await get(http, server.url())
+            with pytest.raises(BrokenUse):
+                await get(http, server.url(), "POST", b"{}")
+            assert len(server.asked) == 2 and server.connections == 1
+
+    run(test())
+
+
+def test_a_new_connection_that_ends_without_an_answer_is_not_tried_again() -> None:
+    async def test() -> None:
+        async with scripted([hang_up], [OK]) as server, client() as http:
+            with pytest.raises(HttpError, match="ended without a response"):
+                await get(http, server.url())
+            assert server.connections == 1
+
+    run(test())
+
+
+def test_a_connection_is_not_kept_longer_than_the_limit_says() -> None:
+    async def test() -> None:
+        async with scripted([OK], [OK]) as server, client(ClientLimits(keep=0.0)) as http:
+            await get(http, server.url())
+            await get(http, server.url())
+            assert server.connections == 2
+            await eventually(lambda: server.left == 1)
+
+    run(test())
+
+
+def test_when_all_connections_are_in_use_the_next_request_waits_for_one() -> None:
+    async def test() -> None:
+        release = asyncio.Event()
+
+        async def late(conversation: Conversation) -> None:
+            await release.wait()
+            await conversation.say(OK)
+
+        async with scripted([late, OK], [late, OK]) as server, client(ClientLimits(connections=2)) as http:
+            asking = [asyncio.create_task(get(http, server.url(f"/{n}"))) for n in range(4)]
+            await eventually(lambda: len(server.asked) == 2)
+            release.set()
+            assert await asyncio.gather(*asking) == [(200, b"hello")] * 4
+            assert server.connections == 2
+
+    run(test())
+
+
+def test_a_request_waits_for_a_connection_only_as_long_as_for_a_response_unless_it_may_have_one_more() -> None:
+    async def test() -> None:
+        async with scripted([hold], [OK]) as server, client(ClientLimits(connections=1, first_byte=0.2)) as http:
+            asking = asyncio.create_task(get(http, server.url()))
+            await eventually(lambda: len(server.asked) == 1)
+            async with http.request("GET", server.url(), extra=True) as response:
+                assert await response.read(100) == b"hello"
+            with pytest.raises(HttpTimeout):
+                await get(http, server.url())
+            asking.cancel()
+            await asyncio.wait([asking])
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ bodies
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        answer("Content-Length: 11", body=b"hello world"),
+        chunked(b"5\r\nhello\r\n6;some=extension\r\n world\r\n000\r\nTrailer: x\r\n\r\n"),
+        chunked(b"B\r\nhello world\r\n0\r\n\r\n"),
+        answer("transfer-encoding: Chunked", body=b"b\r\nhello world\r\n0\r\n\r\n"),
+        answer(body=b"hello world"),
+        b"HTTP/1.0 200\r\n\r\nhello world",
+        answer("Content-Encoding: identity", "Content-Length: 11", body=b"hello world"),
+        b"HTTP/1.1 102 Processing\r\nX: y\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n" + answer(body=b"hello world"),
+    ],
+    ids=["length", "chunks", "one chunk", "Chunked", "until close", "HTTP/1.0", "identity", "after 102 and 103"],
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_body_is_what_was_sent_however_it_is_framed_and_wherever_it_is_cut(data: bytes, size: int) -> None:
+    async def slowly(conversation: Conversation) -> None:
+        own: socket.socket = conversation.writer.get_extra_info("socket")
+        own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(data), size):
+            await conversation.say(data[start : start + size])
+            await asyncio.sleep(0)
+        if b"ength" not in data and b"unked" not in data:
+            conversation.writer.close()
+
+    async def test() -> None:
+        async with scripted([slowly]) as server, client() as http:
+            assert await get(http, server.url()) == (200, b"hello world")
+
+    run(test())
+
+
+def test_a_body_comes_piece_by_piece_as_it_is_sent() -> None:
+    async def test() -> None:
+        more: asyncio.Queue[bytes] = asyncio.Queue()
+
+        async def piecemeal(conversation: Conversation) -> None:
+            await conversation.say(chunked(b""))
+            while piece := await more.get():
+                await conversation.say(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await conversation.say(b"0\r\n\r\n")
+
+        async with scripted([piecemeal, OK]) as server, client() as http:
+            async with http.request("GET", server.url()) as response:
+                pieces = aiter(response)
+                for piece in (b"one", b"two" * 1000, b"three"):
+                    more.put_nowait(piece)
+                    found = b""
+                    while len(found) < len(piece):
+                        found += await anext(pieces)
+                    assert found == piece
+                more.put_nowait(b"")
+                assert [piece async for piece in pieces] == []
+            await get(http, server.url())
+            assert server.connections == 1
+
+    run(test())
+
+
+def test_a_large_body_arrives_whole() -> None:
+    body = bytes(range(256)) * 20_000
+
+    async def test() -> None:
+        first = answer(f"Content-Length: {len(body)}", body=body)
+        second = chunked(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        async with scripted([first, second]) as server, client() as http:
+            for _ in range(2):
+                async with http.request("POST", server.url(), {}, body) as response:
+                    assert await response.read(len(body)) == body
+            assert [asked.body for asked in server.asked] == [body, body]
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "data", [answer("Content-Length: 11"), answer(body=b"x" * 11), chunked(b"b\r\nhello world\r\n")]
+)
+def test_a_body_larger_than_the_reader_takes_is_an_error_and_is_not_waited_for(data: bytes) -> None:
+    async def test() -> None:
+        async with scripted([then_hold(data)]) as server, client() as http:
+            async with http.request("GET", server.url()) as response:
+                with pytest.raises(HttpError, match=r"more than 10 bytes|11 bytes, more than the 10"):
+                    await response.read(10)
+            await eventually(lambda: server.left == 1)
+
+    run(test())
+
+
+def test_a_body_in_a_coding_that_was_not_asked_for_is_an_error_whatever_its_status_says() -> None:
+    async def test() -> None:
+        packed = answer("Content-Encoding: gzip", "Content-Length: 3", body=b"\x1f\x8b\x08")
+        async with scripted([packed]) as server, client() as http, http.request("GET", server.url()) as response:
+            assert response.status == 200
+            with pytest.raises(HttpError, match="gzip"):
+                await response.read(LIMIT)
+
+    run(test())
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_an_answer_that_comes_before_the_request_was_read_is_the_answer(large: bool) -> None:
+    async def test() -> None:
+        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(answer("Content-Length: 5", status="413 Too Large", body=b"small") if large else OK)
+            await gone.wait()  # and never read
+            writer.transport.abort()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+        gone = asyncio.Event()
+        async with listening(refuse) as port, client() as http:
+            body = bytes(32 << 20) if large else b"{}"
+            assert (await get(http, f"http://127.0.0.1:{port}/", "POST", body))[0] == (413 if large else 200)
+            assert not large or not http._free  # the rest of the body is still to be sent on it
+            gone.set()
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ what is no response
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\r\n\r\n",
+        b"hello\r\n\r\n",
+        b"SSH-2.0-OpenSSH_9.0\r\n\r\n",
+        b"HTTP/2 200 OK\r\n\r\n",
+        b"HTTP/1.1 2000 OK\r\n\r\n",
+        b"HTTP/1.1 099 OK\r\n\r\n",
+        b"HTTP/1.1  200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\0\r\n\r\n",
+        b"\r\nHTTP/1.1 200 OK\r\n\r\n",
+        answer("no colon"),
+        answer("Name : value"),
+        answer("X: a", " folded"),
+        answer("X: \x01"),
+        answer("X: a\nY: b"),
+        answer("Content-Length: x"),
+        answer("Content-Length: -1"),
+        answer("Content-Length: +5"),
+        answer("Content-Length: 5, 5"),
+        answer("Content-Length: 5", "Content-Length: 5"),
+        answer("Content-Length: 1_0"),
+        answer("Content-Length: \xb2"),
+        answer("Content-Length: " + "9" * 30),
+        answer("Content-Length: 5", "Transfer-Encoding: chunked"),
+        answer("Transfer-Encoding: gzip, chunked"),
+        answer("Transfer-Encoding: chunked", "Transfer-Encoding: chunked"),
+        answer("Transfer-Encoding: identity"),
+        answer("Upgrade: websocket", "Connection: Upgrade", status="101 Switching Protocols"),
+        answer(*["X: y"] * 101),
+    ],
+)
+def test_what_is_not_a_response_is_an_error_that_says_so(data: bytes) -> None:
+    async def test() -> None:
+        async with scripted([data]) as server, client() as http:
+            with pytest.raises(HttpError) as caught:
+                await get(http, server.url())
+            assert not isinstance(caught.value, (HttpTimeout, BrokenUse)) and str(caught.value)
+            await eventually(lambda: server.left == 1)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"x\r\n",
+        b"-1\r\n",
+        b"0x5\r\nhello\r\n",
+        b" 5\r\nhello\r\n",
+        b"5\nhello\n",
+        b"5\r\nhello!\r\n",
+        b"5\r\nhello0\r\n\r\n",
+        b"\r\n",
+        b"1" * 16 + b"\r\n",
+        b"1;" + b"x" * 20_000,
+        b"0\r\n" + b"X: y\r\n" * 10_000,
+        b"0\r\nnot a trailer\r\n\r\n",
+    ],
+)
+def test_chunks_that_are_none_are_an_error_and_are_not_waited_for(chunks: bytes) -> None:
+    async def test() -> None:
+        async with scripted([then_hold(chunked(chunks))]) as server, client() as http:
+            async with http.request("GET", server.url()) as response:
+                with pytest.raises(HttpError, match="not HTTP"):
+                    await response.read(LIMIT)
+            await eventually(lambda: server.left == 1)
+
+    run(test())
+
+
+def test_a_head_is_taken_up_to_its_limits_and_no_further() -> None:
+    async def test() -> None:
+        fits = answer("Content-Length: 0", *(f"X{n}: y" for n in range(99)))
+        async with scripted([fits]) as server, client() as http, http.request("GET", server.url()) as response:
+            assert len(list(response.headers)) == 100
+        many = answer("Content-Length: 0", *(f"X{n}: y" for n in range(299)), "Y: " + "z" * 200_000)
+        async with (
+            scripted([many]) as server,
+            client(ClientLimits(head_size=1 << 20, header_count=301)) as http,
+            http.request("GET", server.url()) as response,
+        ):
+            assert len(list(response.headers)) == 301 and len(response.headers.get("y") or "") == 200_000
+        large = answer("Content-Length: 0", "Y: " + "z" * 70_000)
+        async with scripted([large], [then_hold(b"HTTP/1.1 200 " + b"k" * 200_000)]) as server, client() as http:
+            for _ in range(2):  # with an end, and without
+                with pytest.raises(HttpError, match="larger than 65536 bytes"):
+                    await get(http, server.url())
+
+    run(test())
+
+
+def test_headers_keep_their_order_their_repetitions_and_their_bytes() -> None:
+    async def test() -> None:
+        data = answer(
+            "Content-Length: 0", "Set: a", "From : b"[:4] + ": b", "SET:\t c \t", "Empty:", "Latin: \xe9\x85\xa0x"
+        )
+        async with scripted([data]) as server, client() as http, http.request("GET", server.url()) as response:
+            assert list(response.headers) == [
+                ("Content-Length", "0"), ("Set", "a"), ("From", "b"), ("SET", "c"), ("Empty", ""),
+                ("Latin", "\xe9\x85\xa0x"),
+            ]  # fmt: skip
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ what breaks
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"HTTP/1.1 200 OK\r\nContent-Le", answer("Content-Length: 9", body=b"hello"), chunked(b"9\r\nhello"),
+     chunked(b"5\r\nhello\r\n"), chunked(b"5\r\nhello\r\n0\r\n")],
+)  # fmt: skip
+@pytest.mark.parametrize("politely", [True, False])
+def test_a_connection_lost_in_mid_response_is_an_error(data: bytes, politely: bool) -> None:
+    async def test() -> None:
+        async def part(conversation: Conversation) -> None:
+            await conversation.say(data)
+            if politely:
+                return conversation.writer.close()
+            # what was sent has been taken by the client's machine when its buffer here is empty: then the reset
+            await eventually(lambda: conversation.writer.transport.get_write_buffer_size() == 0)
+            conversation.reset()
+
+        async with scripted([part], [OK]) as server, client() as http:
+            with pytest.raises(HttpError, match="connection"):
+                await get(http, server.url())
+            assert await get(http, server.url()) == (200, b"hello")
+
+    run(test())
+
+
+def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
+    async def test() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]  # bound, but nobody listens
+            async with client() as http:
+                with pytest.raises(HttpError, match=f"127.0.0.1:{port} cannot be reached"):
+                    await get(http, f"http://127.0.0.1:{port}/")
+
+    run(test())
+
+
+def test_a_server_that_does_not_answer_in_time_is_a_timeout() -> None:
+    async def test() -> None:
+        async def forever(conversation: Conversation) -> None:
+            with contextlib.suppress(OSError):
+                while not conversation.writer.is_closing():
+                    await conversation.say(b"HTTP/1.1 102 Processing\r\n\r\n")
+                    await asyncio.sleep(0)
+
+        limits = ClientLimits(first_byte=0.05)
+        slow: list[Step] = [hold, then_hold(b"HTTP/1.1 200 OK\r\n"), forever]
+        async with scripted(*([step] for step in slow)) as server, client(limits) as http:
+            for _ in slow:
+                with pytest.raises(HttpTimeout, match=r"no response within 0.05 s"):
+                    await get(http, server.url())
+            await eventually(lambda: server.left == len(slow))
+
+    run(test())
+
+
+def test_a_body_that_does_not_go_on_in_time_is_a_timeout() -> None:
+    async def test() -> None:
+        data = answer("Content-Length: 9", body=b"hello")
+        async with (
+            scripted([then_hold(data)]) as server,
+            client(ClientLimits(idle=0.05)) as http,
+            http.request("GET", server.url()) as response,
+        ):
+            pieces = aiter(response)
+            assert await anext(pieces) == b"hello"
+            with pytest.raises(HttpTimeout, match=r"nothing more of the response came for 0.05 s"):
+                await anext(pieces)
+
+    run(test())
+
+
+@pytest.mark.parametrize("state", ["before the answer", "in its body"])
+def test_a_request_that_is_cancelled_leaves_no_connection(state: str) -> None:
+    async def test() -> None:
+        step = hold if state == "before the answer" else then_hold(answer("Content-Length: 9", body=b"hello"))
+        async with scripted([step], [OK]) as server, client(ClientLimits(connections=1)) as http:
+            asking = asyncio.create_task(get(http, server.url()))
+            await eventually(lambda: len(server.asked) == 1)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            await eventually(lambda: server.left == 1)
+            assert await get(http, server.url()) == (200, b"hello")  # nor does it keep its place
+
+    run(test())
+
+
+def test_a_client_that_is_closed_breaks_what_is_under_way_and_takes_no_more() -> None:
+    async def test() -> None:
+        half = then_hold(answer("Content-Length: 9", body=b"hello"))
+        async with scripted([OK], [hold], [half]) as server, client() as http:
+            await get(http, server.url())
+            one = asyncio.create_task(get(http, server.url()))
+            await eventually(lambda: server.connections == 1)
+            other = asyncio.create_task(get(http, server.url()))
+            await eventually(lambda: server.connections >= 2)
+            await http.close()
+            for task in (one, other):
+                with pytest.raises(HttpError):
+                    await task
+            await eventually(lambda: server.left == server.connections)
+            with pytest.raises(HttpError, match="closed"):
+                await get(http, server.url())
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ redirects
+
+
+@pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
+def test_a_redirect_within_the_origin_is_followed_with_method_body_and_headers(status: str) -> None:
+    async def test() -> None:
+        away = answer("Location: ../b?c", "Content-Length: 0", status=status)
+        async with scripted([away, OK]) as server, client() as http:
+            async with http.request("POST", server.url("/x/a"), {"Authorization": "Bearer t"}, b"{}") as response:
+                assert (response.status, response.url) == (200, server.url("/b?c"))
+                assert await response.read(LIMIT) == b"hello"
+            first, second = server.asked
+            assert second == Asked("POST /b?c HTTP/1.1", first.headers, b"{}")
+            assert first.headers["authorization"] == "Bearer t" and server.connections == 1
+
+    run(test())
+
+
+def test_a_redirect_to_its_own_absolute_url_is_followed() -> None:
+    async def test() -> None:
+        async with scripted([]) as server, client() as http:
+            away = answer(f"Location: {server.url('/there')}", "Content-Length: 0", status="307 T")
+            server.script = [[away, OK]]
+            assert await get(http, server.url()) == (200, b"hello")
+
+    run(test())
+
+
+def test_redirects_without_an_end_are_an_error_after_five() -> None:
+    async def test() -> None:
+        away = answer("Location: /", "Content-Length: 0", status="308 P")
+        async with scripted([away] * 5 + [OK], [away] * 6) as server, client() as http:
+            assert await get(http, server.url()) == (200, b"hello")
+            await http.close()
+        async with scripted([away] * 6) as server, client() as http:
+            with pytest.raises(HttpError, match="more than 5 redirects"):
+                await get(http, server.url())
+            assert len(server.asked) == 6
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["http://127.0.0.1:1/", "//127.0.0.1:1/", "http://localhost:{port}/", "https://127.0.0.1:{port}/",
+     "http://127.0.0.1:{port}@elsewhere.test/", "http://secret:secret@127.0.0.1:{port}/", "file:///etc/passwd",
+     "javascript:alert(1)", "http://[::1", "http://127.0.0.1:x/", "/a b", "/\xe9"],
+)  # fmt: skip
+def test_a_redirect_to_anywhere_else_is_an_error_and_nothing_is_sent_there(location: str) -> None:
+    async def test() -> None:
+        async with scripted([]) as server, client() as http:
+            place = location.format(port=server.port)
+            server.script = [[answer(f"Location: {place}", "Content-Length: 0", status="307 T"), OK]]
+            with pytest.raises(HttpError, match="the server redirects to") as caught:
+                await get(http, server.url(), "POST", b"{}", Authorization="Bearer secret")
+            assert len(server.asked) == server.connections == 1
+            assert "secret" not in str(caught.value)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [answer("Location: /b", "Content-Length: 0", status=f"{n} x") for n in (300, 301, 302, 303, 304)]
+    + [answer("Content-Length: 0", status="307 x")],
+)
+def test_other_redirects_which_would_change_the_request_are_the_answer(data: bytes) -> None:
+    async def test() -> None:
+        async with scripted([data]) as server, client() as http:
+            assert (await get(http, server.url(), "POST", b"{}"))[0] == int(data.split()[1])
+            assert len(server.asked) == 1
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ TLS
+
+
+def server_tls() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(PEM)
+    return context
+
+
+def trust() -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=str(PEM))
+
+
+def test_https_is_asked_over_tls_and_its_connections_are_used_again() -> None:
+    async def test() -> None:
+        async with (
+            scripted([OK, chunked(b"5\r\nhello\r\n0\r\n\r\n"), OK], tls=server_tls()) as server,
+            client(tls=trust()) as http,
+        ):
+            for host in ("127.0.0.1", "127.0.0.1", "127.0.0.1"):
+                assert await get(http, server.url(host=host)) == (200, b"hello")
+            assert server.connections == 1
+
+    run(test())
+
+
+@pytest.mark.parametrize("why", ["unknown authority", "another name"])
+def test_a_certificate_that_is_not_good_is_an_error_and_nothing_is_sent(
+    why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if why == "another name":
+        resolve_everything(monkeypatch)
+
+    async def test() -> None:
+        async with (
+            scripted([OK], tls=server_tls()) as server,
+            client(tls=trust() if why == "another name" else None) as http,
+        ):
+            host = "mcp.example.test" if why == "another name" else "127.0.0.1"
+            with pytest.raises(HttpError, match="certificate verify failed"):
+                await get(http, server.url(host=host), Authorization="Bearer x")
+            assert server.asked == []
+
+    run(test())
+
+
+def test_a_redirect_from_https_to_http_is_an_error() -> None:
+    async def test() -> None:
+        async with scripted([], tls=server_tls()) as server, client(tls=trust()) as http:
+            place = server.url().replace("https", "http")
+            server.script = [[answer(f"Location: {place}", "Content-Length: 0", status="307 T")]]
+            with pytest.raises(HttpError, match="another origin"):
+                await get(http, server.url())
+
+    run(test())
+
+
+def test_a_server_that_does_not_shake_hands_or_not_as_tls_is_an_error() -> None:
+    async def test() -> None:
+        async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.write(OK)
+            await Conversation(reader, writer).until_left()
+            writer.transport.abort()
+
+        async with listening(plain) as port, client(tls=trust()) as http:
+            with pytest.raises(HttpError, match="cannot be reached"):
+                await get(http, f"https://127.0.0.1:{port}/")
+        async with scripted([]) as server, client(ClientLimits(connect=0.05), tls=trust()) as http:
+            with pytest.raises(HttpTimeout, match=r"not reached within 0.05 s"):
+                await get(http, f"https://127.0.0.1:{server.port}/")
+            await eventually(lambda: server.left == 1)
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ proxies
+
+
+def resolve_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every host name is this machine."""
+
+    async def getaddrinfo(loop: object, host: str, port: int, **rest: object) -> list[object]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", getaddrinfo)
+
+
+SECRET = "p%40ss-word"
+BASIC = "Basic dXNlcjpwQHNzLXdvcmQ="  # user:p@ss-word
+
+
+def test_http_is_asked_through_the_proxy_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with scripted([OK], [OK]) as proxy:
+            monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:{SECRET}@127.0.0.1:{proxy.port}")
+            monkeypatch.delenv("http_proxy", raising=False)
+            monkeypatch.delenv("REQUEST_METHOD", raising=False)
+            async with asyncio.timeout(PATIENCE), HttpClient() as http:
+                assert await get(http, "http://mcp.example.test/a?b", Authorization="Bearer x") == (200, b"hello")
+                assert await get(http, "http://bücher.example:8080", "POST", b"{}") == (200, b"hello")
+            first, second = proxy.asked
+            assert first.line == "GET http://mcp.example.test/a?b HTTP/1.1"
+            assert (first.headers["host"], first.headers["proxy-authorization"]) == ("mcp.example.test", BASIC)
+            assert second.line == "POST http://xn--bcher-kva.example:8080/ HTTP/1.1"
+            assert second.headers["host"] == "xn--bcher-kva.example:8080"
+
+    run(test())
+
+
+@dataclass
+class Tunnel:
+    """A proxy that leads every CONNECT to one server."""
+
+    target: int
+    answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n"
+    asked: list[Asked] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await Conversation(reader, writer).request()
+        assert asked is not None
+        self.asked.append(asked)
+        there_reader, there = await asyncio.open_connection("127.0.0.1", self.target)
+        writer.write(self.answer)
+
+        async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                while data := await source.read(1 << 16):
+                    sink.write(data)
+                    await sink.drain()
+            sink.close()
+
+        await asyncio.gather(pump(reader, there), pump(there_reader, writer))
+        for end in (writer, there):
+            with contextlib.suppress(OSError):
+                await end.wait_closed()
+
+
+def names_asked(context: ssl.SSLContext) -> list[str | None]:
+    """The host names for which TLS clients of a server ask."""
+    names: list[str | None] = []
+
+    def note(_: ssl.SSLObject | ssl.SSLSocket, name: str | None, __: ssl.SSLContext) -> None:
+        names.append(name)
+
+    context.sni_callback = note
+    return names
+
+
+def nameless_trust() -> ssl.SSLContext:
+    context = trust()
+    context.check_hostname = False  # the certificate is that of localhost, which no proxy is asked for
+    return context
+
+
+def test_https_goes_through_a_tunnel_that_the_proxy_of_the_environment_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        tls = server_tls()
+        names = names_asked(tls)
+        async with scripted([OK, OK], tls=tls) as server, listening((tunnel := Tunnel(server.port)).serve) as port:
+            monkeypatch.setenv("https_proxy", f"user:{SECRET}@127.0.0.1:{port}")
+            async with asyncio.timeout(PATIENCE), HttpClient(ssl=nameless_trust()) as http:
+                assert await get(http, "https://mcp.example.test/a?b") == (200, b"hello")
+                assert await get(http, "https://mcp.example.test/c") == (200, b"hello")
+            assert [asked.line for asked in server.asked] == ["GET /a?b HTTP/1.1", "GET /c HTTP/1.1"]
+            assert all("proxy-authorization" not in asked.headers for asked in server.asked)
+            host = {"host": "mcp.example.test:443", "proxy-authorization": BASIC}
+            assert tunnel.asked == [Asked("CONNECT mcp.example.test:443 HTTP/1.1", host, b"")]
+            assert names == ["mcp.example.test"]
+
+    run(test())
+
+
+def test_what_a_proxy_says_before_the_tunnel_is_secure_is_not_taken_for_the_server() -> None:
+    async def test() -> None:
+        async with scripted([OK], tls=server_tls()) as server:
+            evil = answer("Content-Length: 4", body=b"evil")
+            tunnel = Tunnel(server.port, b"HTTP/1.1 200 OK\r\n\r\n" + evil)
+            async with (
+                listening(tunnel.serve) as port,
+                client(tls=nameless_trust(), proxies={"https": f"http://127.0.0.1:{port}"}) as http,
+            ):
+                with pytest.raises(HttpError, match="proxy"):
+                    await get(http, "https://mcp.example.test/")
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("step", "why"),
+    [
+        (answer("Proxy-Authenticate: Basic", "Content-Length: 0", status="407 Auth"), "127.0.0.1 answered 407"),
+        (answer("Content-Length: 0", status="502 Bad Gateway"), "127.0.0.1 answered 502"),
+        (b"nonsense\r\n\r\n", "not HTTP/1"),
+        (hang_up, "ended without a response"),
+        (hold, "127.0.0.1:.* was not reached within 0.2 s"),
+        (answer(), "cannot be reached"),
+    ],
+)
+def test_a_proxy_that_opens_no_tunnel_is_an_error_that_says_why_and_not_our_password(step: Step, why: str) -> None:
+    async def test() -> None:
+        async with scripted([step] if step != answer() else [then_close(answer())]) as proxy:
+            named = {"https": f"http://user:{SECRET}@127.0.0.1:{proxy.port}"}
+            async with client(ClientLimits(connect=0.2), trust(), named) as http:
+                with pytest.raises(HttpError, match=why) as caught:
+                    await get(http, "https://mcp.example.test/")
+                assert "ss-word" not in str(caught.value)
+            await eventually(lambda: proxy.left == 1)
+
+    run(test())
+
+
+def then_close(data: bytes) -> Step:
+    async def step(conversation: Conversation) -> None:
+        await conversation.say(data)
+        conversation.writer.close()
+
+    return step
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["socks5://user:s3cret@127.0.0.1:1080", "https://user:s3cret@127.0.0.1:3128", "http://user:s3cret#x@127.0.0.1:1",
+     "http://user:s3cret@127.0.0.1:s3cret", "http://[user:s3cret", "http://user:s3cret@"],
+)  # fmt: skip
+def test_a_proxy_that_cannot_be_used_is_an_error_and_its_password_is_not_told(url: str) -> None:
+    async def test() -> None:
+        async with client(ClientLimits(connect=1.0), proxies={"http": url}) as http:
+            with pytest.raises(HttpError) as caught:
+                await get(http, "http://mcp.example.test/")
+            assert "s3cret" not in str(caught.value)
+            assert "s3cret" not in repr(caught.value.__cause__)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("exceptions", "host", "direct"),
+    [
+        ("", "mcp.example.test", False),
+        ("*", "mcp.example.test", True),
+        ("mcp.example.test", "mcp.example.test", True),
+        ("MCP.Example.test", "mcp.EXAMPLE.test", True),
+        ("example.test", "mcp.example.test", True),
+        (".example.test", "mcp.example.test", True),
+        ("*.example.test", "mcp.example.test", True),
+        ("ample.test", "mcp.example.test", False),
+        ("other.test, mcp.example.test", "mcp.example.test", True),
+        ("other.test mcp.example.test", "mcp.example.test", True),
+        ("mcp.example.test:{port}", "mcp.example.test", True),
+        ("mcp.example.test:1", "mcp.example.test", False),
+        (",,", "mcp.example.test", False),
+        ("", "127.0.0.1", True),
+        ("", "localhost", True),
+        ("", "LOCALHOST", True),
+    ],
+)
+def test_no_proxy_names_what_is_asked_directly_and_loopback_always_is(
+    exceptions: str, host: str, direct: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve_everything(monkeypatch)
+
+    async def test() -> None:
+        async with scripted([OK]) as server:  # the proxy and the server in one: they are asked in different ways
+            monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
+            monkeypatch.setenv("no_proxy", exceptions.format(port=server.port))
+            async with asyncio.timeout(PATIENCE), HttpClient() as http:
+                assert await get(http, server.url("/a", host)) == (200, b"hello")
+            whole = "" if direct else f"http://{host}:{server.port}"
+            assert server.asked[0].line == f"GET {whole}/a HTTP/1.1"
+
+    run(test())
+
+
+def test_a_redirect_from_http_to_https_of_the_same_host_is_followed() -> None:
+    async def test() -> None:
+        away = answer("Location: https://mcp.example.test/a", "Content-Length: 0", status="308 P")
+        async with (
+            scripted([OK], tls=server_tls()) as server,
+            scripted([away]) as plain,
+            listening((tunnel := Tunnel(server.port)).serve) as port,
+        ):
+            proxies = {"http": f"http://127.0.0.1:{plain.port}", "https": f"http://127.0.0.1:{port}"}
+            async with client(tls=nameless_trust(), proxies=proxies) as http:
+                assert await get(http, "http://mcp.example.test/a", "POST", b"{}") == (200, b"hello")
+            assert [asked.line for asked in tunnel.asked] == ["CONNECT mcp.example.test:443 HTTP/1.1"]
+            assert server.asked[0].body == b"{}"
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ secrets
+
+
+def test_credentials_are_in_no_error_and_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever goes wrong."""
+
+    async def test() -> None:
+        told = []
+        headers = {"Authorization": "Bearer s3cret"}
+        bad: list[Step] = [b"no\r\n\r\n", hang_up, answer("Content-Length: x"), chunked(b"x\r\n"), hold]
+        async with scripted(*([step] for step in bad)) as server, client(ClientLimits(first_byte=0.05)) as http:
+            for _ in bad:
+                with pytest.raises(HttpError) as caught:
+                    await get(http, server.url("/?key=s3cret"), "POST", b"s3cret", **headers)
+                told.append(caught.value)
+            for url, more in [
+                (server.url(), {"X": "s3cret\n"}),
+                ("http://user:s3cret@127.0.0.1/", {}),
+                ("ftp://user:s3cret@127.0.0.1/", {}),
+                ("http://user:s3cret@127.0.0.1:x/", {}),
+            ]:
+                with pytest.raises(ValueError) as refused:
+                    await get(http, url, **{**headers, **more})
+                told.append(refused.value)  # type: ignore[arg-type]
+        for error in told:
+            assert "s3cret" not in f"{error!r} {error.__cause__!r}", error
+
+    with caplog.at_level(logging.DEBUG):
+        run(test())
+    assert "s3cret" not in caplog.text

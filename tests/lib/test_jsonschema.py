@@ -1,0 +1,599 @@
+"""JSON Schema: the official suite of 2020-12, how draft-07 differs, formats, words, and what an enemy may try."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_ref.jsonrpc.messages import JSON
+from mcp_ref.lib.jsonschema import Limits, SchemaError, ValidationError, compile_schema
+from mcp_ref.lib.jsonschema.ecma262 import Parser
+from mcp_ref.lib.jsonschema.expressions import Automaton, PatternError
+from mcp_ref.lib.jsonschema.formats import FORMATS
+from mcp_ref.lib.jsonschema.model import Exhausted, Run
+from mcp_ref.lib.jsonschema.patterns import Pattern
+from tests.metaschemas import METASCHEMAS
+from tests.support import DATA, ROOT
+
+SUITE = DATA / "json-schema-suite" if DATA is not None else None
+DRAFT_07 = "http://json-schema.org/draft-07/schema#"
+
+# ------------------------------------------------------------------------------------------- the official suite
+
+
+def _remotes() -> dict[str, JSON]:
+    """What the suite's references lead to, under the URIs that it expects them at."""
+    assert SUITE is not None
+    folder = SUITE / "remotes"
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.json")}
+    return {f"http://localhost:1234/{name}": json.loads(path.read_text("utf-8")) for name, path in files.items()}
+
+
+def _files() -> list[Path]:
+    return sorted((SUITE / "draft2020-12").glob("*.json")) if SUITE is not None else []
+
+
+@pytest.mark.skipif(SUITE is None, reason="the official JSON Schema suite is not here: set MCP_REF_DATA")
+@pytest.mark.parametrize("path", _files(), ids=lambda path: path.stem)
+def test_every_required_test_of_the_official_suite_passes(path: Path) -> None:
+    documents = {**METASCHEMAS, **_remotes()}
+    for group in json.loads(path.read_text("utf-8")):
+        validator = compile_schema(group["schema"], documents=documents)
+        for case in group["tests"]:
+            name = f"{group['description']}: {case['description']}"
+            assert validator.is_valid(case["data"]) == case["valid"], name
+            assert bool(validator.errors(case["data"])) != case["valid"], name
+
+
+@pytest.mark.skipif(SUITE is None, reason="the official JSON Schema suite is not here: set MCP_REF_DATA")
+def test_the_official_suite_is_all_there() -> None:
+    groups = [group for path in _files() for group in json.loads(path.read_text("utf-8"))]
+    assert sum(len(group["tests"]) for group in groups) >= 1_299
+
+
+# ------------------------------------------------------------------------------------------------- draft-07
+
+DIFFERENCES: list[tuple[str, dict[str, JSON], list[JSON], list[JSON]]] = [
+    ("definitions", {"definitions": {"a": {"type": "null"}}, "allOf": [{"$ref": "#/definitions/a"}]}, [None], [1]),
+    ("items may be an array", {"items": [{"type": "null"}, {"type": "string"}]}, [[], [None, "a", 1]], [["a"], [None,
+        1]]),
+    ("additionalItems goes on from it", {"items": [True], "additionalItems": {"type": "null"}}, [[1, None]], [[1, 1]]),
+    ("additionalItems may be false", {"items": [{}], "additionalItems": False}, [[1]], [[1, 2]]),
+    ("additionalItems needs an array", {"items": {}, "additionalItems": False}, [[1, 2, 3]], []),
+    ("additionalItems needs items", {"additionalItems": False}, [[1]], []),
+    ("an empty array of items", {"items": [], "additionalItems": False}, [[]], [[1]]),
+    ("dependencies of names", {"dependencies": {"a": ["b"]}}, [{}, {"b": 1}, {"a": 1, "b": 1}], [{"a": 1}]),
+    ("dependencies of schemas", {"dependencies": {"a": {"required": ["b"]}}}, [{}, {"a": 1, "b": 1}, 1], [{"a": 1}]),
+    ("dependencies of booleans", {"dependencies": {"a": False}}, [{}], [{"a": 1}]),
+    ("$ref hides its siblings", {"allOf": [{"$ref": "#/definitions/a", "type": "null"}], "definitions": {"a": {}}},
+        [1], []),
+    ("$ref hides an $id", {"allOf": [{"$ref": "#/definitions/a", "$id": "x"}], "definitions": {"a": {}}}, [1], []),
+    (
+        "$id may be an anchor",
+        {"allOf": [{"$ref": "#a"}], "definitions": {"x": {"$id": "#a", "type": "null"}}},
+        [None],
+        [1],
+    ),
+    (
+        "$id changes the base",
+        {
+            "$id": "http://x.example/root.json",
+            "allOf": [{"$ref": "folder/item.json"}],
+            "definitions": {"i": {"$id": "folder/item.json", "items": {"$ref": "other.json"}},
+                            "o": {"$id": "folder/other.json", "type": "null"}},
+        },
+        [[None]],
+        [[1]],
+    ),
+    ("contains counts nothing", {"contains": {"const": 1}, "minContains": 2}, [[1]], [[]]),
+    ("later keywords mean nothing", {"dependentRequired": {"a": ["b"]}, "prefixItems": [False]}, [{"a": 1}, [1]], []),
+    ("unevaluated ones neither", {"unevaluatedProperties": False, "unevaluatedItems": False}, [{"a": 1}, [1]], []),
+    ("$anchor is no name", {"definitions": {"a": {"$anchor": "a"}, "b": {"$anchor": "a"}}}, [1], []),
+    ("if, then, else", {"if": {"const": 1}, "then": False, "else": {"type": "integer"}}, [2], [1, "a"]),
+    ("propertyNames", {"propertyNames": {"maxLength": 1}}, [{"a": 1}], [{"ab": 1}]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "schema", "good", "bad"), DIFFERENCES, ids=[row[0] for row in DIFFERENCES])
+@pytest.mark.parametrize("uri", [DRAFT_07, "http://json-schema.org/draft-07/schema"])
+def test_draft_07_differs(name: str, schema: dict[str, JSON], good: list[JSON], bad: list[JSON], uri: str) -> None:
+    validator = compile_schema({"$schema": uri, **schema})
+    assert [validator.is_valid(instance) for instance in good] == [True] * len(good)
+    assert [validator.is_valid(instance) for instance in bad] == [False] * len(bad)
+    assert all(validator.errors(instance) for instance in bad)
+
+
+def test_the_metaschema_of_each_dialect_describes_itself() -> None:
+    for uri in ("http://json-schema.org/draft-07/schema", "https://json-schema.org/draft/2020-12/schema"):
+        validator = compile_schema({"$ref": uri}, documents=METASCHEMAS)
+        assert not validator.errors(METASCHEMAS[uri])
+        assert validator.errors({"type": "strange"}) and validator.errors({"properties": {"a": {"minLength": -1}}})
+
+
+def test_a_resource_may_be_in_another_dialect_than_what_it_stands_in() -> None:
+    old: JSON = {"$id": "http://x.example/old", "$schema": DRAFT_07, "items": [{"type": "null"}]}
+    validator = compile_schema({"prefixItems": [{"$ref": "http://x.example/old"}], "$defs": {"old": old}})
+    assert validator.is_valid([[None]]) and not validator.is_valid([[1]])
+
+
+def test_a_document_without_a_dialect_is_read_in_that_of_what_refers_to_it() -> None:
+    documents: dict[str, JSON] = {"http://x.example/a": {"items": [{"type": "null"}]}}
+    schema: JSON = {"$schema": DRAFT_07, "properties": {"a": {"$ref": "http://x.example/a"}}}
+    assert not compile_schema(schema, documents=documents).is_valid({"a": [1]})
+    with pytest.raises(SchemaError, match="expected a schema"):
+        compile_schema({"$ref": "http://x.example/a"}, documents=documents)
+
+
+# ------------------------------------------------------------------------------------- schemas that are none
+
+MALFORMED: list[tuple[JSON, str]] = [
+    (1, "#: expected a schema (an object, true or false), got 1"),
+    ({"properties": {"a": 1}}, "#/properties/a: expected a schema"),
+    ({"type": "strange"}, '#/type: expected one of object, array, string, integer, number, boolean, null, or an array'),
+    ({"type": ["null", "null"]}, "#/type: expected"),
+    ({"type": []}, "#/type: expected"),
+    ({"minLength": -1}, "#/minLength: expected an integer, at least 0, got -1"),
+    ({"minLength": True}, "#/minLength: expected an integer, at least 0, got true"),
+    ({"maxItems": 1.5}, "#/maxItems: expected an integer, at least 0, got 1.5"),
+    ({"maxContains": "1"}, "#/maxContains: expected"),
+    ({"minimum": "1"}, '#/minimum: expected a number, got "1"'),
+    ({"multipleOf": 0}, "#/multipleOf: expected a number above 0, got 0"),
+    ({"required": "a"}, "#/required: expected an array of different strings"),
+    ({"required": ["a", "a"]}, "#/required: expected an array of different strings"),
+    ({"enum": 1}, "#/enum: expected an array"),
+    ({"uniqueItems": 1}, "#/uniqueItems: expected true or false, got 1"),
+    ({"pattern": "("}, "#/pattern: expected a regular expression (a ) is missing, at 1)"),
+    ({"patternProperties": {"[": True}}, "#/patternProperties: expected a regular expression"),
+    ({"allOf": []}, "#/allOf: expected an array of schemas"),
+    ({"items": [{}]}, "#/items: expected a schema"),
+    ({"properties": []}, "#/properties: expected an object"),
+    ({"properties": {"a/b~": {"$ref": 1}}}, "#/properties/a~1b~0/$ref: expected a string, got 1"),
+    ({"format": 1}, "#/format: expected a string"),
+    ({"$ref": "#/$defs/a"}, '#/$ref: "/$defs/a" leads nowhere in the schema'),
+    ({"$ref": "#a"}, '#/$ref: there is no anchor "a" in the schema'),
+    ({"$ref": "http://x.example/"}, '#/$ref: no schema "http://x.example/" was handed in, and none is ever fetched'),
+    ({"$ref": "file:///etc/passwd"}, "none is ever fetched"),
+    ({"$id": "http://x.example/", "$ref": "a.json"}, '"http://x.example/a.json" was handed in'),
+    ({"$id": "http://x.example/#a"}, "allows no fragment"),
+    ({"$defs": {"a": {"$anchor": "x"}, "b": {"$anchor": "x"}}}, '"x" is used twice'),
+    ({"$schema": "http://json-schema.org/draft-04/schema#"},
+        "known are https://json-schema.org/draft/2020-12/schema and"),
+    ({"$schema": 7}, "$schema: expected a URI, got 7"),
+    ({"$ref": "#"}, "refers to itself without end"),
+    ({"$defs": {"a": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/b"}]}, "b": {"not": {"$ref": "#/$defs/a"}}},
+        "items": {"$ref": "#/$defs/a"}}, "refers to itself without end"),
+    ({"$dynamicAnchor": "a", "if": {"$dynamicRef": "#a"}}, "refers to itself without end"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "words"), MALFORMED, ids=[json.dumps(row[0])[:60] for row in MALFORMED])
+def test_a_schema_that_cannot_be_used_is_refused_with_where_and_why(schema: JSON, words: str) -> None:
+    with pytest.raises(SchemaError) as caught:
+        compile_schema(schema)
+    assert words in str(caught.value)
+
+
+def test_a_vocabulary_that_is_required_and_unknown_refuses_the_schema() -> None:
+    core = "https://json-schema.org/draft/2020-12/vocab/core"
+    for required in (True, False):
+        metaschema: JSON = {"$vocabulary": {core: True, "http://x.example/vocabulary": required}}
+        documents = {"http://x.example/dialect": metaschema}
+        schema: JSON = {"$schema": "http://x.example/dialect", "type": "null"}
+        if required:
+            with pytest.raises(SchemaError, match=r"requires the unknown vocabulary .http://x\.example/vocabulary"):
+                compile_schema(schema, documents=documents)
+        else:
+            assert compile_schema(schema, documents=documents).is_valid(1)  # it has no `type`
+
+
+def test_a_schema_that_refers_to_itself_below_the_instance_is_fine() -> None:
+    tree = compile_schema({"type": "object", "additionalProperties": {"$ref": "#"}})
+    assert tree.is_valid({"a": {"b": {"c": {}}}})
+    assert [str(error) for error in tree.errors({"a": {"b": {"c": 1}}})] == ["a.b.c: expected an object, got 1"]
+
+
+def test_a_reference_may_lead_into_another_document_and_back() -> None:
+    documents: dict[str, JSON] = {
+        "http://x.example/a": {"$defs": {"n": {"type": "null"}}, "items": {"$ref": "b#/$defs/list"}},
+        "http://x.example/b": {"$defs": {"list": {"items": {"$ref": "a#/$defs/n"}}}},
+    }
+    validator = compile_schema({"$ref": "http://x.example/a"}, documents=documents)
+    assert validator.is_valid([[None]]) and not validator.is_valid([[1]])
+
+
+# ----------------------------------------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "integer"}, [1, 1.0, -0.0, 1e300, 10**400], [True, 1.5, "1", None, float("inf")]),
+        ({"type": "number"}, [1, 1.5], [True, "1"]),
+        ({"const": 1}, [1, 1.0], [True, "1"]),
+        ({"const": True}, [True], [1, 1.0, "true"]),
+        ({"enum": [[1], {"a": 0}]}, [[1.0], {"a": 0.0}], [[True], {"a": False}, "[1]"]),
+        ({"uniqueItems": True}, [[1, True, "1", [1], [True], {"a": 1}, {"a": True}]], [[1, 1.0], [{"a": 1, "b": 2},
+            {"b": 2.0, "a": 1}]]),
+        ({"multipleOf": 0.1}, [0.3, 0.7, 1.1, 1e22, 5], [0.35, 0.01]),
+        ({"multipleOf": 0.0001}, [0.0075, 123456789.1234], [0.00751]),
+        ({"multipleOf": 1e-8}, [12391239123], [1e-9]),
+        ({"multipleOf": 0.123456789}, [0.123456789, 123.456789], [1e308]),
+        ({"multipleOf": 3}, [9 * 10**30, 9.0, 3e30], [10**30, 1e30, float("inf")]),
+        ({"multipleOf": 1e300}, [3e300, 10**301], [10**299]),
+        ({"maximum": 9007199254740992}, [9007199254740992.0], [9007199254740993]),
+        ({"exclusiveMinimum": 0.1}, [0.2], [0.1, 0]),
+        ({"maxLength": 2}, ["😀😀"], ["😀😀😀"]),
+        ({"minLength": 2.0}, ["ab"], ["a"]),
+    ],
+)  # fmt: skip
+def test_numbers_and_equality_are_those_of_json(schema: JSON, good: list[JSON], bad: list[JSON]) -> None:
+    validator = compile_schema(schema)
+    assert [instance for instance in good if not validator.is_valid(instance)] == []
+    assert [instance for instance in bad if validator.is_valid(instance)] == []
+    assert all(str(error) for instance in bad for error in validator.errors(instance))
+
+
+# ----------------------------------------------------------------------------------------------- formats
+
+WELL_FORMED: dict[str, tuple[list[str], list[str]]] = {
+    "date": (["2024-02-29", "2000-02-29"], ["2023-02-29", "1900-02-29", "2024-13-01", "2024-1-01", "\u0662024-01-01"]),
+    "time": (["08:30:06.283185Z", "23:59:60Z", "01:29:60+01:30"], ["24:00:00Z", "08:30:06", "22:59:60Z", "08:30Z"]),
+    "date-time": (["1990-12-31T23:59:60Z", "2024-01-01t00:00:00z"], ["2024-01-01 00:00:00Z", "2024-01-01T00:00:00"]),
+    "duration": (["P4DT12H30M5S", "P1Y", "P2W", "PT36H"], ["P", "PT", "P1YT", "P1D2H", "P1Y2W", "4D", "PT1H5S"]),
+    "email": (["joe@x.example", "te~st@x.example", '"a b"@x.example', "a@[127.0.0.1]", "a@[IPv6:::1]"], ["x",
+        "a..b@x.example", ".a@x.example", "ä@x.example", "a b@x.example", "a@-x", "@x"]),
+    "idn-email": (["실례@실례.테스트"], ["2962"]),
+    "hostname": (["www.x.example", "a-1", "xn--4gbwdl.xn--wgbh1c"], ["-a", "a-", "a_b", "", "a..b", "a" * 64,
+        "é.example", "xn--X"]),
+    "idn-hostname": (["실례.테스트", "x.example"], ["a b", "-ä"]),
+    "ipv4": (["192.168.0.1", "0.0.0.0"], ["256.0.0.1", "1.2.3", "01.2.3.4", "1.2.3.4.5", "1.2.3.\u096a"]),
+    "ipv6": (["::1", "::", "1:2:3:4:5:6:7:8", "::ffff:1.2.3.4", "1::8"], ["12345::", "1::2::3", "::1%eth0",
+        "1:2:3:4:5:6:7", ":1", "1:2:3:4:5:6:7:1.2.3.4", "1.2.3.4::"]),
+    "uri": (["http://x.example/?a=b#c", "urn:a:b", "http://[::1]:80/", "mailto:a@b"], ["//x.example/", "/a", "a b:c",
+        "http://x.example/<>", "http://[x]/", "http://x:a/", "http://x.example/%zz", "http://ä.example/", ":a"]),
+    "uri-reference": (["/a", "#a", "", "a:b", "?"], ["\\\\a", "#a\\b", "1:b", "#a#b"]),
+    "iri": (["http://ƒøø.example/é"], ["/a", "http://x.example/ä b"]),
+    "iri-reference": (["/é"], ["\\é"]),
+    "uri-template": (["http://x.example/{a}/{b,c*}{?d:3}"], ["http://x.example/{a", "{}", "{a..b}", "}"]),
+    "uuid": (["2EB8AA08-AA98-11EA-B4AA-73B441D16380"], ["2eb8aa08aa9811eab4aa73b441d16380",
+        "2eb8aa08-aa98-11ea-b4aa-73b441d1638"]),
+    "json-pointer": (["", "/a~1b/~0", "/"], ["a", "/~", "#/a"]),
+    "relative-json-pointer": (["0#", "1/a", "2+1/a"], ["/a", "01/a", "-1/a", "1##"]),
+    "regex": (["a+", r"^\p{L}$", "(?<a>b)\\k<a>", "[]", "[^]", "a{", "]"], ["(", "a**", "[b-a]", r"\Z", r"\a",
+        "(?P<a>b)", "(?i)a", r"\p{Strange}", "a{2,1}", r"\2(" , "*", "[a", "\\", r"\k<b>", "a{99999}"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_a_format_is_an_annotation_unless_its_assertion_is_asked_for(name: str) -> None:
+    good, bad = WELL_FORMED[name]
+    asserting = compile_schema({"format": name}, assert_formats=True)
+    assert [text for text in good if not asserting.is_valid(text)] == []
+    assert [text for text in bad if asserting.is_valid(text)] == []
+    assert asserting.is_valid(1)
+    assert all(compile_schema({"format": name}).is_valid(text) for text in bad)
+    assert str(asserting.errors(bad[0])[0]).startswith(f"expected a valid {name}, got ")
+
+
+def test_a_format_that_nobody_knows_is_an_annotation() -> None:
+    assert compile_schema({"format": "strange"}, assert_formats=True).is_valid("x")
+
+
+# ----------------------------------------------------------------------------------------------- patterns
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        (r"^\d$", ["1"], ["१"]),
+        (r"^\w$", ["a", "_"], ["é"]),
+        (r"^\s$", ["\ufeff", "\u3000", "\n"], ["a", "\u200b"]),
+        (r"^\S\W\D$", ["a a"], ["a a "]),
+        ("^a$", ["a"], ["a\n", "ba"]),
+        ("^.$", ["😀", "a", "\x85"], ["\n", "\u2028", ""]),
+        (r"^\p{Lu}\p{Letter}+\P{L}$", ["Éa1"], ["éa1", "Éaa"]),
+        (r"[^\p{L}\d]", ["-"], ["a1"]),
+        (r"^[\w.-]+$", ["a-b.c"], ["a b"]),
+        (r"^\x41\u0042\u{43}\ud83d\ude00\cJ\0\t$", ["ABC😀\n\0\t"], ["ABC"]),
+        (r"\bcat\b", ["a cat.", "cat"], ["concat", "cats"]),
+        (r"^\B$", [""], ["a"]),
+        ("^(a|b|)c{2}?d{2,}?$", ["ccdd", "accddd"], ["cdd", "abccdd"]),
+        ("^(?=.*[0-9])(?=.*[a-z]).{4,8}$", ["ab12"], ["abcd", "1234"]),
+        (r"^(?<q>['\"])x\k<q>\1$", ["'x''"], ["'x\"'"]),
+        ("[^]", ["\n"], [""]),
+        ("[]", [], ["", "a"]),
+        ("a{,2}", ["a{,2}"], ["aa"]),
+    ],
+)
+def test_patterns_mean_what_ecma_262_says(pattern: str, good: list[str], bad: list[str]) -> None:
+    validator = compile_schema({"pattern": pattern})
+    assert [text for text in good if not validator.is_valid(text)] == []
+    assert [text for text in bad if validator.is_valid(text)] == []
+
+
+def _random_pattern(source: random.Random, depth: int) -> str:
+    def inner() -> str:
+        return _random_pattern(source, depth - 1)
+
+    kind = source.randrange(20) if depth else 0
+    if kind < 6:
+        return source.choice(["a", "b", "[ab]", "[^a]", r"\w", r"\d", "1", r"\s", r"\W", "[b-d1]", "-", r"\D"])
+    if kind < 10:
+        return inner() + inner()
+    if kind < 13:
+        return f"(?:{inner()}|{inner()})"
+    if kind < 17:
+        return f"({inner()})" + source.choice(["*", "+", "?", "{2}", "{1,3}", "{2,}", "*?", "{0,2}", ""])
+    return source.choice([r"\b", r"(?!\b)", "^", r"$"]) + inner() if kind < 19 else f"(?:{inner()}|)"
+
+
+def test_the_automaton_and_python_agree_on_random_patterns() -> None:
+    compared = 0
+    for seed in range(1_000):
+        source = random.Random(seed)
+        written = _random_pattern(source, 4)
+        python = re.compile(written.replace("$", r"\Z"), re.ASCII)
+        ours = written.replace(r"(?!\b)", r"\B")
+        automaton, pattern = Automaton(Parser(ours).parse()), Pattern(ours)
+        for _ in range(4):
+            text = "".join(source.choice("ab1- c\n") for _ in range(source.randrange(9)))
+            expected = python.search(text) is not None
+            assert automaton.search(text, Run(Limits())) == expected, (written, text)
+            assert pattern.search(text, Run(Limits())) == expected, (written, text)
+            compared += 1
+    assert compared == 4_000
+
+
+EVIL = [
+    "^(a+)+$",
+    "(a|a)*b",
+    "(a*)*b",
+    "(a|aa)+$",
+    "a*a*a*a*a*a*a*b",
+    "(?:a?){40}a{40}b",
+    "(.*)*=.*",
+    "^([a-z]+.)+[A-Z]([a-z])+$",
+]
+
+
+@pytest.mark.parametrize("pattern", EVIL)
+def test_a_pattern_that_would_hang_a_backtracking_matcher_is_linear(pattern: str) -> None:
+    compiled = Pattern(pattern)
+    for length in (100, 1_000, 100_000):
+        run = Run(Limits())
+        compiled.search("a" * length + "!", run)
+        assert Limits().steps - run.steps < 10_000 + length  # the first use of an automaton is the dear one
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "^(?=a)(a+)+$",
+        r"(a*)*\1b",
+        r"(?=a)\p{L}",
+        r"\p{L}{5000}",
+        "(?!(x+x+)+y)",
+        "((a{1,60}){1,60}){1,60}b",
+        "(?<=a+)b",
+    ],
+)
+def test_a_pattern_that_can_neither_be_bounded_nor_be_an_automaton_is_refused(pattern: str) -> None:
+    with pytest.raises(SchemaError, match="expected a regular expression"):
+        compile_schema({"pattern": pattern})
+
+
+def test_a_text_that_is_too_long_for_a_pattern_without_automaton_is_invalid() -> None:
+    validator = compile_schema({"pattern": r"(?=a)a+a+b"})
+    assert validator.is_valid("aaab")
+    assert "too long for the pattern" in str(validator.errors("a" * 10_000 + "b")[0])
+    large = Pattern("^[^a]{0,60000}$")  # too large for an automaton, but python can tell
+    assert large.search("b" * 50_000, Run(Limits())) and not large.search("b" * 60_001, Run(Limits()))
+
+
+def test_an_automaton_with_too_many_moves_forgets_them_and_goes_on() -> None:
+    source = random.Random(1)
+    pattern = Pattern("(?:a|b)*a(?:a|b){12}c")
+    text = "".join(source.choice("ab") for _ in range(40_000))
+    assert not pattern.search(text, Run(Limits(steps=10**9)))
+    assert pattern.search(text + "a" + "b" * 12 + "c", Run(Limits(steps=10**9)))
+    with pytest.raises(Exhausted):
+        pattern.search(text, Run(Limits(steps=10_000)))
+
+
+def test_a_pattern_too_long_or_nested_too_deeply_is_refused() -> None:
+    for pattern in ("a" * 2_001, "(" * 2_000, "(?:" * 600 + ")" * 600):
+        with pytest.raises(SchemaError):
+            compile_schema({"pattern": pattern})
+    with pytest.raises(PatternError, match="nothing to repeat"):
+        Pattern("a|*")
+
+
+# ------------------------------------------------------------------------------------------------- limits
+
+
+def _nested(levels: int, inner: JSON, wrap: str) -> JSON:
+    for _ in range(levels):
+        inner = [inner] if wrap == "[]" else {wrap: inner}
+    return inner
+
+
+def test_schemas_nested_too_deeply_are_refused() -> None:
+    compile_schema(_nested(90, True, "items"))
+    for levels in (102, 5_000):
+        with pytest.raises(SchemaError, match="nested"):
+            compile_schema(_nested(levels, True, "items"))
+    with pytest.raises(SchemaError, match="nested deeper than 3"):
+        compile_schema(_nested(5, True, "items"), limits=Limits(depth=3))
+
+
+def test_too_many_subschemas_are_refused() -> None:
+    with pytest.raises(SchemaError, match="more than 10 subschemas"):
+        compile_schema({"allOf": [{}] * 20}, limits=Limits(subschemas=10))
+    many: JSON = {"allOf": [{"pattern": f"a{number}"} for number in range(5)]}
+    with pytest.raises(SchemaError, match="more than 4 patterns"):
+        compile_schema(many, limits=Limits(patterns=4))
+
+
+def test_instances_nested_too_deeply_are_invalid() -> None:
+    validator = compile_schema({"items": {"$ref": "#"}})
+    assert validator.is_valid(_nested(90, 1, "[]"))
+    for levels in (200, 100_000):
+        instance = _nested(levels, 1, "[]")
+        assert not validator.is_valid(instance)
+        assert [str(error) for error in validator.errors(instance)] == [
+            "too deeply nested to check against this schema"
+        ]
+    unbounded = compile_schema({"items": {"$ref": "#"}, "uniqueItems": True}, limits=Limits(depth=10**9))
+    assert not unbounded.is_valid(_nested(100_000, 1, "[]"))
+
+
+@pytest.mark.parametrize(
+    ("schema", "instance"),
+    [
+        # each definition applies the next one twice: 2 ** 30 applications
+        ({"$defs": {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(30)} | {"30": {}},
+            "$ref": "#/$defs/0"}, 1),
+        ({"$defs": {str(n): {"anyOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(30)} | {"30": False},
+            "$ref": "#/$defs/0"}, 1),
+        ({"$defs": {str(n): {"oneOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(30)} | {"30": {}},
+            "$ref": "#/$defs/0"}, 1),
+        ({"$defs": {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}],
+            "unevaluatedProperties": True} for n in range(40)} | {"40": {}}, "$ref": "#/$defs/0"}, {"a": 1}),
+        ({"allOf": [{"items": {"type": "integer"}}] * 1000}, list(range(10_000))),
+        ({"items": {"pattern": "^[a-z]*[a-m]*[k-z]*$"}}, ["ab" * 1000] * 5_000),
+        ({"allOf": [{"uniqueItems": True}] * 1000}, [[n] for n in range(5_000)]),
+        ({"items": {"enum": [["a" * 10_000]]}}, [["a" * 10_000]] * 10_000),
+    ],
+    ids=["allOf", "anyOf", "oneOf", "unevaluated", "items", "pattern", "uniqueItems", "enum"],
+)  # fmt: skip
+def test_work_is_bounded(schema: JSON, instance: JSON) -> None:
+    validator = compile_schema(schema, limits=Limits(steps=100_000))
+    assert not validator.is_valid(instance)
+    assert "too costly to check against this schema" in [str(error) for error in validator.errors(instance)]
+
+
+def test_items_made_to_collide_are_told_apart_as_fast_as_others() -> None:
+    # hash(-1) == hash(-2), so that all these arrays would have the same hash as tuples
+    rows: list[JSON] = [[-1 - (n >> bit & 1) for bit in range(13)] for n in range(8_192)]
+    assert compile_schema({"uniqueItems": True}).is_valid(rows)
+    assert not compile_schema({"uniqueItems": True}).is_valid([*rows, rows[5]])
+
+
+# ------------------------------------------------------------------------------------------------- words
+
+CIRCLE: JSON = {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {}}, "required": ["kind", "r"]}
+SQUARE: JSON = {"type": "object", "properties": {"kind": {"const": "square"}, "side": {}}, "required": ["kind", "side"]}
+
+WORDS: list[tuple[JSON, JSON, list[str]]] = [
+    ({"properties": {"days": {"type": "integer"}}}, {"days": "3"}, ['days: expected an integer, got "3"']),
+    ({"type": ["string", "null"]}, 3, ["expected a string or null, got 3"]),
+    ({"required": ["a", "b"]}, {}, ['missing required properties "a", "b"']),
+    ({"properties": {"a": True}, "additionalProperties": False}, {"b": 1}, ['b: unexpected property, expected "a"']),
+    ({"additionalProperties": False}, {"odd name": 1}, ['["odd name"]: unexpected property']),
+    ({"properties": {"a": False}}, {"a": 1}, ["a: this property must not be there"]),
+    ({"prefixItems": [True], "items": False}, [1, 2], ["[1]: unexpected item, expected at most 1"]),
+    ({"unevaluatedItems": False}, [1], ["[0]: unexpected item"]),
+    ({"unevaluatedProperties": False}, {"a": 1}, ["a: unexpected property"]),
+    ({"items": {"properties": {"a": {"items": {"type": "null"}}}}}, [{"a": [None, 1]}],
+        ["[0].a[1]: expected null, got 1"]),
+    ({"enum": ["C", "F"]}, "K", ['expected one of "C", "F", got "K"']),
+    ({"enum": [1]}, 2, ["expected 1, got 2"]),
+    ({"const": {"a": 1}}, 2, ['expected {"a": 1}, got 2']),
+    ({"minimum": 1}, 0, ["expected at least 1, got 0"]),
+    ({"exclusiveMaximum": 1.5}, 2, ["expected less than 1.5, got 2"]),
+    ({"multipleOf": 2}, 3, ["expected a multiple of 2, got 3"]),
+    ({"minLength": 1}, "", ["expected at least 1 character, got 0"]),
+    ({"maxItems": 2}, [1, 2, 3], ["expected at most 2 items, got 3"]),
+    ({"minProperties": 1}, {}, ["expected at least 1 property, got 0"]),
+    ({"uniqueItems": True}, [1, 2, 1.0], ["expected different items, got 1.0 more than once"]),
+    ({"pattern": "^[A-Z]"}, "x", ['expected a match of ^[A-Z], got "x"']),
+    ({"contains": {"const": 1}, "maxContains": 1}, [1, 1], ['expected 1 to 1 matching {"const": 1}, got 2']),
+    ({"dependentRequired": {"a": ["b"]}}, {"a": 1}, ['missing required property "b", which "a" demands']),
+    ({"propertyNames": {"maxLength": 1}}, {"ab": 1},
+        ['the property name "ab" is not allowed: expected at most 1 character, got 2']),
+    ({"not": {"type": "null"}}, None, ['expected anything but what matches {"type": "null"}']),
+    ({"if": {"required": ["a"]}, "then": {"required": ["b"]}}, {"a": 1}, ['missing required property "b"']),
+    (False, 1, ["nothing is allowed here"]),
+    ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 3, ["expected a string or null, got 3"]),
+    ({"anyOf": [CIRCLE, {"type": "null"}]}, {}, ['missing required properties "kind", "r"']),
+    ({"oneOf": [CIRCLE, SQUARE]}, {"kind": "circle"}, ['missing required property "r"']),
+    ({"oneOf": [CIRCLE, SQUARE]}, {"kind": "x", "r": 1},
+        ['kind: expected "circle", got "x" -- or kind: expected "square", got "x"']),
+    ({"oneOf": [True, {"type": "null"}, True]}, 1,
+        ["expected to match exactly one of 3 alternatives, but matches 1 and 3"]),
+    ({"allOf": [{"type": "null"}, {"type": "null"}]}, 1, ["expected null, got 1"]),
+    ({"type": "null"}, "x" * 1000, ['expected null, got "' + "x" * 60 + '"… (1000 characters)']),
+    ({"type": "null"}, [0] * 100, ["expected null, got an array of 100 items"]),
+    ({"type": "null"}, {str(n): n for n in range(100)}, ["expected null, got an object with 100 properties"]),
+    ({"type": "null"}, 10**5000, ["expected null, got a number beyond all measure"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("schema", "instance", "words"), WORDS, ids=[str(row[2])[:60] for row in WORDS])
+def test_errors_say_where_and_what_was_expected(schema: JSON, instance: JSON, words: list[str]) -> None:
+    assert [str(error) for error in compile_schema(schema).errors(instance)] == words
+
+
+def test_an_error_names_its_path_and_its_keyword() -> None:
+    schema: JSON = {"properties": {"a": {"items": {"minimum": 2}}, "b": False}, "additionalProperties": False}
+    errors = compile_schema(schema).errors({"a": [2, 1], "b": 1, "c": 1})
+    assert [(error.path, error.keyword) for error in errors] == [
+        (("a", 1), "minimum"),
+        (("b",), "properties"),
+        (("c",), "additionalProperties"),
+    ]
+    assert errors[0].expected == "expected at least 2, got 1"
+
+
+def test_no_more_errors_are_given_than_asked_for() -> None:
+    validator = compile_schema({"items": {"type": "null"}})
+    assert len(validator.errors([1] * 50)) == 8
+    assert len(validator.errors([1] * 50, most=1)) == 1
+    assert validator.errors([None]) == []
+
+
+def test_validate_raises_one_error_with_all_that_is_wrong() -> None:
+    validator = compile_schema({"properties": {"a": {"type": "null"}, "b": {"type": "null"}}})
+    validator.validate({"a": None})
+    with pytest.raises(ValidationError, match=r"^a: expected null, got 1$") as caught:
+        validator.validate({"a": 1})
+    assert caught.value.path == ("a",)
+    with pytest.raises(ValidationError, match=r"^a: expected null, got 1; b: expected null, got 2$"):
+        validator.validate({"a": 1, "b": 2})
+
+
+# ------------------------------------------------------------------------------------------------- alone
+
+
+def test_it_works_alone_under_another_name_and_imports_little(tmp_path: Path) -> None:
+    subprocess.run(["cp", "-r", str(ROOT / "mcp_ref" / "lib" / "jsonschema"), str(tmp_path / "vendored")], check=True)
+    program = (
+        "import sys, json; before = set(sys.modules); import vendored;"
+        "v = vendored.compile_schema({'properties': {'a': {'type': 'null', 'pattern': '^a+$'}}, 'required': ['a']});"
+        "assert v.is_valid({'a': None}) and not v.is_valid({});"
+        "print(sorted(name for name in set(sys.modules) - before if not name.startswith('vendored')))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(tmp_path)!r}); {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    heavy = (
+        "typing",
+        "dataclasses",
+        "decimal",
+        "fractions",
+        "inspect",
+        "urllib",
+        "datetime",
+        "ipaddress",
+        "unicodedata",
+    )
+    assert not [name for name in heavy if f"'{name}" in done.stdout], done.stdout

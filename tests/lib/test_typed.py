@@ -1,0 +1,1034 @@
+"""Typed functions as schemas: what each annotation becomes, what is read and written, what is refused and how."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import functools
+import json
+import math
+import sys
+import types
+import typing
+from collections import OrderedDict, UserDict, abc, deque
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field
+from decimal import Decimal
+from pathlib import Path, PurePath, PurePosixPath
+from random import Random
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    NewType,
+    NotRequired,
+    Optional,
+    Required,
+    TypedDict,
+    TypeVar,
+    Union,
+)
+from uuid import UUID
+
+import pytest
+
+from mcp_ref.lib.jsonschema import compile_schema
+from mcp_ref.lib.typed import (
+    JSON,
+    Parameter,
+    Signature,
+    UnfitValue,
+    UnsupportedType,
+    reader_of,
+    schema_of,
+    signature_of,
+    to_json,
+)
+from mcp_ref.lib.typed.unions import fits
+from mcp_ref.lib.typed.values import MAX_DEPTH
+
+T = TypeVar("T")
+UserId = NewType("UserId", int)
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Size(enum.IntEnum):
+    SMALL = 1
+    LARGE = 2
+
+
+@dataclass
+class Point:
+    x: int
+    y: Annotated[int, "upwards"] = 0
+
+
+@dataclass
+class Route:
+    stops: list[Point]
+    name: str | None = None
+    options: dict[str, float] = field(default_factory=dict)
+    length: int = field(default=0, init=False)
+
+
+class Range(NamedTuple):
+    low: float
+    high: Decimal = Decimal("1.5")
+
+
+class Base(TypedDict):
+    name: str
+
+
+class Person(Base, total=False):
+    born: dt.date
+    email: Required[str]
+    nick: Annotated[NotRequired[str], "what friends say"]
+
+
+class Loop(TypedDict):
+    again: list[Loop]
+
+
+@dataclass
+class Ping:
+    pong: Pong | None
+
+
+@dataclass
+class Pong:
+    ping: Ping
+
+
+def read(annotation: object, value: object) -> object:
+    """Read a value that must satisfy the annotation's schema, as a caller of `reader_of` does."""
+    assert compile_schema(schema_of(annotation)).is_valid(value), (schema_of(annotation), value)  # type: ignore[arg-type]
+    reader = reader_of(annotation)
+    return reader(value) if reader else value
+
+
+# ------------------------------------------------------------------------------------------- annotation to schema
+
+INTEGER: dict[str, JSON] = {"type": "integer"}
+STRING: dict[str, JSON] = {"type": "string"}
+POINT: dict[str, JSON] = {
+    "type": "object",
+    "properties": {"x": INTEGER, "y": {"type": "integer", "description": "upwards", "default": 0}},
+    "required": ["x"],
+}
+
+SCHEMAS: list[tuple[object, dict[str, JSON]]] = [
+    (int, INTEGER),
+    (float, {"type": "number"}),
+    (bool, {"type": "boolean"}),
+    (str, STRING),
+    (None, {"type": "null"}),
+    (types.NoneType, {"type": "null"}),
+    (Any, {}),
+    (object, {}),
+    (bytes, {"type": "string", "contentEncoding": "base64"}),
+    (dt.datetime, {"type": "string", "format": "date-time"}),
+    (dt.date, {"type": "string", "format": "date"}),
+    (UUID, {"type": "string", "format": "uuid"}),
+    (Decimal, {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$"}),
+    (Path, STRING),
+    (PurePosixPath, STRING),
+    (UserId, INTEGER),
+    (list, {"type": "array"}),
+    (typing.List, {"type": "array"}),  # noqa: UP006
+    (list[Any], {"type": "array"}),
+    (list[int], {"type": "array", "items": INTEGER}),
+    (abc.Sequence[int], {"type": "array", "items": INTEGER}),
+    (abc.Iterable[int], {"type": "array", "items": INTEGER}),
+    (set[int], {"type": "array", "items": INTEGER, "uniqueItems": True}),
+    (frozenset[str], {"type": "array", "items": STRING, "uniqueItems": True}),
+    (tuple[int, ...], {"type": "array", "items": INTEGER}),
+    (tuple, {"type": "array"}),
+    (tuple[int, str], {"type": "array", "prefixItems": [INTEGER, STRING], "items": False, "minItems": 2}),
+    (dict, {"type": "object"}),
+    (dict[str, Any], {"type": "object"}),
+    (dict[str, int], {"type": "object", "additionalProperties": INTEGER}),
+    (abc.Mapping[str, int], {"type": "object", "additionalProperties": INTEGER}),
+    (Literal["a"], {"type": "string", "enum": ["a"]}),
+    (Literal["a", 1, None, True], {"type": ["string", "integer", "null", "boolean"], "enum": ["a", 1, None, True]}),
+    (Color, {"type": "string", "enum": ["red", "blue"]}),
+    (Size, {"type": "integer", "enum": [1, 2]}),
+    (Point, POINT),
+    (Annotated[int, "how many", {"minimum": 1}], {"type": "integer", "description": "how many", "minimum": 1}),
+    (Annotated[Point, {"additionalProperties": False}], {**POINT, "additionalProperties": False}),
+    (Annotated[Annotated[int, "inner"], "outer"], {"type": "integer", "description": "inner"}),
+    (Annotated[int, len, 5], INTEGER),
+    # unions
+    (int | None, {"type": ["integer", "null"]}),
+    (Optional[int], {"type": ["integer", "null"]}),  # noqa: UP045
+    (Union[int, str], {"type": ["integer", "string"]}),  # noqa: UP007
+    (int | Any, {}),
+    (int | float, {"type": "number"}),
+    (int | UserId, INTEGER),
+    (list[int] | None, {"type": ["array", "null"], "items": INTEGER}),
+    (Annotated[int | None, {"minimum": 1}], {"type": ["integer", "null"], "minimum": 1}),
+    (Annotated[int, "a count"] | None, {"type": ["integer", "null"], "description": "a count"}),
+    (Annotated[int, "a count"] | float, {"anyOf": [{"type": "integer", "description": "a count"}, {"type": "number"}]}),
+    (Literal["a", "b"] | None, {"type": ["string", "null"], "enum": ["a", "b", None]}),
+    (Color | Size | None, {"type": ["string", "integer", "null"], "enum": ["red", "blue", 1, 2, None]}),
+    (Literal["red"] | Color, {"type": "string", "enum": ["red", "blue"]}),
+    (Literal[1] | Literal[True], {"type": ["integer", "boolean"], "enum": [1, True]}),
+    (Literal["a"] | int, {"anyOf": [{"type": "string", "enum": ["a"]}, INTEGER]}),
+    (list[int] | list[str], {"anyOf": [{"type": "array", "items": INTEGER}, {"type": "array", "items": STRING}]}),
+    (UUID | str, {"anyOf": [{"type": "string", "format": "uuid"}, STRING]}),
+    (Point | None, {**POINT, "type": ["object", "null"]}),
+]
+
+
+@pytest.mark.parametrize(("annotation", "schema"), SCHEMAS, ids=lambda value: str(value)[:60])
+def test_an_annotation_is_a_schema_that_any_model_understands(annotation: object, schema: dict[str, JSON]) -> None:
+    found = schema_of(annotation)
+    assert found == schema
+    compile_schema(found)
+    assert not {"$ref", "$defs", "title"} & set(json.dumps(found).replace('"', " ").split())
+
+
+def test_a_dataclass_says_its_fields_defaults_and_what_is_read_only() -> None:
+    assert schema_of(Route) == {
+        "type": "object",
+        "properties": {
+            "stops": {"type": "array", "items": POINT},
+            "name": {"type": ["string", "null"]},
+            "options": {"type": "object", "additionalProperties": {"type": "number"}},
+            "length": {"type": "integer", "default": 0, "readOnly": True},
+        },
+        "required": ["stops"],
+    }
+
+
+def test_a_typed_dict_says_what_is_required_also_where_the_words_are_in_quotes() -> None:
+    schema = schema_of(Person)
+    assert schema["required"] == ["name", "email"]
+    assert schema["properties"] == {
+        "name": STRING,
+        "born": {"type": "string", "format": "date"},
+        "email": STRING,
+        "nick": {"type": "string", "description": "what friends say"},
+    }
+
+
+def test_a_named_tuple_is_an_object_of_its_fields() -> None:
+    assert schema_of(Range) == {
+        "type": "object",
+        "properties": {
+            "low": {"type": "number"},
+            "high": {"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]+)?$", "default": "1.5"},
+        },
+        "required": ["low"],
+    }
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type aliases are from Python 3.12 on")
+def test_a_type_alias_is_what_it_stands_for() -> None:
+    space: dict[str, Any] = {}
+    exec("type Ids = list[int]\ntype Tree = list[Tree]", space)  # the syntax of a later Python
+    assert schema_of(space["Ids"]) == {"type": "array", "items": INTEGER}
+    with pytest.raises(UnsupportedType, match="contains itself"):
+        schema_of(space["Tree"])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="type aliases are from Python 3.12 on")
+def test_a_type_alias_of_a_result_of_ones_own_is_seen_through() -> None:
+    space: dict[str, Any] = {"Plain": Plain}
+    exec("type Reply = list[Plain]\ntype Tree = dict[str, Tree]", space)
+    exec("def own() -> Reply | None: ...\ndef endless() -> Tree: ...", space)
+    assert signature_of(space["own"], result_types=(Plain,)).output_schema is None
+    with pytest.raises(UnsupportedType, match="contains itself"):
+        signature_of(space["endless"], result_types=(Plain,))
+
+
+# ------------------------------------------------------------------------------------------- refused, with advice
+
+
+@dataclass
+class Node:
+    children: list[Node]
+
+
+@dataclass
+class WithInitVar:
+    seed: InitVar[int]
+
+
+@dataclass
+class Box(Generic[T]):
+    inside: T
+
+
+@dataclass
+class Unknown:
+    what: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
+class Empty(enum.Enum):
+    pass
+
+
+class Odd(enum.Enum):
+    PAIR = (1, 2)
+
+
+class Plain:
+    pass
+
+
+REFUSED: list[tuple[object, str]] = [
+    (complex, "complex has no JSON Schema"),
+    (Plain, "Plain has no JSON Schema"),
+    (T, "~T has no JSON Schema"),
+    (Box[int], "Box.* has no JSON Schema"),
+    (Callable[[int], int], "has no JSON Schema"),
+    (OrderedDict[str, int], "has no JSON Schema"),
+    ([int], r"\[<class 'int'>\] has no JSON Schema"),
+    ({"a": int}, "has no JSON Schema"),
+    (dict[int, str], "keys that are not plain strings"),
+    (dict[UUID, str], "keys that are not plain strings"),
+    (Literal[b"x"], "not strings, integers, booleans or None"),
+    (Literal[Color.RED], "not strings, integers, booleans or None"),
+    (Odd, "not strings, numbers, booleans or None"),
+    (Empty, "has no members"),
+    (WithInitVar, "InitVar"),
+    (Unknown, "cannot be evaluated .*Nowhere"),
+    (Node, r"annotation.children\[\]: Node contains itself, which a schema without \$ref cannot say"),
+    (Loop, r"annotation.again\[\]: .*Loop contains itself"),
+    (Ping, r"annotation.pong.ping: Ping contains itself"),
+]
+
+
+@pytest.mark.parametrize(("annotation", "words"), REFUSED, ids=lambda value: str(value)[:40])
+def test_what_has_no_schema_is_refused_with_an_error_that_teaches(annotation: object, words: str) -> None:
+    for work_out in (schema_of, reader_of):
+        with pytest.raises(UnsupportedType, match=words) as caught:
+            work_out(annotation)
+        assert str(caught.value).startswith("annotation")
+        assert "give the schema by hand. Supported: int, float" in str(caught.value)
+
+
+def test_a_type_used_twice_side_by_side_does_not_contain_itself() -> None:
+    assert schema_of(tuple[Point, Point])["prefixItems"] == [POINT, POINT]
+
+
+# ------------------------------------------------------------------------------------------- JSON to Python
+
+READ: list[tuple[object, object, object]] = [
+    (int, 5, 5),
+    (int, 5.0, 5),
+    (float, 5, 5.0),
+    (Any, {"a": [1]}, {"a": [1]}),
+    (bytes, "aGk=", b"hi"),
+    (dt.datetime, "2025-01-31T09:30:00Z", dt.datetime(2025, 1, 31, 9, 30, tzinfo=dt.UTC)),
+    (dt.date, "2025-01-31", dt.date(2025, 1, 31)),
+    (dt.time, "09:30", dt.time(9, 30)),
+    (UUID, "123e4567-e89b-12d3-a456-426614174000", UUID(int=0x123E4567E89B12D3A456426614174000)),
+    (Decimal, "12.50", Decimal("12.50")),
+    (Path, "a/b", Path("a/b")),
+    (PurePath, "a/b", PurePath("a/b")),
+    (UserId, 7.0, 7),
+    (list[float], [1, 2], [1.0, 2.0]),
+    (abc.Collection[int], [1.0], [1]),
+    (set[int], [1, 2], {1, 2}),
+    (frozenset, ["a"], frozenset({"a"})),
+    (tuple[int, ...], [1, 2.0], (1, 2)),
+    (tuple, [], ()),
+    (tuple[str, UserId], ["a", 2.0], ("a", 2)),
+    (dict[str, int], {"a": 1.0}, {"a": 1}),
+    (Literal[1, "a"], 1.0, 1),
+    (Literal[1, "a"], "a", "a"),
+    (Color, "red", Color.RED),
+    (Size, 2.0, Size.LARGE),
+    (Point, {"x": 1}, Point(1)),
+    (Point, {"x": 1, "y": 2, "more": True}, Point(1, 2)),
+    (Route, {"stops": [{"x": 1}], "length": 9}, Route([Point(1)])),
+    (Range, {"low": 1, "high": "2"}, Range(1.0, Decimal(2))),
+    (
+        Person,
+        {"name": "A", "email": "e", "born": "2000-01-01", "more": 1},
+        {"name": "A", "email": "e", "born": dt.date(2000, 1, 1), "more": 1},
+    ),
+    # unions: the first member that fits, as written
+    (int | None, None, None),
+    (int | None, 2.0, 2),
+    (int | float, 2, 2),
+    (int | float, 2.5, 2.5),
+    (UUID | str, "123e4567-e89b-12d3-a456-426614174000", UUID(int=0x123E4567E89B12D3A456426614174000)),
+    (UUID | str, "not one", "not one"),
+    (str | UUID, "123e4567-e89b-12d3-a456-426614174000", "123e4567-e89b-12d3-a456-426614174000"),
+    (Decimal | str, "NaN", "NaN"),
+    (Decimal | str, "1_000", "1_000"),
+    (dt.time | str, "0930", "0930"),
+    (Color | str, "green", "green"),
+    (Color | str, "red", Color.RED),
+    (bool | Size, True, True),
+    (Size | bool, True, True),
+    (Size | bool, 1, Size.SMALL),
+    (Point | Range, {"low": 1, "high": "2"}, Range(1.0, Decimal(2))),
+    (list[dt.date] | list[str], ["x"], ["x"]),
+    (list[Point] | dict[str, Point], {"a": {"x": 1}}, {"a": Point(1)}),
+    (tuple[int, int] | tuple[int, ...], [1, 2, 3], (1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("annotation", "value", "expected"), READ, ids=lambda value: str(value)[:40])
+def test_json_is_read_as_what_the_annotation_says(annotation: object, value: object, expected: object) -> None:
+    found = read(annotation, value)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+def test_what_json_gives_as_it_is_needs_no_reader() -> None:
+    for annotation in (str, bool, None, Any, list[str], dict[str, bool], Literal["a"], str | None, Base):
+        assert reader_of(annotation) is None, annotation
+
+
+UNFIT: list[tuple[object, object, str]] = [
+    (float, 10**400, "value: expected a number up to about 1.8e308"),
+    (float, math.inf, "value: expected a number up to about 1.8e308"),
+    (int | float, math.inf, "value: expected a number up to about 1.8e308"),
+    (bytes, "not base64!", "value: expected base64, such as aGk=, got 'not base64!'"),
+    (bytes, "aGk", "value: expected base64"),
+    (bytes, "aGé=", "value: expected base64"),
+    (dt.datetime, "2025-01-31T09:30:00", "value: expected a date-time with an offset"),
+    (dt.datetime, "yesterday", "value: expected a date-time with an offset"),
+    (dt.datetime, "", "value: expected a date-time"),
+    (dt.date, "2025-02-30", "value: expected a date, such as 2025-01-31, got '2025-02-30'"),
+    (dt.time, "25:00", "value: expected a time of day"),
+    (UUID, "123e4567", "value: expected a UUID"),
+    (UUID, "x" * 1000, "value: expected a UUID, .* got '" + "x" * 60 + "'"),
+    (set[Any], [[]], "value: expected items that a set can hold"),
+    (list[dt.date], ["2025-01-01", "?"], r"\[1\]: expected a date"),
+    (tuple[dt.date, dt.date], ["2025-01-01", "?"], r"\[1\]: expected a date"),
+    (dict[str, list[dt.date]], {"a": ["?"]}, r"a\[0\]: expected a date"),
+    (dt.date | None, "?", "value: expected a date"),
+    (dt.date | UUID, "?", "value: expected a date"),
+]
+
+
+@pytest.mark.parametrize(("annotation", "value", "words"), UNFIT, ids=lambda value: str(value)[:40])
+def test_what_a_schema_does_not_see_the_reader_refuses(annotation: object, value: object, words: str) -> None:
+    with pytest.raises(UnfitValue, match="^" + words):
+        read(annotation, value)
+
+
+@dataclass
+class Even:
+    number: int
+
+    def __post_init__(self) -> None:
+        if self.number % 2:
+            raise ValueError("the number is even")
+
+
+def test_a_post_init_that_refuses_says_why() -> None:
+    with pytest.raises(UnfitValue, match=r"^\[0\]: the number is even$"):
+        read(list[Even], [{"number": 3}])
+
+
+def test_reading_leaves_the_json_as_it_was() -> None:
+    value = {"stops": [{"x": 1.0}], "options": {"a": 1}}
+    before = json.dumps(value)
+    read(Route, value)
+    read(Person, person := {"name": "A", "email": "e", "born": "2000-01-01"})
+    assert json.dumps(value) == before
+    assert person["born"] == "2000-01-01"
+
+
+# ------------------------------------------------------------------------------------------- Python to JSON
+
+WRITTEN: list[tuple[object, JSON]] = [
+    (None, None),
+    (True, True),
+    (5, 5),
+    (2.5, 2.5),
+    ("é😀", "é😀"),
+    (Color.RED, "red"),
+    (Size.LARGE, 2),
+    (b"hi", "aGk="),
+    (bytearray(b"hi"), "aGk="),
+    (memoryview(b"hi"), "aGk="),
+    (dt.datetime(2025, 1, 31, 9, 30, tzinfo=dt.UTC), "2025-01-31T09:30:00+00:00"),
+    (dt.date(2025, 1, 31), "2025-01-31"),
+    (dt.time(9, 30), "09:30:00"),
+    (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+    (Decimal("1E+3"), "1000"),
+    (Decimal("-0.50"), "-0.50"),
+    (PurePosixPath("a/b"), "a/b"),
+    ((1, (2, [3])), [1, [2, [3]]]),
+    (frozenset({1}), [1]),
+    (deque([1]), [1]),
+    (range(3), [0, 1, 2]),
+    ({"a": Point(1)}, {"a": {"x": 1, "y": 0}}),
+    (UserDict({"a": 1}), {"a": 1}),
+    (types.MappingProxyType({"a": 1}), {"a": 1}),
+    (Range(1.0), {"low": 1.0, "high": "1.5"}),
+    (Route([Point(1, 2)]), {"stops": [{"x": 1, "y": 2}], "name": None, "options": {}, "length": 0}),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), WRITTEN, ids=lambda value: str(value)[:40])
+def test_a_value_is_written_as_plain_json(value: object, expected: JSON) -> None:
+    found = to_json(value)
+    assert found == expected
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert type(found) is type(expected)
+
+
+def test_a_naive_datetime_is_local_time_and_the_wire_says_so() -> None:
+    written = to_json(dt.datetime(2025, 1, 31, 9, 30))
+    assert dt.datetime.fromisoformat(str(written)) == dt.datetime(2025, 1, 31, 9, 30).astimezone()
+    assert read(dt.datetime, written)
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+ITSELF: list[object] = []
+ITSELF.append(ITSELF)
+
+UNWRITABLE: list[tuple[object, str]] = [
+    (float("nan"), "value: nan cannot be JSON"),
+    ({"a": [1, float("inf")]}, r"a\[1\]: inf cannot be JSON"),
+    (Decimal("NaN"), "value: NaN cannot be JSON"),
+    ("\ud800", "value: a string with half of a surrogate pair"),
+    ({"\ud800": 1}, ".*half of a surrogate pair"),
+    ({1: 2}, "1: the names in a JSON object are strings, not int"),
+    (10**5000, "value: an integer of more digits than JSON readers take"),
+    (-(10**5000), "value: an integer"),
+    (object(), "value: an object of object has no JSON form; make it a dataclass"),
+    (Point, "value: an object of type has no JSON form"),
+    ([Plain()], r"\[0\]: an object of Plain"),
+    (len, "value: an object of builtin_function_or_method"),
+    ((n for n in [1]), "value: an object of generator"),
+    (nested(MAX_DEPTH + 1), ".*nested deeper than 100 levels"),
+    (ITSELF, ".*does it contain itself"),
+]
+
+
+@pytest.mark.parametrize(("value", "words"), UNWRITABLE, ids=[str(number) for number in range(len(UNWRITABLE))])
+def test_what_json_cannot_hold_is_refused_and_the_error_says_where(value: object, words: str) -> None:
+    with pytest.raises(UnfitValue, match="^" + words) as caught:
+        to_json(value)
+    assert len(str(caught.value)) < 300
+    assert "\ud800" not in str(caught.value)
+
+
+def test_nesting_up_to_the_limit_is_written() -> None:
+    assert to_json(nested(MAX_DEPTH)) == nested(MAX_DEPTH)
+
+
+# ------------------------------------------------------------------------------------------- functions
+
+
+class Context:
+    """Stands for what a caller hands to functions that ask for it."""
+
+
+def forecast(city: str, days: Annotated[int, "How far ahead", {"minimum": 1}] = 3) -> list[float]:
+    """Tell the weather."""
+    return [float(days)]
+
+
+def test_the_example_of_the_package_is_true() -> None:
+    signature = signature_of(forecast, result_types=())
+    assert signature.name == "forecast"
+    assert signature.description == "Tell the weather."
+    assert signature.input_schema == {
+        "type": "object",
+        "properties": {
+            "city": STRING,
+            "days": {"type": "integer", "description": "How far ahead", "minimum": 1, "default": 3},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    }
+    assert signature.output_schema == {"type": "array", "items": {"type": "number"}}
+    assert not signature.is_async
+    assert signature.context_parameter is None
+    assert [(p.name, p.required, p.default) for p in signature.parameters] == [("city", True, None), ("days", False, 3)]
+    assert signature.bind({"city": "Rome", "days": 2.0}) == {"city": "Rome", "days": 2}
+
+
+def google(first: int, second: int, *, third: int = 0, fourth: int = 0, **rest: int) -> None:
+    """Do it.
+
+    At length.
+
+    Args:
+        first: What comes first,
+            and goes on.
+        second (int, optional): With a type: and a colon.
+        third:
+            On its own line.
+
+            After a blank one.
+        **rest: Anything.
+
+    Returns:
+        Nothing.
+    """
+
+
+def numpy(first: int, second: int, third: int = 0, fourth: int = 0) -> None:
+    """Do it.
+
+    At length.
+
+    Parameters
+    ----------
+    first : int
+        What comes first,
+        and goes on.
+    second, fourth : {1, 2}
+        With a type: and a colon.
+    third
+        On its own line.
+
+        After a blank one.
+
+    Returns
+    -------
+    None
+    """
+
+
+def rest(first: int, second: int, third: int = 0, fourth: int = 0) -> None:
+    """Do it.
+
+    At length.
+
+    :param first: What comes first,
+        and goes on.
+    :param int second: With a type: and a colon.
+    :type second: int
+    :keyword third:
+        On its own line.
+
+        After a blank one.
+    :returns: nothing
+    """
+
+
+@pytest.mark.parametrize("function", [google, numpy, rest])
+def test_docstrings_of_three_conventions_describe_the_parameters(function: Callable[..., None]) -> None:
+    signature = signature_of(function)
+    texts = {parameter.name: parameter.description for parameter in signature.parameters}
+    assert texts["first"] == "What comes first, and goes on."
+    assert texts["second"] == "With a type: and a colon."
+    assert texts["third"] == "On its own line. After a blank one."
+    assert signature.description.startswith("Do it.\n\nAt length.")
+    assert "first" not in signature.description
+    assert "eturns" in signature.description, "what is not about parameters stays"
+
+
+def test_an_annotation_describes_better_than_a_docstring() -> None:
+    def tool(days: Annotated[int, "from the annotation"]) -> None:
+        """Do.
+
+        Args:
+            days: from the docstring
+        """
+
+    assert signature_of(tool).parameters[0].description == "from the annotation"
+
+
+def test_a_function_without_annotations_takes_anything() -> None:
+    def tool(a, b=1):  # type: ignore[no-untyped-def]
+        return a
+
+    signature = signature_of(tool, result_types=())
+    assert signature.input_schema["properties"] == {"a": {}, "b": {"default": 1}}
+    assert signature.output_schema is None
+    assert signature.description == ""
+
+
+def test_defaults_that_json_cannot_say_are_left_out() -> None:
+    def tool(a: int | None = None, b: Any = len, c: Color = Color.RED, d: float = math.nan) -> None:
+        pass
+
+    properties = signature_of(tool).input_schema["properties"]
+    assert isinstance(properties, dict)
+    assert [type(schema) is dict and schema.get("default") for schema in properties.values()] == [
+        None,
+        None,
+        "red",
+        None,
+    ]
+
+
+def test_keyword_arguments_open_the_schema_and_only_they_are_read_as_their_annotation_says() -> None:
+    def tool(name: str, when: dt.date, **scores: int) -> None:
+        pass
+
+    signature = signature_of(tool)
+    assert signature.input_schema["additionalProperties"] == INTEGER
+    assert signature.bind({"name": "Ann", "when": "2025-01-01", "a": 1.0}) == {
+        "name": "Ann",
+        "when": dt.date(2025, 1, 1),
+        "a": 1,
+    }
+
+    def anything(**options: Any) -> None:
+        pass
+
+    assert "additionalProperties" not in signature_of(anything).input_schema
+
+
+@pytest.mark.parametrize("source", ["def tool(a, /): ...", "def tool(*a): ..."])
+def test_a_parameter_without_a_name_is_refused(source: str) -> None:
+    space: dict[str, Any] = {}
+    exec(source, space)
+    with pytest.raises(UnsupportedType, match=r"tool\(a\): a parameter without a name cannot be sent"):
+        signature_of(space["tool"])
+
+
+def test_binding_says_which_argument_is_wrong_and_leaves_the_arguments_alone() -> None:
+    def tool(when: dt.date, where: list[Even]) -> None:
+        pass
+
+    signature = signature_of(tool)
+    arguments = {"when": "2025-01-01", "where": [{"number": 2}, {"number": 1}]}
+    with pytest.raises(UnfitValue, match=r"^where\[1\]: the number is even$"):
+        signature.bind(arguments)
+    assert arguments["when"] == "2025-01-01"
+
+
+def test_the_context_is_no_argument_wherever_it_stands() -> None:
+    def plain(context: Context, a: int) -> None:
+        pass
+
+    def optional(a: int, *, ctx: Context | None = None) -> None:
+        pass
+
+    def described(a: int, ctx: Annotated[Context, "the request"]) -> None:
+        pass
+
+    for function, name in ((plain, "context"), (optional, "ctx"), (described, "ctx")):
+        signature = signature_of(function, context_type=Context)
+        assert signature.context_parameter == name
+        assert [parameter.name for parameter in signature.parameters] == ["a"]
+        assert signature.input_schema["required"] == ["a"]
+        with pytest.raises(UnfitValue, match=f"^{name}: not an argument$"):
+            signature.bind({"a": 1, name: None})
+
+
+def test_there_is_one_context_at_most() -> None:
+    def tool(a: Context, b: Context) -> None:
+        pass
+
+    with pytest.raises(UnsupportedType, match="a and b cannot both be the context"):
+        signature_of(tool, context_type=Context)
+
+
+# --- the results
+
+
+def test_results_are_described_only_where_the_caller_asks_and_the_function_promises_data() -> None:
+    def nothing() -> None: ...
+    def anything() -> Any: ...
+    def unannotated(): ...  # type: ignore[no-untyped-def]
+    def own() -> list[Plain]:
+        return []
+
+    def sometimes() -> dict[str, int | Plain]:
+        return {}
+
+    for function in (nothing, anything, unannotated, own, sometimes):
+        assert signature_of(function, result_types=(Plain,)).output_schema is None
+    assert signature_of(own).output_schema is None, "and what is not asked for may have no schema"
+    with pytest.raises(UnsupportedType, match=r"own\(\) result\[\]: Plain has no JSON Schema"):
+        signature_of(own, result_types=())
+
+
+def test_any_json_can_be_a_result() -> None:
+    def record() -> Point:
+        return Point(1)
+
+    def mapping() -> dict[str, int]:
+        return {}
+
+    def perhaps() -> Point | None:
+        return None
+
+    def number() -> int:
+        return 1
+
+    assert signature_of(record, result_types=()).output_schema == POINT
+    assert signature_of(mapping, result_types=()).output_schema == {"type": "object", "additionalProperties": INTEGER}
+    assert signature_of(perhaps, result_types=()).output_schema == {**POINT, "type": ["object", "null"]}
+    assert signature_of(number, result_types=()).output_schema == INTEGER
+
+
+# --- the callables
+
+
+class Greeter:
+    """Greets."""
+
+    def __call__(self, name: str) -> str:
+        return name
+
+    def method(self, name: str) -> str:
+        """Greet by method."""
+        return name
+
+    @classmethod
+    def of_class(cls, name: str) -> str:
+        return name
+
+    @staticmethod
+    def static(name: str) -> str:
+        return name
+
+
+class AsyncGreeter:
+    async def __call__(self, name: str) -> str:
+        return name
+
+
+def undocumented(name: str, times: int = 1) -> str:
+    return name * times
+
+
+def logged(function: Callable[..., T]) -> Callable[..., T]:
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> T:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+@logged
+def decorated(name: str) -> str:
+    """Greet, decorated."""
+    return name
+
+
+async def waits(name: str) -> str:
+    return name
+
+
+CALLABLES: list[tuple[Callable[..., object], str, str]] = [
+    (Greeter(), "Greeter", "Greets."),
+    (Greeter().method, "method", "Greet by method."),
+    (Greeter.of_class, "of_class", ""),
+    (Greeter.static, "static", ""),
+    (AsyncGreeter(), "AsyncGreeter", ""),
+    (functools.partial(undocumented, times=2), "undocumented", ""),
+    (functools.partial(Greeter().method), "method", "Greet by method."),
+    (functools.partial(Greeter()), "Greeter", "Greets."),
+    (decorated, "decorated", "Greet, decorated."),
+    (logged(functools.partial(undocumented, times=2)), "undocumented", ""),
+    (functools.partial(logged(undocumented), times=2), "undocumented", ""),
+    (logged(Greeter().method), "method", "Greet by method."),
+    (waits, "waits", ""),
+    (functools.lru_cache(undocumented), "undocumented", ""),
+]
+
+
+@pytest.mark.parametrize(("function", "name", "description"), CALLABLES, ids=lambda value: str(value)[:40])
+def test_whatever_can_be_called_is_described_by_the_def_inside(
+    function: Callable[..., object], name: str, description: str
+) -> None:
+    signature = signature_of(function)
+    assert (signature.name, signature.description) == (name, description)
+    assert signature.parameters[0].name == "name"
+    assert signature.parameters[0].schema == STRING
+    if not signature.is_async:
+        assert function(**signature.bind({"name": "Ann"})) in ("Ann", "AnnAnn")
+
+
+def test_what_a_partial_fixes_by_name_no_caller_replaces_and_by_position_none_sees() -> None:
+    signature = signature_of(functools.partial(undocumented, times=2))
+    assert [parameter.name for parameter in signature.parameters] == ["name"]
+    with pytest.raises(UnfitValue, match=r"^times: not an argument$"):
+        signature.bind({"name": "a", "times": 3})
+    assert [p.name for p in signature_of(functools.partial(undocumented, "Ann")).parameters] == ["times"]
+
+
+def test_async_is_seen_through_partials_methods_and_objects() -> None:
+    waiting: list[Callable[..., object]] = [
+        waits,
+        AsyncGreeter(),
+        AsyncGreeter().__call__,
+        functools.partial(waits, "a"),
+    ]
+    for function in waiting:
+        assert signature_of(function).is_async, function
+    blocking: list[Callable[..., object]] = [undocumented, Greeter(), Greeter().method]
+    blocking.append(functools.partial(undocumented, "a"))
+    for function in blocking:
+        assert not signature_of(function).is_async, function
+
+
+@pytest.mark.parametrize("function", [len, dict, print])
+def test_what_is_not_written_in_python_is_to_be_wrapped(function: Callable[..., object]) -> None:
+    with pytest.raises(UnsupportedType, match="is not written in Python; wrap it in a def"):
+        signature_of(function)
+
+
+def test_local_types_are_found_where_the_function_holds_them() -> None:
+    class Local(enum.Enum):
+        A = "a"
+
+    def tool(value: Local) -> str:
+        return Local(value).name  # this use is what keeps the name in the function's closure
+
+    assert signature_of(tool).bind({"value": "a"}) == {"value": Local.A}
+
+
+def test_local_types_that_nobody_can_find_are_refused_with_the_reason() -> None:
+    class Hidden(enum.Enum):
+        A = "a"
+
+    def tool(value: Hidden) -> None:
+        pass
+
+    with pytest.raises(UnsupportedType, match=r"tool\(\): .*tool has an annotation that cannot be evaluated .*Hidden"):
+        signature_of(tool)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python 3.13 takes it")
+def test_keywords_within_a_union_are_refused_with_the_way_to_write_them() -> None:
+    def tool(days: Annotated[int, {"minimum": 1}] | None) -> None: ...
+
+    with pytest.raises(UnsupportedType, match=r"unhashable.*outside the union, as in Annotated\[int \| None, {…}\]"):
+        signature_of(tool)
+
+
+def test_annotations_that_are_no_strings_work_alike() -> None:
+    space: dict[str, Any] = {"Annotated": Annotated, "Point": Point}
+    source = "def tool(a: Annotated[int, 'n'], b: 'Point', c: list['Point']) -> 'Point': ..."
+    exec(compile(source, "tool.py", "exec", dont_inherit=True), space)
+    signature = signature_of(space["tool"], result_types=())
+    properties = {"a": {"type": "integer", "description": "n"}, "b": POINT, "c": {"type": "array", "items": POINT}}
+    assert signature.input_schema["properties"] == properties
+    assert signature.output_schema == POINT
+
+
+def test_a_signature_is_plain_data() -> None:
+    assert isinstance(signature_of(forecast), Signature)
+    assert isinstance(signature_of(forecast).parameters[0], Parameter)
+
+
+# ------------------------------------------------------------------------------------------- schema and reader agree
+
+LEAVES: list[object] = [
+    *(int, float, bool, str, bytes, None, Any, dt.date, dt.datetime, dt.time, UUID, Decimal, Path, UserId),
+    *(Color, Size, Literal["a", "b"], Literal[1, True, None], Point, Range, Person, list, dict, set, tuple),
+]
+
+
+def some_annotation(random: Random, depth: int) -> object:
+    """An annotation of any supported kind, containers and unions up to a depth."""
+
+    def part() -> Any:
+        return some_annotation(random, depth - 1)
+
+    if not depth:
+        return random.choice(LEAVES)
+    match random.randrange(8):
+        case 0:
+            return list[part()]  # type: ignore[misc]
+        case 1:
+            return dict[str, part()]  # type: ignore[misc]
+        case 2:
+            return tuple[part(), part()]  # type: ignore[misc]
+        case 3:
+            return tuple[part(), ...]  # type: ignore[misc]
+        case 4:
+            return set[part()]  # type: ignore[misc]
+        case 5:
+            return Annotated[part(), "described"]
+        case _:
+            return Union[part(), part(), random.choice([None, part()])]  # noqa: UP007
+
+
+SOME_JSON: list[JSON] = [
+    *(None, True, False, 0, 1, 2, -1, 1.0, 2.5, 10**400, 1e300, math.inf),
+    *("", "a", "b", "red", "NaN", "1_0", "12.5", "0930", "09:30", "aGk=", "2025-01-31", "2025-01-31T09:30:00Z"),
+    *("2025-02-30", "123e4567-e89b-12d3-a456-426614174000", "\0", "é"),
+]
+
+
+def some_json(random: Random, depth: int) -> JSON:
+    """JSON of the kind that callers send, hostile ones included; names are those of the records above."""
+    kind = random.randrange(4) if depth else 0
+    if kind == 1:
+        return [some_json(random, depth - 1) for _ in range(random.randrange(4))]
+    if kind == 2:
+        names = random.sample(["x", "y", "low", "high", "name", "born", "email", "more"], random.randrange(5))
+        return {name: some_json(random, depth - 1) for name in names}
+    return random.choice(SOME_JSON)
+
+
+def fitting_json(random: Random, schema: Any) -> JSON:
+    """JSON of the shape of a schema, as often as chance has it."""
+    if "anyOf" in schema:
+        return fitting_json(random, random.choice(schema["anyOf"]))
+    if "enum" in schema:
+        return random.choice(schema["enum"])  # type: ignore[no-any-return]
+    names = schema.get("type", "null")
+    match random.choice(names) if isinstance(names, list) else names:
+        case "array" if "prefixItems" in schema:
+            return [fitting_json(random, item) for item in schema["prefixItems"]]
+        case "array":
+            return [fitting_json(random, schema.get("items", {})) for _ in range(random.randrange(3))]
+        case "object" if "properties" in schema:
+            return {
+                name: fitting_json(random, member)
+                for name, member in schema["properties"].items()
+                if name in schema.get("required", []) or random.random() < 0.5
+            }
+        case "object":
+            return {name: fitting_json(random, schema.get("additionalProperties", {})) for name in ("x", "é")}
+        case name:
+            return random.choice([value for value in SOME_JSON if fits({"type": name}, value)])
+
+
+def test_whatever_satisfies_the_schema_is_read_or_refused_in_words_and_written_back_it_satisfies_it_again() -> None:
+    random = Random(20251125)
+    read_back = 0
+    for _ in range(1000):
+        annotation = some_annotation(random, random.randrange(4))
+        schema = schema_of(annotation)
+        validator, reader = compile_schema(schema), reader_of(annotation)
+        for value in [some_json(random, 3), *(fitting_json(random, schema) for _ in range(4))]:
+            says = f"{annotation}: {value!r}"
+            assert fits(without_patterns(schema), value) is compile_schema(without_patterns(schema)).is_valid(value), (
+                says
+            )
+            if not validator.is_valid(value):
+                continue
+            before = json.dumps(value)
+            try:
+                found = reader(value) if reader else value
+                again = to_json(found)
+            except UnfitValue:
+                continue
+            assert json.dumps(value) == before, says
+            assert validator.is_valid(again), f"{says} became {found!r}, then {again!r}"
+            read_back += 1
+    assert read_back > 2000
+
+
+def without_patterns(schema: JSON) -> Any:
+    """A schema that says no more than shape, which is all that a union looks at before it tries its readers."""
+    if isinstance(schema, list):
+        return [without_patterns(item) for item in schema]
+    if isinstance(schema, dict):
+        return {name: without_patterns(item) for name, item in schema.items() if name not in ("pattern", "uniqueItems")}
+    return schema

@@ -1,0 +1,231 @@
+"""URI templates: RFC 6570's examples, its grammar, and matching that a hostile URI can neither slow nor fool."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from mcp_ref.lib.uritemplate import MAX_TEMPLATE, TemplateError, UriTemplate, Value
+from tests.support import DATA
+
+SUITE = DATA / "uritemplate-suite" if DATA else None
+
+
+def examples(*files: str) -> Iterator[tuple[str, int, str, dict[str, Value], object]]:
+    """Section, level, template, values, and the expansion: a string, several that are right, or False."""
+    for file in files if SUITE else ():
+        assert SUITE
+        for section, group in json.loads((SUITE / file).read_text("utf-8")).items():
+            for template, expected in group["testcases"]:
+                yield section, group.get("level", 4), template, group["variables"], expected
+
+
+needs_suite = pytest.mark.skipif(SUITE is None, reason="the URI Template test suite is not here (MCP_REF_DATA)")
+
+
+@needs_suite
+def test_every_example_of_the_rfc_expands_as_it_says() -> None:
+    wrong = []
+    count = 0
+    for section, _, template, values, expected in examples("spec-examples.json", "spec-examples-by-section.json"):
+        count += 1
+        allowed = expected if isinstance(expected, list) else [expected]
+        if UriTemplate(template).expand(values) not in allowed:
+            wrong.append((section, template))
+    assert not wrong
+    assert count == 181
+
+
+@needs_suite
+def test_what_the_suite_calls_an_error_is_one() -> None:
+    accepted = []
+    for _, _, template, values, expected in examples("negative-tests.json"):
+        assert expected is False
+        try:
+            accepted.append((template, UriTemplate(template).expand(values)))
+        except TemplateError:
+            continue
+    assert not accepted
+
+
+@needs_suite
+def test_what_templates_up_to_level_3_expand_to_matches_and_expands_again_to_the_same() -> None:
+    refused = []
+    count = 0
+    for _, _, template, values, _ in examples("spec-examples.json", "spec-examples-by-section.json"):
+        parsed = UriTemplate(template)
+        if "*" in template or ":" in template or any(isinstance(values.get(n), (list, dict)) for n in parsed.variables):
+            continue  # level 4, or a value of level 4
+        count += 1
+        uri = parsed.expand(values)
+        found = parsed.match(uri)
+        if found is None:
+            refused.append(template)
+            continue
+        assert parsed.expand(found) == uri, template
+    # in these a value holds a slash, encoded, where the template wants one segment
+    assert set(refused) == {"{base}index", "{/who,dub}"}
+    assert count > 80
+
+
+@pytest.mark.parametrize(
+    ("template", "uri", "expected"),
+    [
+        ("test://{id}/data", "test://42/data", {"id": "42"}),
+        ("test://{id}/data", "test:///data", {}),
+        ("test://{id}/data", "test://a/b/data", None),
+        ("test://{id}/data", "test://42/data/", None),
+        ("test://{id}/data", "test://42/data\n", None),
+        ("file:///{+path}", "file:///src/main.c", {"path": "src/main.c"}),
+        ("file:///{+path}/history", "file:///a/history/history", {"path": "a/history"}),
+        ("doc://{name}.json", "doc://a.b.json", {"name": "a.b"}),
+        ("doc://{name}.json", "doc://a.json.json", {"name": "a.json"}),
+        ("doc://{name}{.ext}", "doc://a.b.c", {"name": "a", "ext": "b.c"}),
+        ("x://{a}-{b}", "x://1-2-3", {"a": "1", "b": "2-3"}),
+        ("x://{a,b}", "x://1,2", {"a": "1", "b": "2"}),
+        ("x://{a,b}", "x://1", {"a": "1"}),
+        ("x://{a}{?q,n}", "x://1?n=2&q=a%20b", {"a": "1", "q": "a b", "n": "2"}),
+        ("x://{a}{?q,n}", "x://1", {"a": "1"}),
+        ("x://{a}{?q,n}", "x://1?n=2&n=3", None),
+        ("x://{a}{?q,n}", "x://1?other=2", None),
+        ("x://{?q*}", "x://?a=1&b=2", {"q": {"a": "1", "b": "2"}}),
+        ("x://{?q*}", "x://?q=1&q=2", {"q": ["1", "2"]}),
+        ("x://{a}?fixed=1{&q}", "x://1?fixed=1&q=2", {"a": "1", "q": "2"}),
+        ("x://h{/path*}", "x://h/a/b/c", {"path": ["a", "b", "c"]}),
+        ("x://h{;v}", "x://h;v=1", {"v": "1"}),
+        ("x://{a:1}/{a}", "x://v/value", {"a": "value"}),
+        ("x://{a:1}/{a}", "x://w/value", None),
+        ("x://{a:1}", "x://value", None),
+        ("x://{a}/{a}", "x://1/1", {"a": "1"}),
+        ("x://{a}/{a}", "x://1/2", None),
+        ("x://{up}{+path}", "x://abc/def", {"up": "abc", "path": "/def"}),
+        ("x://{name}", "x://Hello!", {"name": "Hello!"}),
+        ("x://{name}", "x://user@host:1", {"name": "user@host:1"}),
+        ("x://{name}", "x://café", {"name": "café"}),
+        ("x://{name}", "x://caf%C3%A9", {"name": "café"}),
+        ("x://café/{name}", "x://café/1", {"name": "1"}),
+        ("x://café/{name}", "x://caf%C3%A9/1", {"name": "1"}),
+        ("x://{a}2F", "x://b%2F", None),
+        ("x://{a}2Fz", "x://b2Fz", {"a": "b"}),
+        ("x://fixed", "x://fixed", {}),
+        ("x://fixed", "x://fixed2", None),
+    ],
+)
+def test_matching_gives_the_values_of_a_uri(template: str, uri: str, expected: object) -> None:
+    assert UriTemplate(template).match(uri) == expected
+
+
+SEGMENT_TEMPLATES = ["f://{x}", "f://{x}/end", "f://d{/x}", "f://d{.x}", "f://d{;x}", "f://{y,x}", "f://d{/x*}"]
+SPANNING_TEMPLATES = ["f://{+x}", "f://d{#x}", "f://d{?x}", "f://d?a=b{&x}", "f://{?x*}"]
+PREFIXES = {
+    "d{/": "d/",
+    "d{.": "d.",
+    "d{;": "d;x=",
+    "d{#": "d#",
+    "d{?": "d?x=",
+    "{y": "1,",
+    "d?a": "d?a=b&x=",
+    "{?": "?x=",
+}
+
+
+def uri_with(template: str, value: str) -> str:
+    """A URI in which `x` of the template would be this value."""
+    start = next((PREFIXES[key] for key in PREFIXES if template.startswith("f://" + key)), "")
+    return "f://" + start + value + ("/end" if template.endswith("/end") else "")
+
+
+@pytest.mark.parametrize("template", SEGMENT_TEMPLATES)
+@pytest.mark.parametrize(
+    "value", ["..", "%2e%2e", "..%2F", "..%2fetc%2Fpasswd", "a%2Fb", "a%5Cb", "..%5c", "%2F", "x%00", "%2E.", "a%2f.."]
+)
+def test_no_value_leaves_its_segment(template: str, value: str) -> None:
+    assert UriTemplate(template).match(uri_with(template, "fine")) is not None
+    assert UriTemplate(template).match(uri_with(template, value)) is None
+
+
+@pytest.mark.parametrize("template", SPANNING_TEMPLATES)
+def test_where_a_value_may_span_segments_none_of_them_goes_up(template: str) -> None:
+    parsed = UriTemplate(template)
+    assert parsed.match(uri_with(template, "a%2Fb%2F..c")) is not None
+    for value in ["..", "a%2F..%2Fb", "..%2Fa", "a%5C..", "%2e%2e%2Fetc", "a%2F%2E%2E", "%00"]:
+        assert parsed.match(uri_with(template, value)) is None, value
+    assert UriTemplate("f://{+x}").match("f://a/../b") is None
+
+
+@pytest.mark.parametrize(
+    "uri", ["f://%ff", "f://%", "f://%2", "f://%zz", "f://\ud800", "f://a b", "f://a\n", "f://<a>", ""]
+)
+def test_what_is_no_uri_does_not_match(uri: str) -> None:
+    assert UriTemplate("f://{x}").match(uri) is None
+    assert UriTemplate("f://{+x}").match(uri) is None
+
+
+@pytest.mark.parametrize(
+    "template", ["{", "}", "a{b", "a}b", "{}", "{,}", "{a,}", "{a b}", "a b", "{a:}", "{a:1*}", "{|a}"]
+)
+def test_a_bad_template_says_what_is_wrong_with_it(template: str) -> None:
+    with pytest.raises(TemplateError, match="RFC 6570"):
+        UriTemplate(template)
+
+
+def test_a_template_has_a_bounded_length() -> None:
+    UriTemplate("a" * MAX_TEMPLATE)
+    with pytest.raises(TemplateError, match="8192"):
+        UriTemplate("a" * (MAX_TEMPLATE + 1))
+
+
+def test_variables_are_named_once_in_order() -> None:
+    assert UriTemplate("{b}{a,b}{?c*,a:3}").variables == ("b", "a", "c")
+    assert UriTemplate("plain").variables == ()
+
+
+def test_numbers_expand_as_their_text_and_none_as_nothing() -> None:
+    assert UriTemplate("x://{a}{?b,c,d}").expand({"a": 1, "b": 2.5, "c": None, "d": []}) == "x://1?b=2.5"
+
+
+HOSTILE = [
+    ("a://{+p}/x", "a://" + "/" * 100_000),
+    ("a://{+p}/x{q}", "a://" + "/x" * 50_000 + "/"),
+    ("a://{x}{+y}{z}", "a://" + "%2e" * 33_000 + "%"),
+    ("{+a}/{+b}/{+c}/{+d}/!", "/" * 100_000),
+    ("{a}-{b}-{c}-{d}/", "-" * 100_000),
+    ("{?a*}", "?" + "a=1&" * 25_000),
+    ("{?a*}", "?" + "".join(f"{n}=&" for n in range(16_000))),
+    ("a://{+p}/" + "x/" * 50, "a://" + "/x" * 50_000),
+    ("{/a*}", "/." * 50_000),
+    ("{+x}{+y}{+z}{+w}!", "a" * 100_000),
+]
+
+
+@pytest.mark.parametrize(("template", "uri"), HOSTILE)
+def test_a_hostile_uri_has_nothing_to_backtrack_into(template: str, uri: str) -> None:
+    """No repetition gives back what it took. The bench has the times; here what is not linear would not end."""
+    parsed = UriTemplate(template)
+    # each repetition stands in something that is looked ahead for, and then taken whole
+    outside = re.sub(r"\(\?=\(\?P<whole(\d+)>.*?\)\)\(\?P=whole\1\)", "", parsed._pattern.pattern)
+    assert not re.search(r"(?<!\\)[*?+]", outside), outside
+    start = time.process_time()
+    parsed.match(uri)
+    assert time.process_time() - start < 5
+
+
+def test_random_values_come_back_from_the_uris_that_they_make() -> None:
+    rng = random.Random(6570)
+    templates = [
+        "x://{a}/{b}", "x://h{/a,b}", "x://h{?a,b}", "x://h{;a,b}", "x://{a}{?b}", "x://{+a}#{b}", "x://{a}:{b}!{&c}",
+    ]  # fmt: skip
+    alphabet = "abzAZ09-_~ %é日😀<>{}|\"'\u0301^`"
+    for _ in range(2_000):
+        values: dict[str, Value] = {name: "".join(rng.choices(alphabet, k=rng.randint(1, 8))) for name in "ab"}
+        template = UriTemplate(rng.choice(templates))
+        uri = template.expand(values)
+        assert uri.isascii()
+        if template.template.startswith("x://{+a}") and "%" in str(values["a"]):
+            continue  # what is already encoded stays so: "%41" and "A" make the same URI
+        assert template.match(uri) == values, (template, values, uri)

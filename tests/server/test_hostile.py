@@ -1,0 +1,697 @@
+"""Hostile peers: every member of every message in a wrong shape, against both roles; the next message works.
+
+The messages are made, not listed: each starts as a full and valid one, and each of its members in turn is left out or
+replaced by JSON of every other kind. What may come of it is one rule for all. Our side says what is wrong, or hands out
+what has exactly the types that its annotations promise; it never fails inside, hangs, or stops listening.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import dataclasses
+import json
+import types
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Literal, Union, get_args, get_origin
+
+import pytest
+
+from mcp_ref import Client, Context, Server
+from mcp_ref.basic.content import TextContent
+from mcp_ref.client.negotiation import ServerIdentity
+from mcp_ref.codec import _hints, _split
+from mcp_ref.features.completion import Completion, PromptReference
+from mcp_ref.features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
+from mcp_ref.features.logging import LoggingMessageNotificationParams
+from mcp_ref.features.prompts import GetPromptResult, Prompt
+from mcp_ref.features.resources import ReadResourceResult, Resource, ResourceTemplate
+from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
+from mcp_ref.features.tools import CallToolResult, Tool
+from mcp_ref.jsonrpc.errors import InvalidMessage, McpError
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, MAX_DEPTH, Object
+from mcp_ref.revisions import LEGACY, revision_named
+from tests.support import (
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    greet,
+    greeted_client,
+    notification,
+    python,
+    raw_client,
+    raw_server,
+    request,
+    run,
+)
+
+KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+OLDEST_AND_LATEST = pytest.mark.parametrize("revision", [LEGACY[1].name, LEGACY[-1].name])
+
+# ------------------------------------------------------------------------------------------------ wrong shapes
+
+WRONG: list[JSON] = [None, True, -7, 2.5, 10**30, "", "\0", [], [None], [[]], {}, {"": {}}]
+
+
+def wrong_shapes(value: JSON) -> Iterator[JSON]:
+    """The value with one member, at any depth, left out or replaced."""
+    for path in _paths(value):
+        for wrong in WRONG:
+            yield _replaced(value, path, wrong)
+        if path:
+            yield _replaced(value, path, None, leave_out=True)
+
+
+def _paths(value: JSON) -> Iterator[tuple[str | int, ...]]:
+    yield ()
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        for path in _paths(child):
+            yield (key, *path)
+
+
+def _replaced(value: JSON, path: tuple[str | int, ...], wrong: JSON, leave_out: bool = False) -> JSON:
+    if not path:
+        return copy.deepcopy(wrong)
+    changed = copy.deepcopy(value)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]  # type: ignore[index]
+    if leave_out:
+        del place[path[-1]]  # type: ignore[union-attr,arg-type]
+    else:
+        place[path[-1]] = copy.deepcopy(wrong)  # type: ignore[index]
+    return changed
+
+
+def has_type(value: object, hint: object) -> bool:
+    """Whether a value that was read has the type that its annotation promises, to the last member."""
+    hint, _ = _split(hint)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        hints = _hints(hint)
+        return type(value) is hint and all(
+            has_type(getattr(value, field.name), hints[field.name]) for field in dataclasses.fields(hint)
+        )
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return any(type(value) is type(arg) and value == arg for arg in args)
+    if origin in (Union, types.UnionType):
+        return any(has_type(value, arg) for arg in args)
+    if origin is list:
+        return type(value) is list and all(has_type(item, args[0]) for item in value)
+    if origin is dict:
+        return type(value) is dict and all(type(k) is str and has_type(v, args[1]) for k, v in value.items())
+    if hint is float:
+        return type(value) in (int, float)
+    return True if hint is object else type(value) is (type(None) if hint is None else hint)
+
+
+def test_the_oracle_of_this_file_sees_a_wrong_type_at_any_depth() -> None:
+    good = CallToolResult([], {"a": 1})
+    assert has_type(good, CallToolResult)
+    assert not has_type(CallToolResult([], is_error=1), CallToolResult)  # type: ignore[arg-type]
+    assert not has_type([Prompt("p", arguments=[{}])], list[Prompt])  # type: ignore[list-item]
+    assert not has_type(CallToolResult(["text"]), CallToolResult)  # type: ignore[list-item]
+
+
+# ------------------------------------------------------------------------------------------------ valid messages
+
+ANNOTATIONS: Object = {"audience": ["user"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"}
+ICONS: JSON = [{"src": "https://a.example/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark"}]
+META: Object = {"example.com/a": 1}
+COMMON: Object = {"title": "T", "description": "D", "icons": ICONS, "_meta": META}
+BLOCKS: list[JSON] = [
+    {"type": "text", "text": "x", "annotations": ANNOTATIONS, "_meta": META},
+    {"type": "image", "data": "AA==", "mimeType": "image/png"},
+    {"type": "audio", "data": "AA==", "mimeType": "audio/wav"},
+    {"type": "resource", "resource": {"uri": "test://a", "text": "x", "mimeType": "text/plain"}},
+    {"type": "resource", "resource": {"uri": "test://a", "blob": "AA=="}},
+    {"type": "resource_link", "uri": "test://a", "name": "a", "size": 3, "icons": ICONS},
+]
+SCHEMA: Object = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+Call = Callable[[Client], Awaitable[object]]
+RESULTS: dict[str, tuple[Call, object, Object]] = {
+    "tools/list": (
+        lambda client: client.list_tools(),
+        list[Tool],
+        {
+            "tools": [
+                {
+                    **COMMON,
+                    "name": "t",
+                    "inputSchema": SCHEMA,
+                    "outputSchema": SCHEMA,
+                    "annotations": {"title": "T", "readOnlyHint": True, "openWorldHint": False},
+                    "execution": {"taskSupport": "optional"},
+                }
+            ],
+            "_meta": META,
+        },
+    ),
+    "tools/call": (
+        lambda client: client.call_tool("t"),
+        CallToolResult,
+        {"content": BLOCKS, "structuredContent": {"a": "x"}, "isError": False, "_meta": META},
+    ),
+    "resources/list": (
+        lambda client: client.list_resources(),
+        list[Resource],
+        {
+            "resources": [
+                {**COMMON, "uri": "test://a", "name": "a", "mimeType": "a/b", "size": 3, "annotations": ANNOTATIONS}
+            ]
+        },
+    ),
+    "resources/templates/list": (
+        lambda client: client.list_resource_templates(),
+        list[ResourceTemplate],
+        {"resourceTemplates": [{**COMMON, "uriTemplate": "test://{a}", "name": "a", "mimeType": "a/b"}]},
+    ),
+    "resources/read": (
+        lambda client: client.read_resource("test://a"),
+        ReadResourceResult,
+        {
+            "contents": [
+                {"uri": "test://a", "text": "x", "mimeType": "text/plain", "_meta": META},
+                {"uri": "test://b", "blob": "AA=="},
+            ]
+        },
+    ),
+    "prompts/list": (
+        lambda client: client.list_prompts(),
+        list[Prompt],
+        {
+            "prompts": [
+                {
+                    **COMMON,
+                    "name": "p",
+                    "arguments": [{"name": "a", "title": "A", "description": "D", "required": True}],
+                }
+            ]
+        },
+    ),
+    "prompts/get": (
+        lambda client: client.get_prompt("p"),
+        GetPromptResult,
+        {"description": "D", "messages": [{"role": "user", "content": block} for block in BLOCKS]},
+    ),
+    "completion/complete": (
+        lambda client: client.complete(PromptReference("p"), "a", ""),
+        Completion,
+        {"completion": {"values": ["x"], "total": 3, "hasMore": True}, "_meta": META},
+    ),
+    "logging/setLevel": (lambda client: client.set_logging_level("info"), type(None), {"_meta": META}),
+    "ping": (lambda client: client.ping(), type(None), {}),
+}
+EVERYTHING: Object = {
+    "tools": {},
+    "resources": {"subscribe": True},
+    "prompts": {},
+    "logging": {},
+    "completions": {},
+}
+
+GREETING: Object = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {
+        "tools": {"listChanged": True},
+        "resources": {"subscribe": True, "listChanged": True},
+        "prompts": {"listChanged": True},
+        "logging": {},
+        "completions": {},
+        "experimental": {"x": {}},
+    },
+    "serverInfo": {**COMMON, "name": "raw", "version": "1", "websiteUrl": "https://a.example"},
+    "instructions": "Do.",
+    "_meta": META,
+}
+
+
+def no_failure_inside(caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing was logged with a traceback: what is wrong was seen where it was read."""
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+
+
+# ------------------------------------------------------------------------------------------------ hostile servers
+
+
+@pytest.mark.parametrize("method", RESULTS)
+@OLDEST_AND_LATEST
+def test_a_client_refuses_a_result_of_any_wrong_shape_or_reads_it_as_promised_and_lives_on(
+    revision: str, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    call, promised, valid = RESULTS[method]
+
+    async def outcome(client: Client, wire: Wire, result: JSON) -> object:
+        calling = asyncio.ensure_future(call(client))
+        asked = await wire.receive_object()
+        assert asked["method"] == method
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        done, _ = await asyncio.wait([calling], timeout=PATIENCE / 2)
+        if not done:  # a next page is asked for
+            calling.cancel()
+            pytest.fail(f"it hangs at {result}")
+        return calling.exception() or calling.result()
+
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, revision, EVERYTHING)
+            assert has_type(await outcome(client, wire, valid), promised)
+            refused = 0
+            for wrong in wrong_shapes(valid):
+                found = await outcome(client, wire, wrong)
+                if isinstance(found, Exception):
+                    assert isinstance(found, InvalidMessage), (found, wrong)
+                    assert len(str(found)) < 500
+                    refused += 1
+                else:
+                    assert has_type(found, promised), (found, wrong)
+            assert refused >= len(WRONG) - 2  # at least the results that are no object at all
+            assert client.connection.dispatcher.pending == {}
+            await wire.nothing_more()
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+def test_a_client_greets_with_no_server_whose_greeting_has_a_wrong_shape(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        for wrong in wrong_shapes(GREETING):
+            async with raw_server(lambda t: Client(t, timeout=PATIENCE, revisions=LEGACY)) as (client, wire):
+                connecting = asyncio.create_task(client.connect())
+                asked = await wire.receive_object()
+                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": wrong})
+                await asyncio.wait([connecting], timeout=PATIENCE)
+                error = connecting.exception()
+                if error is not None:
+                    assert isinstance(error, McpError), (error, wrong)
+                    with pytest.raises(RuntimeError, match="not connected"):
+                        _ = client.revision
+                    await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+                else:
+                    assert has_type(client._connector.server_identity, ServerIdentity), wrong
+                    assert (await wire.receive_object())["method"] == "notifications/initialized"
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "$ref": "#"},
+        {"type": "object", "allOf": [{"$ref": "#/allOf/0"}]},
+        {"type": "object", "$ref": "#/no/such/place"},
+        {"type": "object", "$ref": "https://example.com/elsewhere.json"},
+        {"type": "object", "properties": {"a": {"pattern": "(((("}}},
+        {"type": "object", "properties": {"a": {"minLength": "many"}}},
+        {"type": "object", "$schema": 7},
+        {"type": "object", "$defs": {"a": {"$id": "https://["}}},
+        {"type": ["object", {}]},
+        {"type": 1},
+        {},
+    ],
+)
+def test_a_client_survives_every_output_schema_that_a_server_lists(
+    schema: Object, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test() -> None:
+        async with raw_server(Client) as (client, wire):
+            await greet(client, wire, "2025-11-25", EVERYTHING)
+            for rounds in range(2):
+                listing = asyncio.create_task(client.list_tools())
+                tool: Object = {"name": "t", "inputSchema": schema, "outputSchema": schema}
+                await answer(wire, {"tools": [tool]})
+                await asyncio.wait([listing], timeout=PATIENCE)
+                assert isinstance(listing.exception(), InvalidMessage | None), rounds
+                calling = asyncio.create_task(client.call_tool("t"))
+                await answer(wire, {"content": [], "structuredContent": {"a": "x"}})
+                await asyncio.wait([calling], timeout=PATIENCE)
+                assert isinstance(calling.exception(), InvalidMessage | None)
+            await wire.nothing_more()
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+async def answer(wire: Wire, result: Object) -> None:
+    """Answer our client's next request."""
+    asked = await wire.receive_object()
+    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+
+
+def nested(levels: int) -> bytes:
+    return b'{"a":' * levels + b"1" + b"}" * levels
+
+
+def answer_with(result: bytes, id: JSON) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (json.dumps(id).encode(), result)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        nested(MAX_DEPTH),
+        nested(100_000),
+        b'{"content":' + b"[" * 100_000,
+        b'{"content":[],"content":[]}',
+        b'{"content":NaN}',
+        b'{"content":[],"isError":' + b"9" * 5000 + b"}",
+        b'{"content":[{"type":"text","text":"\\ud800"}]}',
+        b'{"content":[{"type":"text","text":"\xff"}]}',
+        b"",
+    ],
+    ids=["too deep", "far too deep", "unclosed", "twice", "NaN", "long number", "surrogate", "no UTF-8", "nothing"],
+)
+def test_an_answer_that_is_no_good_json_ends_its_call_at_once_and_no_other(result: bytes) -> None:
+    async def test() -> None:
+        async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
+            await greet(client, wire, "2025-11-25", EVERYTHING)
+            first, second = asyncio.create_task(client.call_tool("t")), asyncio.create_task(client.call_tool("t"))
+            ids = [(await wire.receive_object())["id"] for _ in range(2)]
+            await wire.send(answer_with(result, ids[0]))
+            with pytest.raises(InvalidMessage, match="tools/call"):
+                await asyncio.wait_for(first, PATIENCE)
+            await wire.send(answer_with(b'{"content":[]}', ids[1]))
+            assert (await asyncio.wait_for(second, PATIENCE)).content == []
+            await wire.nothing_more()
+
+    run(test())
+
+
+def test_the_first_of_two_answers_counts_and_ids_of_another_type_are_no_answer() -> None:
+    async def test() -> None:
+        async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
+            await greet(client, wire, "2025-11-25", EVERYTHING)
+            call = asyncio.create_task(client.call_tool("t"))
+            id = (await wire.receive_object())["id"]
+            assert isinstance(id, int)
+            strangers: list[JSON] = [str(id), float(id), id + 1, True, None, [id], {"id": id}]
+            for other in strangers:  # `True == 1` and `1.0 == 1`, but they are not the same id
+                await wire.send(
+                    {"jsonrpc": "2.0", "id": other, "result": {"content": [{"type": "text", "text": "no"}]}}
+                )
+            for text in ("yes", "too late"):
+                await wire.send({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
+            await wire.send({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "changed my mind"}})
+            assert (await asyncio.wait_for(call, PATIENCE)).text == "yes"
+            await wire.nothing_more()
+
+    run(test())
+
+
+NOTIFICATIONS: list[Object] = [
+    notification("notifications/message", {"level": "info", "logger": "l", "data": {"a": 1}, "_meta": META}),
+    notification("notifications/progress", {"progressToken": "p", "progress": 1, "total": 2, "message": "m"}),
+    notification("notifications/cancelled", {"requestId": "r", "reason": "why", "_meta": META}),
+    notification("notifications/resources/updated", {"uri": "test://a"}),
+    notification("notifications/tools/list_changed", {"_meta": META}),
+    notification("notifications/elicitation/complete", {"elicitationId": "e"}),
+]
+
+
+@OLDEST_AND_LATEST
+def test_no_notification_of_a_wrong_shape_disturbs_a_client(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    logged: list[LoggingMessageNotificationParams] = []
+
+    async def test() -> None:
+        async with raw_server(lambda transport: Client(transport, on_log=logged.append)) as (client, wire):
+            await greet(client, wire, revision, EVERYTHING)
+            for valid in NOTIFICATIONS:
+                for params in wrong_shapes(valid["params"]):
+                    await wire.send({**valid, "params": params})
+                    await wire.nothing_more()
+            assert logged, "some are good enough"
+            assert all(has_type(each, LoggingMessageNotificationParams) for each in logged)
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+QUESTIONS: list[tuple[str, Object]] = [
+    (
+        "sampling/createMessage",
+        {
+            "messages": [
+                {"role": "user", "content": {"type": "text", "text": "x", "annotations": ANNOTATIONS}},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "u", "name": "t", "input": {"a": "x"}}]},
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "tool_result", "toolUseId": "u", "content": [{"type": "text", "text": "x"}]},
+                    ],
+                },
+            ],
+            "maxTokens": 5,
+            "systemPrompt": "s",
+            "modelPreferences": {"hints": [{"name": "m"}], "costPriority": 0.5},
+            "includeContext": "none",
+            "temperature": 0.5,
+            "stopSequences": ["x"],
+            "metadata": {"a": 1},
+            "tools": [{"name": "t", "inputSchema": SCHEMA}],
+            "toolChoice": {"mode": "auto"},
+        },
+    ),
+    (
+        "elicitation/create",
+        {
+            "mode": "form",
+            "message": "m",
+            "requestedSchema": {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "string", "title": "A", "minLength": 1, "format": "email", "default": "a@b.example"},
+                    "b": {"type": "integer", "minimum": 1, "maximum": 2, "default": 1},
+                    "c": {"type": "string", "enum": ["x"], "enumNames": ["X"]},
+                    "d": {"type": "array", "items": {"type": "string", "enum": ["x"]}, "maxItems": 1},
+                    "e": {"type": "string", "oneOf": [{"const": "x", "title": "X"}]},
+                    "f": {"type": "boolean", "default": True},
+                },
+                "required": ["a"],
+            },
+        },
+    ),
+    ("elicitation/create", {"mode": "url", "message": "m", "url": "https://a.example/", "elicitationId": "e"}),
+    ("roots/list", {"_meta": META}),
+    ("ping", {"_meta": META}),
+]
+
+
+@pytest.mark.parametrize(("method", "valid"), QUESTIONS, ids=["sampling", "form", "url", "roots", "ping"])
+def test_a_client_answers_a_request_of_any_wrong_shape_with_invalid_params(
+    method: str, valid: Object, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[tuple[object, object]] = []
+
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        asked.append((params, CreateMessageRequestParams))
+        return CreateMessageResult("assistant", TextContent("x"), "m")
+
+    async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+        asked.append((question, type(question)))
+        return ElicitResult("decline")
+
+    def client_of(transport: object) -> Client:
+        return Client(
+            transport,  # type: ignore[arg-type]
+            sampling=model,
+            sampling_tools=True,
+            elicitation=user,
+            elicitation_url=True,
+            roots=[],
+        )
+
+    async def test() -> None:
+        async with raw_server(client_of) as (client, wire):
+            await greet(client, wire)
+            good = await wire.ask(method, valid)
+            assert "result" in good, good
+            for params in wrong_shapes(valid):
+                await wire.send({"jsonrpc": "2.0", "id": "q", "method": method, "params": params})
+                refused_or_served(await wire.receive_object(), params)
+            await wire.nothing_more()
+        assert all(has_type(each, promised) for each, promised in asked)
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+def refused_or_served(answer: Object, params: JSON, also: int = INVALID_PARAMS) -> None:
+    """It is an answer, and no failure of ours."""
+    assert answer["id"] == "q", answer
+    error = answer.get("error")
+    if error is None:
+        assert isinstance(answer["result"], dict)
+        return
+    assert isinstance(error, dict)
+    allowed = (INVALID_PARAMS, also) if isinstance(params, dict | list) else (INVALID_PARAMS, INVALID_REQUEST)
+    assert error["code"] in allowed, (error, params)
+    assert len(str(error["message"])) < 1000
+
+
+def test_a_server_process_that_sends_everything_wrong_fails_its_own_calls_and_no_others() -> None:
+    """Over real pipes: between any two good answers stand frames of every bad kind."""
+    source = """
+import json
+def say(*frames):
+    for frame in frames:
+        sys.stdout.buffer.write(frame + b"\\n")
+    sys.stdout.buffer.flush()
+RUBBISH = [
+    b"", b"Listening on stdin", b"{", b"[]", b"[[]]", b"null", b"{}", b"\\xff\\xfe", b"[" * 100000,
+    b'{"jsonrpc":"2.0","method":7}', b'{"jsonrpc":"2.0","id":[],"result":{}}',
+    b'{"jsonrpc":"2.0","id":"nobody","result":{}}', b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}',
+    b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":[],"progress":"much"}}',
+    b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}',
+    b'{"jsonrpc":"2.0","method":"notifications/message","params":[]}',
+]
+BAD = [b'null', b'[]', b'{"tools":{}}', b'{"tools":[{}]}', b'{"tools":[null]}', b'{"tools":' + b"[" * 100000]
+for line in sys.stdin:
+    asked = json.loads(line)
+    method, id = asked.get("method"), json.dumps(asked.get("id")).encode()
+    say(*RUBBISH)
+    if method == "initialize":
+        info = {"name": "hostile", "version": "0"}
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
+        say(b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (id, json.dumps(result).encode()))
+    elif method == "tools/list":
+        say(b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (id, BAD.pop(0) if BAD else b'{"tools":[]}'))
+    elif method == "ping":
+        say(b'{"jsonrpc":"2.0","id":%s,"result":{}}' % id)
+"""
+
+    async def test() -> None:
+        async with Client(python(source), timeout=PATIENCE) as client:
+            for _ in range(6):
+                with pytest.raises(InvalidMessage, match="tools/list"):
+                    await client.list_tools()
+                await client.ping()
+            assert await client.list_tools() == []
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ hostile clients
+
+
+def featured() -> Server:
+    server = Server("s")
+
+    @server.tool()
+    async def t(a: str, context: Context, b: int = 0) -> dict[str, str]:
+        return {"a": a}
+
+    @server.resource("test://a")
+    async def resource() -> str:
+        return "x"
+
+    @server.resource("test://of/{name}")
+    async def template(name: str) -> str:
+        return name
+
+    @server.prompt()
+    async def p(a: str) -> str:
+        return a
+
+    @server.completion("p", "a")
+    async def complete(value: str) -> list[str]:
+        return ["x"]
+
+    return server
+
+
+REQUESTS: dict[str, Object] = {
+    "ping": {"_meta": META},
+    "tools/list": {"_meta": {**META, "progressToken": "p"}},
+    "tools/call": {"name": "t", "arguments": {"a": "x", "b": 1}, "_meta": {"progressToken": "p"}},
+    "resources/list": {"_meta": META},
+    "resources/templates/list": {},
+    "resources/read": {"uri": "test://of/x", "_meta": META},
+    "resources/subscribe": {"uri": "test://a"},
+    "resources/unsubscribe": {"uri": "test://a"},
+    "prompts/list": {},
+    "prompts/get": {"name": "p", "arguments": {"a": "x"}},
+    "completion/complete": {
+        "ref": {"type": "ref/prompt", "name": "p", "title": "P"},
+        "argument": {"name": "a", "value": ""},
+        "context": {"arguments": {"b": "x"}},
+    },
+    "logging/setLevel": {"level": "info"},
+}
+
+
+@KINDS
+@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+def test_a_server_answers_a_request_of_any_wrong_shape_and_serves_the_next(
+    kind: str, revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    not_found = revision_named(revision).resource_not_found_code
+
+    async def test() -> None:
+        async with greeted_client(featured(), kind, revision) as wire:
+            for method, valid in REQUESTS.items():
+                for params in [*wrong_shapes(valid), *wrong_shapes({"cursor": "x"} if "list" in method else {})]:
+                    await wire.send({"jsonrpc": "2.0", "id": "q", "method": method, "params": params})
+                    refused_or_served(await wire.receive_object(), params, not_found)
+            await wire.send(request("tools/call", {"name": "t", "arguments": {"a": "still"}}))
+            assert "still" in str(await wire.receive())
+            await wire.nothing_more()
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+@KINDS
+def test_a_server_greets_whoever_asks_right_after_any_wrong_greetings(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    valid: Object = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {"sampling": {"tools": {}}, "roots": {"listChanged": True}, "elicitation": {"form": {}}},
+        "clientInfo": {**COMMON, "name": "raw", "version": "1"},
+    }
+
+    async def test() -> None:
+        refused = [wrong for wrong in wrong_shapes(valid) if not isinstance(wrong, dict) or len(wrong) < 3]
+        server = featured()
+        async with raw_client(server, kind) as wire:
+            for params in refused:
+                await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": params})
+                answer = await wire.receive_object()
+                assert "error" in answer, params
+                refused_or_served(answer, params)
+            await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": valid})
+            assert "result" in await wire.receive_object()
+            await wire.send(notification("notifications/initialized"))
+            await wire.nothing_more()
+        for params in wrong_shapes(valid) if kind == "memory" else ():  # each greeting needs a connection of its own
+            async with raw_client(server, kind) as wire:
+                await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": params})
+                refused_or_served(await wire.receive_object(), params)
+                await wire.send(notification("notifications/initialized"))
+                await wire.nothing_more()
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+@KINDS
+def test_no_notification_of_a_wrong_shape_disturbs_a_server(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    valid: list[Object] = [
+        *NOTIFICATIONS[1:3],
+        notification("notifications/initialized", {"_meta": META}),
+        notification("notifications/roots/list_changed", {"_meta": META}),
+    ]
+
+    async def test() -> None:
+        async with greeted_client(featured(), kind, capabilities={"roots": {"listChanged": True}}) as wire:
+            for each in valid:
+                for params in wrong_shapes(each["params"]):
+                    if isinstance(params, dict):
+                        await wire.send({**each, "params": params})
+            await wire.nothing_more()
+
+    run(test())
+    no_failure_inside(caplog)

@@ -1,0 +1,208 @@
+"""Servers of the stateless era that say everything wrong: a client refuses it, or reads what it should, and lives."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, InvalidMessage, McpError
+from mcp_ref.client.negotiation import ServerIdentity
+from mcp_ref.jsonrpc.messages import JSON, Object
+from tests.alone import META, answer, asked_for, discovered, meet, params_of, refusal
+from tests.server.test_hostile import EVERYTHING, NOTIFICATIONS, RESULTS, has_type, no_failure_inside, wrong_shapes
+from tests.support import PATIENCE, Wire, notification, raw_server, run
+
+ASKED = {method: case for method, case in RESULTS.items() if method not in ("ping", "logging/setLevel")}
+
+
+async def lives(client: Client, wire: Wire) -> None:
+    """The client still asks and is answered, and has said nothing else."""
+    ping = asyncio.create_task(client.ping())
+    await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
+    async with asyncio.timeout(PATIENCE):
+        await ping
+
+
+@pytest.mark.parametrize("method", ASKED)
+def test_a_result_of_any_wrong_shape_is_refused_or_read_as_promised(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    call, promised, result = ASKED[method]
+    valid: Object = {**result, "resultType": "complete", "ttlMs": 1000, "cacheScope": "public"}
+
+    async def outcome(client: Client, wire: Wire, said: JSON) -> object:
+        calling = asyncio.ensure_future(call(client))
+        asked = await asked_for(wire, method)
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": said})
+        await asyncio.wait([calling], timeout=PATIENCE)
+        assert calling.done(), said
+        return calling.exception() or calling.result()
+
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, cache=False, timeout=PATIENCE)) as (client, wire):
+            await meet(client, wire, EVERYTHING)
+            assert has_type(await outcome(client, wire, valid), promised)
+            for wrong in wrong_shapes(valid):
+                found = await outcome(client, wire, wrong)
+                if isinstance(found, Exception):
+                    assert isinstance(found, InvalidMessage), (found, wrong)
+                    assert len(str(found)) < 500
+                else:
+                    assert has_type(found, promised), (found, wrong)
+            assert client.connection.dispatcher.pending == {}
+            await lives(client, wire)
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+FORM: Object = {"type": "object", "properties": {"name": {"type": "string", "title": "Name"}}, "required": ["name"]}
+QUESTIONS: Object = {
+    "resultType": "input_required",
+    "requestState": "s",
+    "inputRequests": {
+        "form": {"method": "elicitation/create", "params": {"mode": "form", "message": "m", "requestedSchema": FORM}},
+        "url": {"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "https://a.example"}},
+        "roots": {"method": "roots/list", "params": {}},
+    },
+}
+
+
+async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+    assert has_type(question, type(question)), question
+    return ElicitResult("decline")
+
+
+def test_questions_of_any_wrong_shape_are_refused_or_answered(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        made = {"elicitation": user, "elicitation_url": True, "roots": [], "timeout": PATIENCE}
+        async with raw_server(lambda t: Client(t, **made)) as (client, wire):  # type: ignore[arg-type]
+            await meet(client, wire, EVERYTHING)
+            again = 0
+            for wrong in wrong_shapes(QUESTIONS):
+                calling = asyncio.create_task(client.call_tool("t"))
+                asked = await asked_for(wire, "tools/call")
+                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": wrong})
+                receiving = asyncio.create_task(wire.receive_object())
+                await asyncio.wait([calling, receiving], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+                if receiving.done():
+                    again += 1
+                    await wire.send(answer(receiving.result(), {"resultType": "complete", "content": []}))
+                    async with asyncio.timeout(PATIENCE):
+                        await calling
+                    continue
+                receiving.cancel()
+                assert isinstance(calling.exception(), InvalidMessage), (calling, wrong)
+            assert again > 5
+            await lives(client, wire)
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+GREETING = discovered(
+    "2026-07-28",
+    "2025-11-25",
+    capabilities={**EVERYTHING, "experimental": {"x": {}}, "extensions": {"a.example/x": {}}},
+    instructions="Do.",
+)
+
+
+@pytest.mark.parametrize("how", ["result", "error"])
+def test_a_server_that_says_who_it_is_in_any_wrong_shape_is_met_or_shaken_hands_with_or_refused(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    data: Object = {"supported": ["2026-07-28", "2025-11-25"], "requested": "2026-07-28"}
+    error: Object = {"code": -32022, "message": "Unsupported protocol version", "data": data}
+
+    async def meets(wrong: JSON) -> str:
+        async with raw_server(lambda t: Client(t, timeout=PATIENCE)) as (client, wire):
+            connecting = asyncio.create_task(client.connect())
+            asked = await asked_for(wire, "server/discover")
+            receiving = None
+            for _ in range(4):
+                await wire.send({"jsonrpc": "2.0", "id": asked["id"], how: wrong})
+                receiving = asyncio.create_task(wire.receive_object())
+                await asyncio.wait([connecting, receiving], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+                if connecting.done():
+                    break
+                asked = receiving.result()
+                if asked["method"] == "initialize":
+                    await wire.send(refusal(asked, -32601))
+                    await asyncio.wait([connecting], timeout=PATIENCE)
+                    break
+            assert receiving is not None and connecting.done(), wrong
+            receiving.cancel()
+            if connecting.exception() is not None:
+                assert isinstance(connecting.exception(), McpError), (connecting, wrong)
+                await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+                return "handshake" if asked["method"] == "initialize" else "refused"
+            assert has_type(client._connector.server_identity, ServerIdentity), wrong
+            return "met"
+
+    async def test() -> None:
+        found = [await meets(wrong) for wrong in wrong_shapes(GREETING if how == "result" else error)]
+        assert set(found) == ({"met", "handshake", "refused"} if how == "result" else {"handshake", "refused"})
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+def test_no_notification_of_a_wrong_shape_disturbs_a_client_that_listens(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, timeout=PATIENCE, on_log=lambda _: None)) as (client, wire):
+            await meet(client, wire, EVERYTHING)
+            entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
+            asked = await asked_for(wire, "subscriptions/listen")
+            own: Object = {f"{META}subscriptionId": asked["id"]}
+            honoured: Object = {"resourceSubscriptions": ["test://a"], "toolsListChanged": True}
+            acknowledged: Object = {"_meta": own, "notifications": honoured}
+            await wire.send(notification("notifications/subscriptions/acknowledged", acknowledged))
+            updates = await asyncio.wait_for(entering, PATIENCE)
+            tagged: list[Object] = [
+                notification("notifications/resources/updated", {"uri": "test://a", "_meta": own}),
+                notification("notifications/tools/list_changed", {"_meta": own}),
+                notification("notifications/subscriptions/acknowledged", acknowledged),
+            ]
+            for valid in (*tagged, *NOTIFICATIONS):
+                for params in wrong_shapes(valid["params"]):
+                    await wire.send({**valid, "params": params})
+                await lives(client, wire)
+            assert updates._changed.keys() <= {"test://a"}
+            await updates.__aexit__()
+            cancelled = await wire.receive_object()
+            assert params_of(cancelled)["requestId"] == asked["id"]
+
+    run(test())
+    no_failure_inside(caplog)
+
+
+def test_an_acknowledgement_of_any_wrong_shape_is_waited_past(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, timeout=PATIENCE)) as (client, wire):
+            await meet(client, wire, EVERYTHING)
+            method = "notifications/subscriptions/acknowledged"
+            entered = 0
+            valid: Object = {"_meta": {f"{META}subscriptionId": 0}, "notifications": {"resourceSubscriptions": ["x"]}}
+            for wrong in wrong_shapes(valid):
+                entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
+                asked = await asked_for(wire, "subscriptions/listen")
+                meta = wrong.get("_meta") if isinstance(wrong, dict) else None
+                if isinstance(meta, dict) and meta.get(f"{META}subscriptionId") == 0:
+                    meta[f"{META}subscriptionId"] = asked["id"]
+                await wire.send(notification(method) | {"params": wrong})
+                await wire.send(answer(asked, {"resultType": "complete"}))
+                await asyncio.wait([entering], timeout=PATIENCE)
+                if entering.exception() is None:
+                    entered += 1
+                    await entering.result().__aexit__()
+                else:
+                    assert isinstance(entering.exception(), McpError), wrong
+                assert not client.connection.listeners
+            assert entered
+            await lives(client, wire)
+
+    with caplog.at_level(logging.CRITICAL):
+        run(test())

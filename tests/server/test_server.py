@@ -1,0 +1,587 @@
+"""The server: how functions are registered and run, what it declares, and that no tool can harm the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from typing import Any, ParamSpec, TypeVar, cast
+
+import pytest
+
+from mcp_ref import Client, Server
+from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.revisions import R2024_11_05, R2025_03_26, Revision
+from mcp_ref.server.server import WORKERS
+from tests.support import (
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    Wire,
+    greeted_client,
+    initialize,
+    notification,
+    python,
+    raw_client,
+    request,
+    run,
+)
+
+KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def calling(name: str, arguments: Object | None = None, id: JSON = "q") -> Object:
+    return request("tools/call", {"name": name, "arguments": arguments or {}}, id)
+
+
+async def text_of(wire: Wire, name: str, arguments: Object | None = None) -> str:
+    """Call a tool, and give its one text."""
+    await wire.send(calling(name, arguments))
+    return text_in(await wire.receive_object())
+
+
+def text_in(answer: Object) -> str:
+    result = answer.get("result")
+    assert isinstance(result, dict) and isinstance(result["content"], list), answer
+    (block,) = result["content"]
+    assert isinstance(block, dict)
+    return str(block["text"])
+
+
+# ------------------------------------------------------------------------------------------------ registering
+
+
+def test_a_decorator_gives_the_function_back_as_it_was() -> None:
+    server = Server("s")
+
+    def f(x: str = "") -> str:
+        return x
+
+    assert server.tool()(f) is f
+    assert server.prompt()(f) is f
+    assert server.resource("test://{x}")(f) is f
+
+    def complete(value: str) -> list[str]:
+        return []
+
+    assert server.completion("f", "x")(complete) is complete
+
+
+def test_a_decorator_without_parentheses_says_what_to_write() -> None:
+    server = Server("s")
+    with pytest.raises(TypeError, match=r"@server\.tool\(\.\.\.\), with parentheses"):
+        server.tool(lambda: "")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"@server\.prompt\(\.\.\.\), with parentheses"):
+        server.prompt(lambda: "")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"@server\.resource\(\.\.\.\), with parentheses"):
+        server.resource(lambda: "")  # type: ignore[arg-type]
+
+
+def logged(function: Callable[P, R]) -> Callable[P, R]:
+    """Somebody's decorator."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        return function(*args, **kwargs)
+
+    return wrapped
+
+
+class Counter:
+    """Adds up."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, n: int) -> int:
+        "Add n."
+        self.count += n
+        return self.count
+
+    async def __call__(self, n: int) -> int:
+        return self.add(n)
+
+
+@KINDS
+def test_methods_partials_wrapped_functions_and_callable_objects_are_tools_too(kind: str) -> None:
+    async def test() -> None:
+        server, counter = Server("s"), Counter()
+        server.tools.add(counter.add)
+        server.tools.add(logged(counter.add), "logged")
+        server.tools.add(functools.partial(counter.add, n=10), "ten")
+        server.tools.add(counter, "itself")
+        async with greeted_client(server, kind) as wire:
+            listed = (await wire.ask("tools/list"))["result"]
+            assert isinstance(listed, dict) and isinstance(listed["tools"], list)
+            tools = {tool["name"]: tool for tool in listed["tools"] if isinstance(tool, dict)}
+            assert list(tools) == ["add", "logged", "ten", "itself"]
+            assert tools["add"]["description"] == tools["logged"]["description"] == "Add n."
+            assert tools["add"]["inputSchema"] == tools["logged"]["inputSchema"]
+            assert "n" not in tools["ten"]["inputSchema"].get("properties", {})  # type: ignore[operator,union-attr]
+            assert await text_of(wire, "add", {"n": 1}) == "1"
+            assert await text_of(wire, "logged", {"n": 2}) == "3"
+            assert await text_of(wire, "ten") == "13"
+            assert await text_of(wire, "itself", {"n": 4}) == "17"
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ declaring
+
+
+def use_tools(server: Server) -> None:
+    server.tools.add(lambda: "", "t")
+
+
+def use_resources(server: Server) -> None:
+    server.resources.add("test://a", lambda: "")
+
+
+def use_prompts(server: Server) -> None:
+    server.prompts.add(lambda: "", "p")
+
+
+def use_completions(server: Server) -> None:
+    server.completions.add("p", "x", lambda value: [])
+
+
+CHANGING: Object = {"listChanged": True}
+
+
+@KINDS
+@pytest.mark.parametrize(
+    ("used", "declared"),
+    [
+        ([], {}),
+        ([use_tools], {"tools": CHANGING}),
+        ([use_resources], {"resources": {"subscribe": True, "listChanged": True}}),
+        ([use_prompts], {"prompts": CHANGING}),
+        ([use_completions], {"completions": {}}),
+        ([use_prompts, use_tools], {"prompts": CHANGING, "tools": CHANGING}),
+    ],
+)
+def test_a_server_declares_the_features_that_were_used(
+    kind: str, used: list[Callable[[Server], None]], declared: Object
+) -> None:
+    async def test() -> None:
+        for logging in (True, False):
+            server = Server("s", logging=logging)
+            for use in used:
+                use(server)
+            async with raw_client(server, kind) as wire:
+                await wire.send(initialize())
+                result = (await wire.receive_object())["result"]
+                assert isinstance(result, dict)
+                assert result["capabilities"] == {**declared, **({"logging": {}} if logging else {})}
+
+    run(test())
+
+
+@KINDS
+def test_a_feature_that_is_first_used_after_the_greeting_is_for_the_next_client(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        async with greeted_client(server, kind) as wire:
+            use_tools(server)
+            await wire.nothing_more()  # what was not declared is not announced either
+            error = (await wire.ask("tools/list"))["error"]
+            assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
+            async with greeted_client(server, kind) as later:
+                assert "result" in await later.ask("tools/list")
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ list_changed
+
+TOOLS_CHANGED = notification("notifications/tools/list_changed")
+
+
+@KINDS
+def test_changes_in_one_go_are_announced_once_and_the_list_then_holds_them_all(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        use_tools(server)
+        async with greeted_client(server, kind) as wire:
+            await wire.nothing_more()
+            for number in range(100):
+                server.tools.add(lambda: "", f"n{number}")
+            assert await wire.receive() == TOOLS_CHANGED
+            listed = (await wire.ask("tools/list"))["result"]
+            assert isinstance(listed, dict) and isinstance(listed["tools"], list)
+            assert len(listed["tools"]) == 101
+            await wire.nothing_more()
+
+    run(test())
+
+
+@KINDS
+def test_changes_are_announced_after_the_handshake_only_and_to_none_that_has_left(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+        use_tools(server)
+        async with raw_client(server, kind) as wire:
+            server.tools.add(lambda: "", "before")
+            if kind in ("memory", "stdio", "http+sse"):  # elsewhere there is no way to tell anything yet
+                await wire.nothing_more()
+            await wire.send(initialize())
+            await wire.receive()
+            server.tools.add(lambda: "", "between")
+            await wire.nothing_more()
+            await wire.send(notification("notifications/initialized"))
+            assert await wire.receive() == TOOLS_CHANGED
+        server.tools.add(lambda: "", "afterwards")
+
+    run(test())
+
+
+@KINDS
+def test_a_tool_may_change_the_list_that_it_stands_in_also_from_its_thread(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        def grow() -> str:
+            use_prompts(server)
+            server.tools.add(lambda: "new", "grown")
+            server.tools.remove("grow")
+            return "done"
+
+        async with greeted_client(server, kind) as wire:
+            told: list[Object] = []  # how often, and when, depends on how fast the thread is
+
+            async def answer(message: Object) -> Object:
+                await wire.send(message)
+                while "id" not in (frame := await wire.receive_object()):
+                    told.append(frame)
+                return frame
+
+            assert text_in(await answer(calling("grow"))) == "done"
+            assert text_in(await answer(calling("grown"))) == "new"
+            error = (await answer(calling("grow")))["error"]
+            assert isinstance(error, dict) and error["code"] == INVALID_PARAMS
+            assert TOOLS_CHANGED in told
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ threads
+
+
+@KINDS
+def test_a_plain_function_that_blocks_freezes_nobody(kind: str) -> None:
+    async def test() -> None:
+        server, gate = Server("s"), threading.Event()
+
+        @server.tool()
+        def blocked() -> str:
+            return "opened" if gate.wait(PATIENCE) else "never opened"
+
+        @server.tool()
+        def opens() -> str:
+            gate.set()
+            return "done"
+
+        @server.tool()
+        async def quick() -> str:
+            return "quick"
+
+        async with greeted_client(server, kind) as wire:
+            for number in range(5):
+                await wire.send(calling("blocked", id=number))
+            await wire.nothing_more()
+            assert await text_of(wire, "quick") == "quick"
+            await wire.send(calling("opens"))
+            answers = [await wire.receive_object() for _ in range(6)]
+            assert sorted(map(text_in, answers)) == ["done", *["opened"] * 5]
+
+    run(test())
+
+
+def test_many_plain_functions_run_at_a_time_and_more_wait_their_turn() -> None:
+    async def test() -> None:
+        server = Server("s")
+        together = threading.Barrier(WORKERS)
+
+        @server.tool()
+        def meet() -> str:
+            together.wait(PATIENCE)  # breaks unless so many are in here at once
+            return threading.current_thread().name
+
+        async with greeted_client(server) as wire:
+            for number in range(2 * WORKERS):
+                await wire.send(calling("meet", id=number))
+            names = {text_in(await wire.receive_object()) for _ in range(2 * WORKERS)}
+            assert len(names) == WORKERS
+
+    run(test())
+
+
+@KINDS
+def test_async_functions_run_on_the_loop_side_by_side(kind: str) -> None:
+    async def test() -> None:
+        server, here = Server("s"), threading.current_thread()
+        together = asyncio.Barrier(10)
+
+        @server.tool()
+        async def meet() -> bool:
+            await together.wait()
+            return threading.current_thread() is here
+
+        async with greeted_client(server, kind) as wire:
+            for number in range(10):
+                await wire.send(calling("meet", id=number))
+            assert {text_in(await wire.receive_object()) for _ in range(10)} == {"true"}
+
+    run(test())
+
+
+class MainThread(Executor):
+    """Queues calls for a thread that fetches them: what a host needs whose API is for its main thread alone."""
+
+    def __init__(self) -> None:
+        self.calls: queue.Queue[Callable[[], None] | None] = queue.Queue()
+
+    def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        future: Future[R] = Future()
+
+        def call() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self.calls.put(call)
+        return future
+
+    def serve(self) -> None:
+        while (call := self.calls.get()) is not None:
+            call()
+
+
+@KINDS
+def test_plain_functions_run_where_the_executor_says_and_it_stays_the_callers(kind: str) -> None:
+    async def test() -> None:
+        executor = MainThread()
+        host = threading.Thread(target=executor.serve, name="the host's main thread")
+        host.start()
+        server = Server("s", executor=executor)
+
+        @server.tool()
+        def where() -> str:
+            return threading.current_thread().name
+
+        @server.tool()
+        def fails() -> str:
+            raise StopIteration("secret")
+
+        @server.tool()
+        async def on_the_loop() -> str:
+            return threading.current_thread().name
+
+        try:
+            for _ in range(2):  # a connection that ends takes the executor from no other
+                async with greeted_client(server, kind) as wire:
+                    assert await text_of(wire, "where") == "the host's main thread"
+                    assert await text_of(wire, "fails") == "Tool fails failed"
+                    assert await text_of(wire, "on_the_loop") == threading.current_thread().name
+        finally:
+            executor.calls.put(None)
+            host.join(PATIENCE)
+
+    run(test())
+
+
+def test_context_variables_reach_a_worker_thread() -> None:
+    async def test() -> None:
+        server = Server("s")
+        variable = contextvars.ContextVar("variable", default="unset")
+
+        @server.tool()
+        def read() -> str:
+            return variable.get()
+
+        variable.set("set where the server was started")
+        async with greeted_client(server) as wire:
+            assert await text_of(wire, "read") == "set where the server was started"
+
+    run(test())
+
+
+@KINDS
+@pytest.mark.parametrize("error", [StopIteration, StopAsyncIteration, GeneratorExit, SystemExit, KeyboardInterrupt])
+def test_whatever_a_worker_thread_raises_every_kind_of_request_is_answered(
+    kind: str, error: type[BaseException]
+) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        def fails(x: str = "") -> str:
+            raise error("secret")
+
+        server.tools.add(fails)
+        server.prompts.add(fails)
+        server.resources.add("test://a", fails)
+        server.completions.add("fails", "x", lambda value: fails())
+        reference: Object = {"ref": {"type": "ref/prompt", "name": "fails"}, "argument": {"name": "x", "value": ""}}
+        async with greeted_client(server, kind) as wire:
+            assert await text_of(wire, "fails") == "Tool fails failed"
+            for method, params in (
+                ("prompts/get", {"name": "fails"}),
+                ("resources/read", {"uri": "test://a"}),
+                ("completion/complete", reference),
+            ):
+                answer = await wire.ask(method, cast(Object, params))
+                assert answer["error"] == {"code": -32603, "message": "Internal error"}
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ a whole process
+
+NOISY = """
+import os, subprocess, sys
+from mcp_ref import Server, ToolError
+server = Server("noisy")
+
+@server.tool()
+def in_a_thread() -> str:
+    print("in a thread")
+    print('{"jsonrpc": "2.0", "id": 1, "result": {}}', flush=True)
+    os.write(1, b"descriptor 1\\n")
+    subprocess.run([sys.executable, "-c", "print('a child')"])
+    return "done"
+
+@server.tool()
+async def on_the_loop() -> str:
+    print("on the loop", end="")
+    sys.__stdout__.write("no newline")
+    sys.stdout.buffer.write(b"\\xff\\xfe")
+    return "done"
+
+@server.tool()
+def fails(password: str) -> str:
+    raise RuntimeError("cannot log in with " + password)
+
+@server.tool()
+def refuses() -> str:
+    raise ToolError("for the model to read")
+
+server.run()
+"""
+
+
+def test_nothing_that_is_printed_reaches_the_wire_and_tracebacks_go_to_standard_error() -> None:
+    async def test() -> None:
+        frames: list[bytes] = []
+        errors: list[bytes] = []
+        async with Client(
+            python(NOISY),
+            on_stderr=errors.append,
+            trace=lambda direction, frame: frames.append(frame),
+        ) as client:
+            for _ in range(3):
+                assert (await client.call_tool("in_a_thread")).text == "done"
+                assert (await client.call_tool("on_the_loop")).text == "done"
+            failed = await client.call_tool("fails", {"password": "hunter2"})
+            assert failed.is_error and failed.text == "Tool fails failed"
+            assert (await client.call_tool("refuses")).text == "for the model to read"
+        standard_error = b"".join(errors)
+        for printed in (b"in a thread", b"descriptor 1", b"a child", b"on the loop", b"no newline"):
+            assert printed in standard_error
+            assert not any(printed in frame for frame in frames)
+        assert b"Traceback" in standard_error and b"cannot log in with hunter2" in standard_error
+        assert b"for the model to read" not in standard_error, "a ToolError is no failure of the server"
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ size
+
+
+def ten_thousand() -> Iterator[str]:
+    return (f"tool_{number:04}" for number in range(10_000))
+
+
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS[:2])
+def test_ten_thousand_tools_are_listed_in_pages_and_the_last_is_called_like_the_first(kind: str) -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        def add(a: int, b: int = 1) -> int:
+            return a + b
+
+        for name in ten_thousand():
+            server.tools.add(add, name)
+        async with greeted_client(server, kind) as wire:
+            names: list[object] = []
+            cursor: Object = {}
+            for _ in range(10):
+                result = (await wire.ask("tools/list", cursor))["result"]
+                assert isinstance(result, dict) and isinstance(result["tools"], list)
+                names += [tool["name"] for tool in result["tools"] if isinstance(tool, dict)]
+                cursor = {"cursor": result.get("nextCursor")}
+            assert cursor == {"cursor": None} and names == list(ten_thousand())
+            for name in ("tool_0000", "tool_9999"):
+                assert await text_of(wire, name, {"a": 2}) == "3"
+
+    run(test())
+
+
+def test_one_server_serves_many_clients_at_a_time_and_each_gets_its_own_answers() -> None:
+    async def test() -> None:
+        server = Server("s")
+
+        @server.tool()
+        async def echo(text: str) -> str:
+            await asyncio.sleep(0)
+            return text
+
+        async def converse(name: str) -> None:
+            async with Client(server) as client:
+                answers = await asyncio.gather(*(client.call_tool("echo", {"text": f"{name}{n}"}) for n in range(20)))
+                assert [answer.text for answer in answers] == [f"{name}{n}" for n in range(20)]
+
+        await asyncio.gather(*(converse(f"client {number}, call ") for number in range(20)))
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("revisions", "why"),
+    [
+        ([], "at least one revision"),
+        (["1.0"], "unknown protocol revision '1.0'"),
+    ],
+)
+def test_revisions_that_cannot_be_served_are_refused_when_the_server_is_made(
+    revisions: list[Revision | str], why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        Server("s", revisions=revisions)
+
+
+def test_a_servers_revisions_may_be_given_by_name() -> None:
+    assert Server("s", revisions=["2025-03-26", "2024-11-05"]).revisions == [R2024_11_05, R2025_03_26]
+    assert Server("s", revisions=["2026-07-28"]).handshakes == []
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_page_without_room_is_refused_when_the_server_is_made(size: int) -> None:
+    with pytest.raises(ValueError, match="page_size"):
+        Server("s", page_size=size)
+
+
+def test_an_option_that_there_is_not_is_named_where_a_function_is_registered() -> None:
+    server = Server("s")
+    options: dict[str, Any] = {"titel": "x"}
+    for registering in (server.tool(**options), server.prompt(**options), server.resource("test://a", **options)):
+        with pytest.raises(TypeError, match=r"no option 'titel'; there are .*title"):
+            registering(lambda: "x")

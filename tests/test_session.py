@@ -1,0 +1,354 @@
+"""The connection: how it opens and ends, whoever ends it and whatever is in flight then.
+
+What a process adds to this, such as exit codes, signals and grandchildren, is in basic/transports/test_stdio.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from mcp_ref import Client, Context, Server
+from mcp_ref.basic.content import TextContent
+from mcp_ref.features.completion import PromptReference
+from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
+from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError
+from mcp_ref.jsonrpc.messages import Object, Outgoing, RequestId
+from mcp_ref.transports.base import Lost, Receive, Transport
+from mcp_ref.transports.memory import MemoryTransport
+from tests.support import (
+    PATIENCE,
+    SERVER_TRANSPORTS,
+    greet,
+    greeted_client,
+    python,
+    raw_server,
+    request,
+    run,
+)
+
+EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
+
+CALLS: list[Callable[[Client], Awaitable[object]]] = [
+    lambda client: client.ping(),
+    lambda client: client.list_tools(),
+    lambda client: client.call_tool("t", on_progress=lambda *progress: None),
+    lambda client: client.list_resources(),
+    lambda client: client.list_resource_templates(),
+    lambda client: client.read_resource("test://a"),
+    lambda client: client.subscribe("test://a").__aenter__(),
+    lambda client: client.list_prompts(),
+    lambda client: client.get_prompt("p"),
+    lambda client: client.complete(PromptReference("p"), "a", ""),
+    lambda client: client.set_logging_level("info"),
+]
+
+
+def patient(transport: MemoryTransport) -> Client:
+    """A client that would wait for ever."""
+    return Client(transport, timeout=None, roots=[])
+
+
+# ------------------------------------------------------------------------------------------------ endings
+
+
+@pytest.mark.parametrize("how", ["the server leaves", "the client closes"])
+def test_when_the_connection_ends_every_kind_of_call_fails_at_once_and_later_ones_too(how: str) -> None:
+    async def test() -> None:
+        async with raw_server(patient) as (client, wire):
+            await greet(client, wire, "2025-11-25", EVERYTHING)
+            waiting = [asyncio.ensure_future(call(client)) for call in CALLS]
+            for _ in CALLS:
+                await wire.receive_object()
+            if how == "the server leaves":
+                await client.connection.transport.peer.close()  # type: ignore[attr-defined]
+                expected = "the peer closed the connection"
+            else:
+                await client.close()
+                expected = "the connection was closed"
+            for future in waiting:
+                with pytest.raises(ConnectionClosed, match=expected):
+                    await asyncio.wait_for(future, PATIENCE)
+            for call in CALLS:
+                with pytest.raises(ConnectionClosed, match=expected):
+                    await asyncio.wait_for(call(client), PATIENCE)
+            await asyncio.wait_for(client.set_roots([]), PATIENCE)  # tells nobody
+            assert client.connection.dispatcher.pending == {}
+            assert wire.frames.empty()  # no cancellations: nobody is there to be told
+
+    run(test())
+
+
+def test_an_exception_in_the_body_is_the_callers_and_the_connection_is_closed_all_the_same() -> None:
+    async def test() -> None:
+        kept: list[Client] = []
+        with pytest.raises(ZeroDivisionError):
+            async with Client(Server("s")) as client:
+                kept.append(client)
+                _ = 1 / 0
+        assert kept[0].connection.ended.done()
+        with pytest.raises(ConnectionClosed):
+            await kept[0].ping()
+
+    run(test())
+
+
+@pytest.mark.parametrize("ending", ["close", "leave"])
+def test_what_a_client_serves_when_the_connection_ends_is_stopped_and_may_tidy_up(ending: str) -> None:
+    async def test() -> None:
+        begun, tidied = asyncio.Event(), asyncio.Event()
+
+        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                tidied.set()
+            raise AssertionError
+
+        async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
+            await greet(client, wire)
+            content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
+            await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+            if ending == "leave":
+                await client.connection.transport.peer.close()  # type: ignore[attr-defined]
+                await asyncio.wait_for(client.connection.ended, PATIENCE)
+            await asyncio.wait_for(client.close(), PATIENCE)
+            assert tidied.is_set()
+            assert wire.frames.empty()
+
+    run(test())
+
+
+def test_a_handler_of_the_client_may_close_the_client_that_it_serves() -> None:
+    async def test() -> None:
+        client: Client
+
+        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+            await client.close()
+            return CreateMessageResult("assistant", TextContent("too late"), "m")
+
+        server = Server("s")
+
+        @server.tool()
+        async def ask(context: Context) -> str:
+            return (await context.sample("?", max_tokens=1)).text
+
+        client = Client(server, sampling=model, timeout=None)
+        async with client:
+            with pytest.raises(ConnectionClosed):
+                await asyncio.wait_for(client.call_tool("ask"), PATIENCE)
+
+    run(test())
+
+
+@pytest.mark.parametrize(("revision", "opening"), [("2025-11-25", "initialize"), ("2026-07-28", "server/discover")])
+def test_closing_is_safe_from_many_tasks_at_once_and_in_the_middle_of_connecting(revision: str, opening: str) -> None:
+    async def test() -> None:
+        async with raw_server(lambda t: Client(t, timeout=None, revision=revision)) as (client, wire):
+            connecting = asyncio.create_task(client.connect())
+            assert (await wire.receive_object())["method"] == opening
+            await asyncio.wait_for(asyncio.gather(*(client.close() for _ in range(10))), PATIENCE)
+            with pytest.raises(ConnectionClosed):
+                await asyncio.wait_for(connecting, PATIENCE)
+            with pytest.raises(RuntimeError, match="not connected"):
+                await client.ping()
+            assert wire.frames.empty()  # what opens a connection is never cancelled
+
+    run(test())
+
+
+def test_a_cancelled_close_can_be_asked_for_again() -> None:
+    async def test() -> None:
+        begun, leave = asyncio.Event(), asyncio.Event()
+
+        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+            begun.set()
+            while not leave.is_set():
+                try:
+                    await leave.wait()
+                except asyncio.CancelledError:
+                    continue  # it holds the closing up for as long as it may
+            return CreateMessageResult("assistant", TextContent("x"), "m")
+
+        async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
+            await greet(client, wire)
+            content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
+            await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+            closing = asyncio.create_task(client.close())
+            await asyncio.sleep(0)
+            closing.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await closing
+            leave.set()
+            await asyncio.wait_for(client.close(), PATIENCE)
+            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+
+    run(test())
+
+
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+def test_a_server_stops_what_it_serves_when_its_client_leaves(kind: str) -> None:
+    async def test() -> None:
+        server, begun, stopped = Server("s"), asyncio.Event(), asyncio.Event()
+
+        @server.tool()
+        async def wait() -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.set()
+
+        async with greeted_client(server, kind) as wire:
+            await wire.send(request("tools/call", {"name": "wait"}))
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+        assert stopped.is_set()  # before `serve` returned
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ transports that fail
+
+
+class Broken(Transport):
+    """A transport that fails in one of its methods, and counts its closings."""
+
+    def __init__(self, method: str, error: Exception) -> None:
+        self.method, self.error = method, error
+        self.closings = 0
+        self.lost: Lost | None = None
+
+    def _fail_in(self, method: str) -> None:
+        if method == self.method:
+            raise self.error
+
+    async def start(self, receive: Receive, lost: Lost) -> None:
+        self.lost = lost
+        self._fail_in("start")
+
+    def send(self, message: Outgoing, related: RequestId | None = None) -> None:
+        self._fail_in("send")
+
+    async def drain(self, related: RequestId | None = None) -> None:
+        self._fail_in("drain")
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    async def close(self) -> None:
+        self.closings += 1
+
+
+@pytest.mark.parametrize("method", ["start", "send", "drain"])
+@pytest.mark.parametrize("error", [ConnectionClosed("no route"), OSError("broken"), ValueError("a mistake")])
+def test_whatever_a_transport_raises_while_connecting_reaches_the_caller_and_it_is_closed(
+    method: str, error: Exception
+) -> None:
+    async def test() -> None:
+        transport = Broken(method, error)
+        client = Client(transport, timeout=None)
+        with pytest.raises(type(error), match=str(error)):
+            await asyncio.wait_for(client.connect(), PATIENCE)
+        assert transport.closings == 1
+        with pytest.raises(RuntimeError, match="not connected"):
+            await client.ping()
+
+    run(test())
+
+
+@pytest.mark.parametrize("error", [None, ConnectionClosed("the line was cut"), InvalidMessage("no JSON at all")])
+def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get(error: McpError | None) -> None:
+    async def test() -> None:
+        transport = Broken("none", OSError())
+        client = Client(transport, timeout=None)
+        connecting = asyncio.create_task(client.connect())
+        while not (client._connector._connection is not None and client._connector._connection.dispatcher.pending):
+            assert not connecting.done(), connecting.exception()
+            await asyncio.sleep(0)
+        assert transport.lost is not None
+        transport.lost(error)
+        expected = str(error) if error is not None else "the peer closed the connection"
+        with pytest.raises(type(error) if error is not None else ConnectionClosed, match=expected):
+            await asyncio.wait_for(connecting, PATIENCE)
+        assert transport.closings == 1
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ server processes
+
+GREETED = """
+import json, os
+asked = json.loads(sys.stdin.readline())
+if asked["method"] == "server/discover":
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32601, "message": "what?"}}), flush=True)
+    asked = json.loads(sys.stdin.readline())
+info = {"name": "s", "version": "1"}
+result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": info}
+print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+sys.stdin.readline()
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        ("", "exited with code 0"),
+        ("sys.exit('out of memory')", r"(?s)exited with code 1.*out of memory"),
+        ("os.close(1); sys.stdin.read()", "closed its output"),
+        ('print(\'{"jsonrpc":"2.0","id":2,"resu\', end=\'\'); sys.exit(4)', "exited with code 4"),
+    ],
+    ids=["quietly", "with an error", "closes its output only", "in the middle of an answer"],
+)
+def test_a_server_that_leaves_in_the_middle_of_a_request_fails_it_with_the_reason(ending: str, expected: str) -> None:
+    async def test() -> None:
+        async with Client(python(GREETED + ending), timeout=None) as client:
+            with pytest.raises(ConnectionClosed, match=expected):
+                await asyncio.wait_for(client.call_tool("t"), PATIENCE)
+            with pytest.raises(ConnectionClosed, match=expected):
+                await asyncio.wait_for(client.ping(), PATIENCE)
+
+    run(test())
+
+
+def test_a_directory_that_is_not_there_is_named_when_the_server_cannot_be_started_in_it() -> None:
+    async def test() -> None:
+        with pytest.raises(ConnectionClosed, match="no-such-directory"):
+            async with Client(python("pass"), cwd="/no-such-directory"):
+                pass
+
+    run(test())
+
+
+def test_a_file_that_is_no_program_is_an_error_and_no_hang(tmp_path: object) -> None:
+    path = f"{tmp_path}/server.py"
+    with open(path, "w") as file:
+        file.write("print('not executable')")
+
+    async def test() -> None:
+        with pytest.raises(ConnectionClosed, match=r"server\.py.*[Pp]ermission"):
+            async with Client([path]):
+                pass
+
+    run(test())
+
+
+def test_a_notification_in_flight_when_the_server_leaves_is_read_before_the_end_is_told() -> None:
+    line = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+    heard: list[str] = []
+
+    async def test() -> None:
+        source = GREETED + f"print({line!r}, flush=True); sys.exit(7)"
+        async with Client(python(source), timeout=None, on_tools_changed=lambda: heard.append("changed")) as client:
+            with pytest.raises(ConnectionClosed, match="code 7"):
+                await asyncio.wait_for(client.call_tool("t"), PATIENCE)
+            assert heard == ["changed"]
+
+    run(test())

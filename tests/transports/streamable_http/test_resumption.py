@@ -1,0 +1,473 @@
+"""Calls over Streamable HTTP that lose their connection, or their server: every message comes once, and in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from mcp_ref import Client, ConnectionClosed, Context, Server, SyncClient
+from mcp_ref.jsonrpc.errors import McpError
+from mcp_ref.transports.streamable_http import client as streamable_http_client
+from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
+from tests.http_program import serving
+from tests.support import PATIENCE, run
+
+LATEST = "2025-11-25"
+STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]
+STEPS = 6
+CALL = (b'"tools/call"', b"Last-Event-ID: ")
+"""What tells a connection that carries a call's stream."""
+
+
+async def eventually(true: Callable[[], bool]) -> None:
+    """Wait for what no event announces, with a bound."""
+    async with asyncio.timeout(PATIENCE):
+        while not true():
+            await asyncio.sleep(0.002)
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client comes back for a stream without much of a pause."""
+    monkeypatch.setattr(streamable_http_client, "_pause", lambda *_: 0.01)
+
+
+# ------------------------------------------------------------------------------------------------ the way in between
+
+
+@dataclass
+class Cutter:
+    """A way to a server that lets so many events of a stream through, and then closes the connection, or holds it.
+
+    cuts: for each connection that carries one of the streams, how many; None for all. more: bytes of the next event.
+    """
+
+    port: int
+    cuts: Iterator[int | None]
+    more: int = 0
+    holds: bool = False
+    marks: tuple[bytes, ...] = CALL
+    passed: list[int] = field(default_factory=list)
+    """How many events each of those connections has brought."""
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            there_reader, there = await asyncio.open_connection("127.0.0.1", self.port)
+        except OSError:
+            return await _close(writer)
+        cut: list[int | None] = []
+        back = asyncio.create_task(self._back(there_reader, writer, cut))
+        try:
+            with contextlib.suppress(OSError):
+                while data := await reader.read(1 << 16):
+                    if not cut and any(mark in data for mark in self.marks):
+                        cut.append(next(self.cuts))
+                    there.write(data)
+                    await there.drain()
+        finally:
+            await _close(there)
+            await asyncio.wait([back])
+            await _close(writer)
+
+    async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, cut: list[int | None]) -> None:
+        seen, sent, place = b"", 0, None
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                if not cut:
+                    writer.write(data)
+                    continue
+                if place is None:
+                    place = len(self.passed)
+                    self.passed.append(0)
+                seen += data
+                end = len(seen) if cut[0] is None else _end_of(seen, cut[0])
+                complete = cut[0] is not None and seen.count(b"\n\n") >= cut[0]
+                end = min(end + (self.more if complete else 0), len(seen))
+                writer.write(seen[sent:end])
+                sent = end
+                self.passed[place] = seen[:end].count(b"\n\n")
+                if complete and not self.holds and (not self.more or len(seen) > _end_of(seen, cut[0] or 0)):
+                    break
+        writer.close()
+
+
+def _end_of(seen: bytes, count: int) -> int:
+    """Where the so many-th event ends; where everything ends when there are fewer."""
+    end = -2
+    for _ in range(count):
+        end = seen.find(b"\n\n", end + 2)
+        if end < 0:
+            return len(seen)
+    return max(end + 2, 0)
+
+
+async def _close(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def through(cutter: Cutter) -> AsyncIterator[str]:
+    """The way in: the URL of the server behind."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        await cutter.accept(reader, writer)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+    finally:
+        server.close()
+        if tasks:
+            _, pending = await asyncio.wait(tasks, timeout=PATIENCE)
+            assert not pending, "a connection was left open"
+
+
+class Seen:
+    """What a client has received, frame by frame."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.sent: list[str] = []
+
+    def __call__(self, way: Literal["->", "<-"], frame: bytes) -> None:
+        if way == "<-":
+            self.frames.append(frame)
+        else:
+            self.sent.append(json.loads(frame).get("method", "answer"))
+
+    @property
+    def progress(self) -> list[int]:
+        """The progress notifications, as they came."""
+        messages = [json.loads(frame) for frame in self.frames]
+        return [m["params"]["progress"] for m in messages if m.get("method") == "notifications/progress"]
+
+    @property
+    def answers(self) -> int:
+        """How many answers came to calls of tools."""
+        return sum(b'"content"' in frame for frame in self.frames)
+
+
+def ignore(progress: float, total: float | None, message: str | None) -> None:
+    """Progress is read from the frames."""
+
+
+# ------------------------------------------------------------------------------------------------ lost connections
+
+
+@contextlib.asynccontextmanager
+async def counting(patient: list[Seen]) -> AsyncIterator[int]:
+    """A server whose tool counts; where there is somebody in the list, each step waits until it has seen the last."""
+    server = Server("counting", "1")
+
+    @server.tool()
+    async def count(context: Context) -> str:
+        for step in range(1, STEPS + 1):
+            await context.report_progress(step)
+            if patient:
+                await eventually(lambda step=step: len(patient[0].progress) >= step)  # type: ignore[misc]
+        return "counted"
+
+    async with server.serve_http() as url:
+        yield int(url.split(":")[2].split("/")[0])
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/transports#resumability-and-redelivery-3",
+    "2025-03-26/basic/transports#resumability-and-redelivery-2",
+)
+@pytest.mark.parametrize("revision", STREAMABLE)
+@pytest.mark.parametrize("pace", ["all at once", "step by step"])
+@pytest.mark.parametrize("more", [0, 20], ids=["after it", "in the middle of the next one"])
+def test_a_call_that_loses_its_connection_after_any_event_sees_every_message_once_and_in_order(
+    revision: str, pace: str, more: int
+) -> None:
+    async def test() -> None:
+        events = STEPS + (2 if revision == LATEST else 1)  # the answer; and the one that primes
+        patient: list[Seen] = []
+        async with counting(patient) as port:
+            for cut in range(1, events + 1):
+                seen = Seen()
+                patient[:] = [seen] if pace == "step by step" else []
+                cutter = Cutter(port, iter([cut, *[None] * 9]), more)
+                async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
+                    assert (await client.call_tool("count", on_progress=ignore)).text == "counted"
+                assert seen.progress == list(range(1, STEPS + 1)), cut
+                assert seen.answers == 1 and seen.sent.count("tools/call") == 1
+                # the first connection brought so many, and the second one the rest
+                assert cutter.passed == ([cut, events - cut] if cut < events else [cut])
+
+    run(test(), 60.0)
+
+
+@pytest.mark.parametrize("revision", STREAMABLE)
+@pytest.mark.parametrize("pace", ["all at once", "step by step"])
+def test_a_call_whose_connections_are_all_lost_after_one_event_sees_every_message_once(
+    revision: str, pace: str
+) -> None:
+    async def test() -> None:
+        seen = Seen()
+        async with counting([seen] if pace == "step by step" else []) as port:
+            cutter = Cutter(port, itertools.repeat(1))
+            async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
+                assert (await client.call_tool("count", on_progress=ignore)).text == "counted"
+            assert seen.progress == list(range(1, STEPS + 1)) and seen.answers == 1
+            assert cutter.passed == [1] * (STEPS + (2 if revision == LATEST else 1))
+
+    run(test())
+
+
+@pytest.mark.parametrize("revision", STREAMABLE)
+def test_a_call_that_loses_its_connection_before_any_event_fails_and_the_next_one_works(revision: str) -> None:
+    """Nobody can tell which stream to come back for."""
+
+    async def test() -> None:
+        async with (
+            counting([]) as port,
+            through(Cutter(port, iter([0, None]))) as url,
+            Client(url, revision=revision) as client,
+        ):
+            with pytest.raises(ConnectionClosed):
+                await client.call_tool("count", on_progress=ignore)
+            assert (await client.call_tool("count", on_progress=ignore)).text == "counted"
+
+    run(test())
+
+
+def test_many_calls_at_a_time_that_all_lose_their_connections_get_what_is_theirs() -> None:
+    async def test() -> None:
+        server = Server("echo", "1")
+
+        @server.tool()
+        async def echo(n: int, context: Context) -> str:
+            for step in range(1, STEPS + 1):
+                await context.report_progress(step, message=f"{n}.{step}")
+            return str(n)
+
+        async with server.serve_http() as direct:
+            port = int(direct.split(":")[2].split("/")[0])
+            cutter = Cutter(port, itertools.cycle([1, 3, 2]))
+            async with through(cutter) as url, Client(url, revision=LATEST) as client:
+
+                async def call(n: int) -> None:
+                    told: list[str | None] = []
+
+                    def note(progress: float, total: float | None, message: str | None) -> None:
+                        told.append(message)
+
+                    result = await client.call_tool("echo", {"n": n}, on_progress=note)
+                    assert result.text == str(n)
+                    await eventually(lambda: len(told) == STEPS)
+                    assert told == [f"{n}.{step}" for step in range(1, STEPS + 1)]
+
+                await asyncio.gather(*(call(n) for n in range(20)))
+
+    run(test())
+
+
+@pytest.mark.parametrize("revision", STREAMABLE)
+def test_the_listening_stream_loses_nothing_either(revision: str) -> None:
+    async def test() -> None:
+        server = Server("news", "1")
+
+        @server.resource("news://{n}")
+        def news(n: str) -> str:
+            return n
+
+        async with server.serve_http() as direct:
+            port = int(direct.split(":")[2].split("/")[0])
+            cutter = Cutter(port, iter([2, 1, 3, *[None] * 9]), marks=(b"GET /mcp",))
+            seen = Seen()
+            async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
+
+                def updated() -> list[str]:
+                    messages = [json.loads(frame) for frame in seen.frames]
+                    return [
+                        m["params"]["uri"] for m in messages if m.get("method") == "notifications/resources/updated"
+                    ]
+
+                uris = [f"news://{n}" for n in range(10)]
+                async with contextlib.AsyncExitStack() as stack:
+                    for uri in uris:
+                        await stack.enter_async_context(client.subscribe(uri))
+                    for uri in uris:
+                        server.resource_updated(uri)
+                        await eventually(lambda uri=uri: uri in updated())  # type: ignore[misc]
+                    assert updated() == uris
+                assert cutter.passed[:3] == [2, 1, 3]
+
+    run(test())
+
+
+# ------------------------------------------------------------------------------------------------ lost servers
+
+PROGRAM = """
+import asyncio
+from mcp_ref import Context, Server
+
+server = Server("counting", "1")
+
+@server.tool()
+async def count(to: int, context: Context) -> str:
+    for step in range(1, to + 1):
+        await context.report_progress(step)
+    return "counted"
+
+@server.tool()
+async def count_and_wait(to: int, context: Context) -> str:
+    for step in range(1, to + 1):
+        await context.report_progress(step)
+    await asyncio.Event().wait()
+    return "never"
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    return a + b
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "counting.py"
+    path.write_text(PROGRAM, "utf-8")
+    return path
+
+
+def stored(store: Path) -> list[bytes]:
+    """The messages that a server has stored for streams of calls, in order."""
+    with contextlib.closing(sqlite3.connect(store)) as database:
+        rows: Iterable[tuple[bytes]] = database.execute(
+            "SELECT data FROM events WHERE stream != 'get' AND data != x'' ORDER BY number"
+        ).fetchall()
+    return [bytes(data) for (data,) in rows]
+
+
+def of_call(seen: Seen) -> list[bytes]:
+    return [frame for frame in seen.frames if b'"content"' in frame or b"notifications/progress" in frame]
+
+
+@pytest.mark.parametrize("revision", STREAMABLE)
+@pytest.mark.parametrize("finished", [True, False], ids=["that has finished", "that has not"])
+def test_a_server_killed_in_mid_stream_and_started_again_has_kept_all_that_it_stored_and_the_session(
+    program: Path, tmp_path: Path, revision: str, finished: bool
+) -> None:
+    store = tmp_path / "events.sqlite"
+    steps = 20
+
+    async def test() -> None:
+        seen = Seen()
+        with serving(program, "--store", str(store)) as first:
+            port = first.url.split(":")[2].split("/")[0]
+            cutter = Cutter(int(port), iter([3, *[None] * 99]), holds=True)
+            async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
+                transport = client.connection.transport
+                assert isinstance(transport, StreamableHttpClientTransport)
+                session = transport._session
+                tool = "count" if finished else "count_and_wait"
+                call = asyncio.create_task(client.call_tool(tool, {"to": steps}, on_progress=ignore))
+                # all is stored, and the client has a part of it
+                await eventually(lambda: store.exists() and len(stored(store)) == steps + finished)
+                await eventually(lambda: cutter.passed == [3] and len(of_call(seen)) == 3 - (revision == LATEST))
+                first.process.kill()
+                first.process.wait(PATIENCE)
+                with serving(program, "--store", str(store), port=port) as second:
+                    assert second.url == first.url
+                    async with asyncio.timeout(PATIENCE):
+                        if finished:
+                            assert (await call).text == "counted"
+                        else:
+                            with pytest.raises(ConnectionClosed, match="without the response"):
+                                await call
+                    assert seen.progress == list(range(1, steps + 1))
+                    assert of_call(seen) == stored(store)[: steps + finished]
+                    result = await client.call_tool("add", {"a": 1, "b": 2})
+                    assert result.text == "3"
+                    result = await client.call_tool("count", {"to": 3}, on_progress=ignore)
+                    assert result.text == "counted" and seen.progress[steps:] == [1, 2, 3]
+                    assert transport._session == session and seen.sent.count("initialize") == 1
+                    await client.close()
+
+    run(test(), 60.0)
+
+
+def test_a_server_killed_again_and_again_is_found_again_by_clients_with_nothing_under_way(
+    program: Path, tmp_path: Path
+) -> None:
+    store = str(tmp_path / "events.sqlite")
+
+    async def test() -> None:
+        seen = Seen()
+        port, client = "0", None
+        for _ in range(3):
+            with serving(program, "--store", store, port=port) as running:
+                port = running.url.split(":")[2].split("/")[0]
+                if client is None:
+                    client = Client(running.url, revision=LATEST, trace=seen)
+                    await client.connect()
+                for n in range(3):
+                    assert (await client.call_tool("add", {"a": n, "b": 1})).text == str(n + 1)
+                running.process.kill()
+                running.process.wait(PATIENCE)
+            with pytest.raises(ConnectionClosed, match=r"cannot be reached|connection"):
+                await client.call_tool("add", {"a": 1, "b": 1})
+        assert client is not None and seen.sent.count("initialize") == 1
+        await client.close()
+
+    run(test(), 60.0)
+
+
+def test_without_a_store_a_server_started_again_gives_its_clients_a_new_session(program: Path) -> None:
+    async def test() -> None:
+        seen = Seen()
+        with serving(program) as first:
+            port = first.url.split(":")[2].split("/")[0]
+            client = Client(first.url, revision=LATEST, trace=seen)
+            await client.connect()
+            first.process.kill()
+            first.process.wait(PATIENCE)
+        with serving(program, port=port):
+            results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(10)))
+            assert [result.text for result in results] == [str(n + 1) for n in range(10)]
+            assert seen.sent.count("initialize") == 2
+            await client.close()
+
+    run(test(), 60.0)
+
+
+# ------------------------------------------------------------------------------------------------ without asyncio
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/sse"])
+def test_a_program_without_asyncio_uses_a_server_by_its_url_from_any_thread(program: Path, path: str) -> None:
+    with serving(program) as running:
+        url = running.url.replace("/mcp", path)
+        with SyncClient(Client(url)) as client, ThreadPoolExecutor(8) as pool:
+            assert client.server_info.name == "counting"
+            assert [tool.name for tool in client.list_tools()] == ["count", "count_and_wait", "add"]
+            results = list(pool.map(lambda n: client.call_tool("add", {"a": n, "b": 1}).text, range(50)))
+            assert results == [str(n + 1) for n in range(50)]
+
+
+def test_a_program_without_asyncio_is_told_when_its_server_is_not_there_or_no_more(program: Path) -> None:
+    with pytest.raises(ConnectionClosed, match="cannot be reached"), SyncClient(Client("http://127.0.0.1:1/mcp")):
+        pass
+    with serving(program) as running, SyncClient(Client(running.url)) as client:
+        running.process.kill()
+        running.process.wait(PATIENCE)
+        with pytest.raises(McpError):
+            client.ping()

@@ -1,0 +1,125 @@
+"""Newline-delimited messages: any cutting of the stream gives the same messages; overlong lines cost no memory."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from mcp_ref.jsonrpc.messages import INVALID_REQUEST, Incoming, Malformed, Notification, encode
+from mcp_ref.transports.lines import LineReader
+from tests.support import run
+
+MESSAGES = [
+    Notification("n", {"text": text}) for text in ("", "a", "\u2028", "\u0085", "line\nbreak\r", "\U0001f600" * 50)
+]
+STREAM = b"".join(encode(message) + b"\n" for message in MESSAGES)
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/stdio#intro-1",
+    "2025-11-25/basic/transports#stdio-1",
+    "2025-06-18/basic/transports#stdio-1",
+    "2025-03-26/basic/transports#stdio-1",
+    "2024-11-05/basic/transports#stdio-1",
+)
+def test_any_cutting_of_the_stream_gives_the_same_messages() -> None:
+    random.seed(7)
+    for size in (1, 2, 3, 7, 64, len(STREAM)):
+        got: list[Incoming] = []
+        reader = LineReader(got.append)
+        for start in range(0, len(STREAM), size):
+            reader.feed(STREAM[start : start + size])
+        assert got == MESSAGES
+
+
+def test_blank_lines_and_crlf_are_no_messages_and_no_errors() -> None:
+    got: list[Incoming] = []
+    LineReader(got.append).feed(b"\n  \r\n" + encode(MESSAGES[1]) + b"\r\n\n")
+    assert got == [MESSAGES[1]]
+
+
+def test_a_last_line_without_a_newline_counts() -> None:
+    got: list[Incoming] = []
+    reader = LineReader(got.append)
+    reader.feed(encode(MESSAGES[1]))
+    assert got == []
+    ended: list[bool] = []
+    reader.feed_eof(lambda: ended.append(True))
+    assert got == [MESSAGES[1]]
+    assert ended == [True]
+
+
+def test_the_end_waits_for_the_lines_that_are_held_back() -> None:
+    async def test() -> None:
+        got: list[Incoming] = []
+        ended: list[bool] = []
+
+        def take_one(message: Incoming) -> None:
+            got.append(message)
+            reader.pause()
+
+        reader = LineReader(take_one)
+        reader.feed(STREAM)
+        reader.feed_eof(lambda: ended.append(True))
+        for _ in MESSAGES:
+            assert ended == []
+            reader.resume()
+            await asyncio.sleep(0)
+        assert (got, ended) == (MESSAGES, [True])
+
+    run(test())
+
+
+def test_an_overlong_line_is_reported_with_its_id_and_the_next_line_is_a_message_again() -> None:
+    got: list[Incoming] = []
+    reader = LineReader(got.append, limit=1000)
+    reader.feed(b'{"jsonrpc":"2.0","id":"big","method":"x","params":{"a":"')
+    for _ in range(100):
+        reader.feed(b"x" * 1000)
+        assert len(reader._buffer) <= 2000, "an overlong line must not be kept"
+    reader.feed(b'"}}\n' + encode(MESSAGES[1]) + b"\n")
+    report, following = got
+    assert isinstance(report, Malformed)
+    assert (report.id, report.error.code) == ("big", INVALID_REQUEST)
+    assert "longer than 1000 bytes" in report.error.message
+    assert following == MESSAGES[1]
+
+
+def test_a_line_of_exactly_the_limit_passes() -> None:
+    frame = encode(MESSAGES[1])
+    for limit, kind in ((len(frame), Notification), (len(frame) - 1, Malformed)):
+        got: list[Incoming] = []
+        LineReader(got.append, limit).feed(frame + b"\n")
+        assert [type(message) for message in got] == [kind]
+
+
+def test_while_paused_nothing_is_handed_on_and_afterwards_everything_in_order() -> None:
+    async def test() -> None:
+        got: list[Incoming] = []
+
+        def take_one(message: Incoming) -> None:
+            got.append(message)
+            reader.pause()
+
+        reader = LineReader(take_one)
+        reader.feed(STREAM)
+        for count in range(1, len(MESSAGES) + 1):
+            assert got == MESSAGES[:count]
+            reader.resume()
+            await asyncio.sleep(0)
+
+    run(test())
+
+
+def test_a_long_line_in_small_pieces_is_searched_once() -> None:
+    """Linear time: 16 MiB in 64 KiB pieces would take minutes if every piece searched from the start."""
+    got: list[Incoming] = []
+    reader = LineReader(got.append)
+    reader.feed(b'{"jsonrpc":"2.0","method":"n","params":{"a":"')
+    for _ in range(256):
+        reader.feed(b"x" * 65536)
+        assert reader._searched == len(reader._buffer)
+    reader.feed(b'"}}\n')
+    assert isinstance(got[0], Notification)

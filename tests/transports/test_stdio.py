@@ -1,0 +1,491 @@
+"""stdio, with real processes on both sides: purity of stdout, endings, environments, and the death of a side."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import Client, ConnectionClosed, InvalidMessage, RemoteError
+from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.transports.stdio import INHERITED, StdioClientTransport, server_environment
+from tests.support import HOME, alone, initialize, notification, python, request, result_of, run
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="these tests speak of signals and process groups")
+
+SERVER = """
+import asyncio, os, subprocess, sys, time
+from mcp_ref import Server
+server = Server("under-test", "1.0")
+
+@server.tool()
+def noisy() -> str:
+    print("print")
+    sys.stdout.flush()
+    os.write(1, b"fd 1\\n")
+    os.system("echo a child")
+    return "stdin: " + repr(sys.stdin.read()) + repr(subprocess.run(["cat"], capture_output=True).stdout)
+
+@server.tool()
+async def echo(text: str) -> str:
+    return text
+
+@server.tool()
+async def wait() -> str:
+    await asyncio.sleep(600)
+    return "never"
+
+@server.tool()
+def block() -> str:
+    time.sleep(600)
+    return "never"
+
+@server.tool()
+def leave(code: int) -> str:
+    print("last words", file=sys.stderr, flush=True)
+    os._exit(code)
+
+@server.tool()
+def garbage() -> str:
+    os.write(REAL, b"this is no JSON\\n")
+    return "ok"
+
+@server.tool()
+def environment() -> dict[str, str]:
+    return dict(os.environ)
+
+@server.tool()
+def chatter(size: int) -> int:
+    return sys.stderr.write("e" * size)
+
+REAL = os.dup(1)
+if __name__ == "__main__":
+    server.run()
+"""
+
+
+def server_command(prefix: str = "") -> list[str]:
+    return python(prefix + SERVER)
+
+
+def talk(lines: list[Object], **options: object) -> list[Object]:
+    """Feed lines to a server's stdin, close it, and give what came out of its stdout."""
+    feed = "".join(json.dumps(line) + "\n" for line in lines)
+    done = subprocess.run(
+        server_command(),
+        input=feed.encode(),
+        capture_output=True,
+        timeout=20,
+        check=True,
+        **options,  # type: ignore[call-overload]
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+HANDSHAKE = [initialize(), notification("notifications/initialized")]
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/transports#stdio-3",
+    "2025-06-18/basic/transports#stdio-2",
+    "2025-03-26/basic/transports#stdio-2",
+    "2024-11-05/basic/transports#stdio-2",
+    "2024-11-05/basic/transports#stdio-3",
+    "2025-11-25/basic/transports#stdio-4",
+    "2025-06-18/basic/transports#stdio-3",
+    "2025-03-26/basic/transports#stdio-3",
+)
+def test_nothing_that_a_tool_prints_reaches_the_protocol_and_its_children_get_no_input() -> None:
+    answers = talk([*HANDSHAKE, request("tools/call", {"name": "noisy"}, 2), request("ping", id=3)])
+    assert [answer["id"] for answer in answers] == ["init", 3, 2] or [a["id"] for a in answers] == ["init", 2, 3]
+    result = next(answer for answer in answers if answer["id"] == 2)["result"]
+    assert "stdin: ''b''" in json.dumps(result)
+
+
+@pytest.mark.spec(
+    "2026-07-28/basic/transports/stdio#intro-1",
+    "2026-07-28/basic/transports/stdio#intro-3",
+    "2026-07-28/basic/transports/stdio#receiving-messages-2",
+    "2026-07-28/basic/transports/index#messages-1",
+)
+def test_without_a_handshake_there_are_messages_too_and_nothing_else_on_standard_output() -> None:
+    text = "caf\u00e9 \u2028\n\U0001f600"
+    env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    noisy = alone("tools/call", {"name": "noisy"}, 1, {"roots": {}})
+    answers = talk([noisy, alone("tools/call", {"name": "echo", "arguments": {"text": text}}, 2)], env=env)
+    found = {answer["id"]: result_of(answer)["content"] for answer in answers}  # answers alone, each on a line
+    assert "stdin: ''b''" in json.dumps(found[1]) and found[2] == [{"type": "text", "text": text}]
+
+
+def test_requests_right_before_the_end_of_the_input_are_answered() -> None:
+    answers = talk([*HANDSHAKE, *(request("ping", id=id) for id in range(300))])
+    assert sorted(answer["id"] for answer in answers[1:]) == list(range(300))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("kind", ["file", "socket", "pipe"])
+def test_the_input_may_be_a_file_a_socket_or_a_pipe(kind: str, tmp_path: Path) -> None:
+    lines = b"".join(json.dumps(line).encode() + b"\n" for line in [*HANDSHAKE, request("ping", id=9)])
+    if kind == "file":
+        (tmp_path / "in").write_bytes(lines)
+        with open(tmp_path / "in", "rb") as source, open(tmp_path / "out", "wb") as sink:
+            subprocess.run(server_command(), stdin=source, stdout=sink, timeout=20, check=True)
+        output = (tmp_path / "out").read_bytes()
+    elif kind == "socket":
+        ours, theirs = socket.socketpair()
+        with ours, subprocess.Popen(server_command(), stdin=theirs.fileno(), stdout=theirs.fileno()) as process:
+            theirs.close()
+            ours.settimeout(20)
+            ours.sendall(lines)
+            ours.shutdown(socket.SHUT_WR)
+            output = b""
+            while piece := ours.recv(65536):
+                output += piece
+            assert process.wait(20) == 0
+    else:
+        output = subprocess.run(server_command(), input=lines, capture_output=True, timeout=20, check=True).stdout
+    assert [json.loads(line)["id"] for line in output.splitlines()] == ["init", 9]
+
+
+def test_a_server_without_an_input_leaves_at_once_and_quietly() -> None:
+    """/dev/null can be read, but not waited for: epoll refuses it."""
+    done = subprocess.run(server_command(), stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux that is always full")
+def test_a_server_whose_output_cannot_be_written_leaves_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in HANDSHAKE))
+    with open(tmp_path / "in", "rb") as source, open("/dev/full", "wb") as sink:
+        done = subprocess.run(server_command(), stdin=source, stdout=sink, stderr=subprocess.PIPE, timeout=20)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/transports#intro-1", "2025-06-18/basic/transports#intro-1", "2025-03-26/basic/transports#intro-1"
+)
+def test_utf8_is_spoken_under_any_locale() -> None:
+    text = "caf\u00e9 \u2028 \U0001f600"
+    env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
+    answers = talk([*HANDSHAKE, request("tools/call", {"name": "echo", "arguments": {"text": text}}, 2)], env=env)
+    assert answers[1]["result"]["content"][0]["text"] == text  # type: ignore[index, call-overload]
+
+
+@pytest.mark.parametrize("tool", ["wait", "block"])
+@pytest.mark.spec(
+    "2025-11-25/basic/lifecycle#stdio-1",
+    "2025-06-18/basic/lifecycle#stdio-1",
+    "2025-03-26/basic/lifecycle#stdio-1",
+    "2024-11-05/basic/lifecycle#stdio-1",
+)
+def test_a_server_exits_within_two_seconds_of_the_end_of_its_input_also_in_the_middle_of_a_tool(tool: str) -> None:
+    process = subprocess.Popen(server_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        for line in [*HANDSHAKE, request("tools/call", {"name": tool}, 2), request("ping", id=3)]:
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == "init"
+        assert json.loads(process.stdout.readline())["id"] == 3
+        begun = time.monotonic()
+        process.stdin.close()
+        assert process.wait(10) == 0
+        assert time.monotonic() - begun < 2.5
+        assert b"Traceback" not in process.stderr.read()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_server_without_a_traceback(number: signal.Signals) -> None:
+    process = subprocess.Popen(server_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        for line in [*HANDSHAKE, request("tools/call", {"name": "wait"}, 2)]:
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        process.send_signal(number)
+        assert process.wait(10) == 0
+        assert process.stderr.read() == b""
+
+
+# ------------------------------------------------------------------------------------------------ our client
+
+
+def test_a_missing_command_is_named_at_once() -> None:
+    async def test() -> None:
+        begun = time.monotonic()
+        with pytest.raises(ConnectionClosed, match="no-such-command-anywhere"):
+            async with Client(["no-such-command-anywhere"]):
+                pass
+        assert time.monotonic() - begun < 1
+
+    run(test())
+
+
+def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_last_words() -> None:
+    async def test() -> None:
+        with pytest.raises(ConnectionClosed, match=r"(?s)exited with code 3.*cannot start: no config"):
+            async with Client(python("sys.exit(print('cannot start: no config', file=sys.stderr) or 3)")):
+                pass
+
+    run(test())
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("leave", {"code": 5}), ("wait", {})])
+def test_a_server_that_dies_in_the_middle_of_calls_fails_all_of_them_within_a_second(
+    name: str, arguments: Object
+) -> None:
+    async def test() -> None:
+        async with Client(server_command(), revision="2025-11-25", timeout=None) as client:
+            waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(3)]
+            await client.ping()
+            begun = time.monotonic()
+            if name == "leave":
+                waiting.append(asyncio.create_task(client.call_tool(name, arguments)))
+            else:
+                transport = client.connection.transport
+                assert isinstance(transport, StdioClientTransport) and transport.pid is not None
+                os.kill(transport.pid, signal.SIGKILL)
+            expected = "exited with code 5" if name == "leave" else "killed by signal SIGKILL"
+            for call in waiting:
+                with pytest.raises(ConnectionClosed, match=expected):
+                    await call
+            assert time.monotonic() - begun < 1
+            with pytest.raises(ConnectionClosed):
+                await client.ping()
+
+    run(test())
+
+
+def test_garbage_on_the_servers_stdout_is_skipped_and_not_answered() -> None:
+    async def test() -> None:
+        async with Client(server_command()) as client:
+            assert (await client.call_tool("garbage")).text == "ok"
+            await client.ping()
+
+    run(test())
+
+
+def test_a_server_that_answers_with_garbage_and_no_id_times_out_instead_of_hanging() -> None:
+    async def test() -> None:
+        source = "import sys\nfor line in sys.stdin:\n    print('Content-Length: 5', flush=True)\n"
+        with pytest.raises(TimeoutError, match="initialize: no answer within"):
+            async with Client(python(source), timeout=0.5):
+                pass
+
+    run(test())
+
+
+def test_a_malformed_answer_to_initialize_is_an_invalid_message() -> None:
+    async def test() -> None:
+        answer = '{"jsonrpc":"2.0","id":1,"result":{}}'
+        source = f"import sys\nsys.stdin.readline(); print({answer!r}, flush=True)\nsys.stdin.read()"
+        with pytest.raises(InvalidMessage, match="protocolVersion"):
+            async with Client(python(source), revision="2025-11-25"):
+                pass
+
+    run(test())
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return (
+        "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2][:3] if os.path.isdir("/proc/self") else True
+    )
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/lifecycle#stdio-1",
+    "2025-06-18/basic/lifecycle#stdio-1",
+    "2025-03-26/basic/lifecycle#stdio-1",
+    "2024-11-05/basic/lifecycle#stdio-1",
+)
+@pytest.mark.parametrize("stubborn", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
+def test_closing_leaves_no_process_behind_grandchildren_included(stubborn: str, tmp_path: Path) -> None:
+    """A wrapper that ignores everything, and a grandchild that would live for ever."""
+    source = f"""
+import signal, subprocess, sys
+{stubborn}
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.DEVNULL)
+open({str(tmp_path / "pid")!r}, "w").write(str(child.pid))
+real = subprocess.Popen([sys.executable, "-c", {SERVER!r}], env={{"PYTHONPATH": {str(HOME)!r}}})
+import time
+time.sleep(600)
+"""
+
+    async def test() -> int:
+        transport = StdioClientTransport(python(source), grace=0.3)
+        async with Client(transport) as client:
+            await client.ping()
+            assert transport.pid is not None
+            return transport.pid
+
+    pid = run(test())
+    grandchild = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 2
+    while (_alive(pid) or _alive(grandchild)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _alive(pid)
+    assert not _alive(grandchild)
+
+
+def test_a_hundred_cancelled_connects_leave_nothing_behind() -> None:
+    async def test() -> None:
+        async def attempt() -> None:
+            async with Client(StdioClientTransport(["sleep", "600"], grace=0.2)):
+                pass
+
+        for _ in range(4):
+            tasks = [asyncio.create_task(attempt()) for _ in range(25)]
+            await asyncio.sleep(0.05)
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            assert all(isinstance(result, asyncio.CancelledError) for result in results)
+
+    run(test(), 60)
+
+
+def test_connect_and_close_may_happen_in_different_tasks_and_close_many_times_at_once() -> None:
+    async def test() -> None:
+        client = Client(server_command())
+        await asyncio.create_task(client.connect())
+        await client.ping()
+        await asyncio.gather(*(client.close() for _ in range(100)))
+        with pytest.raises(ConnectionClosed):
+            await client.ping()
+
+    run(test())
+
+
+def test_a_chatty_standard_error_is_drained_and_its_end_kept() -> None:
+    async def test() -> None:
+        seen: list[bytes] = []
+        async with Client(server_command(), on_stderr=seen.append) as client:
+            result = await client.call_tool("chatter", {"size": 1_000_000})
+            assert result.structured_content == 1_000_000
+            transport = client.connection.transport
+            assert isinstance(transport, StdioClientTransport)
+            await client.ping()
+        assert sum(map(len, seen)) == 1_000_000
+        assert transport.stderr_tail == b"e" * 8192
+
+    run(test())
+
+
+def test_a_server_inherits_the_listed_variables_and_the_callers_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
+    assert "AWS_SECRET_ACCESS_KEY" not in server_environment()
+    assert server_environment({"A": "1"})["A"] == "1"
+
+    async def test() -> None:
+        async with Client(server_command(), env={"GIVEN": "yes"}) as client:
+            seen = (await client.call_tool("environment")).structured_content
+            assert isinstance(seen, dict)
+            assert seen["GIVEN"] == "yes"
+            assert seen["PATH"] == os.environ["PATH"]
+            assert "AWS_SECRET_ACCESS_KEY" not in seen
+            assert set(seen) - {"GIVEN", "LC_CTYPE", "_", "PWD", "SHLVL"} <= set(INHERITED)
+
+    run(test())
+
+
+@pytest.mark.parametrize("size", [100_000, 16 * 1024 * 1024])
+def test_large_messages_pass_both_ways(size: int) -> None:
+    async def test() -> None:
+        async with Client(server_command()) as client:
+            text = "\u00e9" * (size // 2)
+            assert (await client.call_tool("echo", {"text": text})).text == text
+
+    run(test(), 60)
+
+
+def test_an_answer_over_the_limit_fails_its_call_with_a_clear_error_and_the_next_one_works() -> None:
+    async def test() -> None:
+        async with Client(StdioClientTransport(server_command(), max_line=10_000)) as client:
+            with pytest.raises(InvalidMessage, match="longer than 10000 bytes"):
+                await client.call_tool("echo", {"text": "x" * 20_000})
+            await client.ping()
+
+    run(test())
+
+
+def test_a_request_over_the_servers_limit_is_refused_with_its_id_and_the_next_one_works() -> None:
+    limited = SERVER.replace(
+        "server.run()",
+        "from mcp_ref.transports.stdio import StdioServerTransport\n"
+        "    StdioServerTransport.__init__.__kwdefaults__['max_line'] = 10_000\n"
+        "    server.run()",
+    )
+
+    async def test() -> None:
+        async with Client(python(limited)) as client:
+            with pytest.raises(RemoteError, match="longer than 10000 bytes"):
+                await client.call_tool("echo", {"text": "x" * 20_000})
+            await client.ping()
+
+    run(test())
+
+
+def test_a_command_given_as_one_string_is_refused_with_what_to_write() -> None:
+    with pytest.raises(TypeError, match=r'\["python3", "server.py"\]'):
+        StdioClientTransport("python3 server.py")
+
+
+def test_a_reader_that_never_reads_stalls_only_itself() -> None:
+    """Flood a server with requests and read nothing: its memory stays bounded, and once read, every answer is there."""
+    source = SERVER.replace("server.run()", "server.run()")
+    process = subprocess.Popen(python(source), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with process:
+        assert process.stdin is not None and process.stdout is not None
+        for line in HANDSHAKE:
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+        process.stdin.flush()
+        process.stdout.readline()
+        os.set_blocking(process.stdin.fileno(), False)
+        text = "x" * 50_000
+        sent = partial = 0
+        frame = b""
+        idle_since = time.monotonic()
+        while time.monotonic() - idle_since < 1.0 and sent < 4000:
+            if not frame:
+                frame = (
+                    json.dumps(request("tools/call", {"name": "echo", "arguments": {"text": text}}, sent)).encode()
+                    + b"\n"
+                )
+            try:
+                written = os.write(process.stdin.fileno(), frame)
+            except BlockingIOError:
+                time.sleep(0.01)
+                continue
+            idle_since = time.monotonic()
+            partial = written < len(frame)
+            frame = frame[written:]
+            sent += not frame
+        assert sent < 4000, "the server kept on reading although nobody took its answers"
+        if sys.platform == "linux":
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            resident = int(status.split("VmRSS:")[1].split()[0])
+            assert resident < 150_000, f"{resident} kB"
+        os.set_blocking(process.stdin.fileno(), True)
+        reader = process.stdout
+        got = set()
+        import threading
+
+        finisher = threading.Thread(target=lambda: (process.stdin.write(frame), process.stdin.close()))  # type: ignore[union-attr]
+        finisher.start()
+        for answer in reader:
+            got.add(json.loads(answer)["id"])
+        finisher.join(10)
+        assert len(got) >= sent, partial
+        assert process.wait(10) == 0

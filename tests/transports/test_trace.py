@@ -1,0 +1,199 @@
+"""The trace: what an operator sees of the wire, and what must not be seen."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from typing import Annotated
+
+import pytest
+
+from mcp_ref import Client, McpError, Server, tracer
+from mcp_ref.jsonrpc.messages import JSON
+from mcp_ref.transports.base import Trace
+from mcp_ref.transports.trace import MAX_SHOWN, redact, trace_from_environment
+from tests.support import run
+
+
+def line_of(frame: bytes, color: bool = False) -> str:
+    out = io.StringIO()
+    tracer(out, color)("->", frame)
+    assert out.getvalue().endswith("\n") and out.getvalue().count("\n") == 1
+    return out.getvalue()[:-1]
+
+
+def test_a_conversation_is_one_line_a_frame_with_time_revision_and_direction() -> None:
+    async def test() -> None:
+        async with Client(Server("s", "1"), revision="2025-06-18", trace=tracer(out, False)) as client:
+            await client.ping()
+
+    out = io.StringIO()
+    run(test())
+    pattern = re.compile(r"\d\d:\d\d:\d\d\.\d{3}  (-|2025-06-18) +(->|<-)  (\{.*\})")
+    found = [pattern.fullmatch(line) for line in out.getvalue().splitlines()]
+    assert all(found), out.getvalue()
+    shown = [(match[1], match[2], json.loads(match[3]).get("method")) for match in found if match]
+    assert shown == [
+        ("-", "->", "initialize"),
+        ("2025-06-18", "<-", None),
+        ("2025-06-18", "->", "notifications/initialized"),
+        ("2025-06-18", "->", "ping"),
+        ("2025-06-18", "<-", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "Authorization", "access_token", "API_KEY", "apiKey", "x-api-key", "clientSecret", "Cookie"]
+)
+def test_secrets_are_left_out_wherever_they_stand(name: str) -> None:
+    nested: JSON = {"params": [{"arguments": {name: "hunter2", "city": "Bern"}}]}
+    assert redact(nested) == {"params": [{"arguments": {name: "***", "city": "Bern"}}]}
+    assert redact({name: ["hunter2"]}) == {name: "***"}
+    line = line_of(json.dumps(nested).encode())
+    assert "hunter2" not in line and "Bern" in line
+
+
+def test_progress_tokens_and_numbers_of_tokens_are_no_secrets() -> None:
+    value: JSON = {"progressToken": "abc", "maxTokens": 100, "inputTokens": [1], "name": "token"}
+    assert redact(value) == value
+
+
+@pytest.mark.parametrize("frame", [b"\x1b[2J\x07boo", b'{"a": "\\u001b[2J\\u202e\\u0007"}', b"\xff\xfe\n\r{", b"\n"])
+def test_a_hostile_frame_cannot_write_to_the_terminal(frame: bytes) -> None:
+    line = line_of(frame)
+    assert line.isprintable(), repr(line)
+
+
+def test_a_long_frame_is_cut() -> None:
+    line = line_of(json.dumps({"text": "x" * 100_000}).encode())
+    assert len(line) < MAX_SHOWN + 100
+    assert "(100012 characters)" in line
+
+
+def test_nesting_that_json_cannot_read_does_not_break_the_trace() -> None:
+    assert "no JSON" in line_of(b"[" * 100_000)
+
+
+def test_colour_is_for_terminals() -> None:
+    assert "\x1b[32m->" in line_of(b"{}", color=True)
+    out = io.StringIO()
+    tracer(out)("<-", b"{}")
+    assert "\x1b" not in out.getvalue()
+
+
+def test_the_environment_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value, on in (("", False), ("0", False), ("1", True)):
+        monkeypatch.setenv("MCP_REF_TRACE", value)
+        assert (trace_from_environment() is not None) is on
+    monkeypatch.delenv("MCP_REF_TRACE")
+    assert trace_from_environment() is None
+
+
+# ---------------------------------------------------------------------------------------------------- heads
+
+
+def parts_of(line: str) -> tuple[str, str, str]:
+    """A line of a trace: revision, direction, and what it shows."""
+    match = re.fullmatch(r"\S+  (\S+) +(->|<-)  (.*)", line)
+    assert match is not None, line
+    return match[1], match[2], match[3]
+
+
+def heads_of(lines: list[str]) -> list[tuple[str, str]]:
+    """The heads among the lines of a trace: (direction, first line)."""
+    return [(direction, text.split("  ")[0]) for _, direction, text in map(parts_of, lines) if text[0] != "{"]
+
+
+async def traced(url: str, revision: str) -> list[str]:
+    """What a client's trace shows of a call with a marked argument, and of an Authorization that it sends."""
+    out, headers = io.StringIO(), {"Authorization": "Bearer s3cret", "Cookie": "s3cret"}
+    async with Client(url, revision=revision, headers=headers, trace=tracer(out, False)) as client:
+        await client.list_tools()
+        await client.call_tool("lay", {"where": "Zürich", "token": "s3cret"})
+    return out.getvalue().splitlines()
+
+
+def bridges(trace: Trace | None = None) -> Server:
+    """A server whose tool has two arguments in headers."""
+    server = Server("s", "1", trace=trace)
+
+    @server.tool()
+    def lay(where: Annotated[str, {"x-mcp-header": "Where"}], token: Annotated[str, {"x-mcp-header": "Token"}]) -> str:
+        return where
+
+    return server
+
+
+def test_over_http_each_head_is_shown_before_what_it_carries() -> None:
+    async def test() -> None:
+        async with bridges().serve_http() as url:
+            lines = await traced(url, "2026-07-28")
+        kinds = [(direction, text[:4].strip()) for _, direction, text in map(parts_of, lines)]
+        assert kinds == [("->", "POST"), ("->", '{"js'), ("<-", "200"), ("<-", '{"js')] * 3
+        *_, call, _, answer, _ = lines
+        assert parts_of(call) == (
+            "2026-07-28",
+            "->",
+            "POST /mcp  Content-Type: application/json  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call"
+            "  Mcp-Name: lay  Mcp-Param-Where: =?base64?WsO8cmljaA==?=  Mcp-Param-Token: ***",
+        )
+        assert parts_of(answer)[2] == "200  Content-Type: application/json"
+        assert "s3cret" not in "".join(lines)
+
+    run(test())
+
+
+def test_in_the_earlier_era_the_session_is_shown_and_the_stream_that_listens() -> None:
+    async def test() -> None:
+        async with bridges().serve_http() as url:
+            lines = await traced(url, "2025-11-25")
+        heads = heads_of(lines)
+        assert heads[:2] == [("->", "POST /mcp"), ("<-", "200")] and heads[-2:] == [
+            ("->", "DELETE /mcp"),
+            ("<-", "204"),
+        ]
+        assert ("->", "GET /mcp") in heads and ("<-", "202") in heads
+        (session,) = {match[1] for line in lines if (match := re.search(r"Mcp-Session-Id: (\S+)", line))}
+        assert sum(session in line for line in lines) > 4
+        assert "MCP-Protocol-Version: 2025-11-25" in lines[-2]
+        assert "s3cret" not in "".join(lines)
+
+    run(test())
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+def test_a_server_shows_the_heads_that_come_and_its_status(revision: str) -> None:
+    async def test() -> None:
+        out = io.StringIO()
+        async with bridges(tracer(out, False)).serve_http() as url:
+            seen = heads_of(await traced(url.replace("/mcp", "/sse") if revision == "2024-11-05" else url, revision))
+        lines = out.getvalue().splitlines()
+        posts = [(direction, text) for direction, text in heads_of(lines) if text.startswith("POST")]
+        assert posts == [("<-", text) for direction, text in seen if text.startswith("POST")]
+        assert {direction for direction, text in heads_of(lines) if text == "200"} == {"->"}
+        assert "s3cret" not in "".join(lines)
+
+    run(test())
+
+
+def test_a_function_as_trace_sees_frames_alone() -> None:
+    async def test() -> None:
+        frames: list[bytes] = []
+        async with bridges(lambda direction, frame: frames.append(frame)).serve_http() as url:
+            for revision in ("2025-11-25", "2026-07-28"):
+                async with Client(url, revision=revision, trace=lambda _, frame: frames.append(frame)) as client:
+                    await client.ping()
+        assert len(frames) == 2 * (5 + 4) and all(json.loads(frame) for frame in frames)
+
+    run(test())
+
+
+def test_a_url_that_is_none_is_said_by_who_makes_the_request_traced_or_not() -> None:
+    async def test() -> None:
+        for trace in (None, tracer(io.StringIO())):
+            with pytest.raises(McpError, match="URL"):
+                async with Client("http://[::1/mcp", trace=trace):
+                    pass
+
+    run(test())
