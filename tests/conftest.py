@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import json
 import os
 import threading
@@ -37,6 +38,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             unknown = [id for id in marker.args if id not in known]
             if unknown or not marker.args:
                 raise pytest.UsageError(f"{item.nodeid}: no such requirement: {unknown}")
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an `async def` test on an event loop of its own, for at most 30 seconds."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    support.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
 
 
 def _is_nowhere(item: pytest.Item) -> bool:

@@ -26,7 +26,6 @@ from tests.support import (
     python,
     raw_server,
     request,
-    run,
 )
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
@@ -55,161 +54,142 @@ def patient(transport: MemoryTransport) -> Client:
 
 
 @pytest.mark.parametrize("how", ["the server leaves", "the client closes"])
-def test_when_the_connection_ends_every_kind_of_call_fails_at_once_and_later_ones_too(how: str) -> None:
-    async def test() -> None:
-        async with raw_server(patient) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            waiting = [asyncio.ensure_future(call(client)) for call in CALLS]
-            for _ in CALLS:
-                await wire.receive_object()
-            if how == "the server leaves":
-                await client.connection.transport.peer.close()  # type: ignore[attr-defined]
-                expected = "the peer closed the connection"
-            else:
-                await client.close()
-                expected = "the connection was closed"
-            for future in waiting:
-                with pytest.raises(ConnectionClosed, match=expected):
-                    await asyncio.wait_for(future, PATIENCE)
-            for call in CALLS:
-                with pytest.raises(ConnectionClosed, match=expected):
-                    await asyncio.wait_for(call(client), PATIENCE)
-            await asyncio.wait_for(client.set_roots([]), PATIENCE)  # tells nobody
-            assert client.connection.dispatcher.pending == {}
-            assert wire.frames.empty()  # no cancellations: nobody is there to be told
-
-    run(test())
+async def test_when_the_connection_ends_every_kind_of_call_fails_at_once_and_later_ones_too(how: str) -> None:
+    async with raw_server(patient) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        waiting = [asyncio.ensure_future(call(client)) for call in CALLS]
+        for _ in CALLS:
+            await wire.receive_object()
+        if how == "the server leaves":
+            await client.connection.transport.peer.close()  # type: ignore[attr-defined]
+            expected = "the peer closed the connection"
+        else:
+            await client.close()
+            expected = "the connection was closed"
+        for future in waiting:
+            with pytest.raises(ConnectionClosed, match=expected):
+                await asyncio.wait_for(future, PATIENCE)
+        for call in CALLS:
+            with pytest.raises(ConnectionClosed, match=expected):
+                await asyncio.wait_for(call(client), PATIENCE)
+        await asyncio.wait_for(client.set_roots([]), PATIENCE)  # tells nobody
+        assert client.connection.dispatcher.pending == {}
+        assert wire.frames.empty()  # no cancellations: nobody is there to be told
 
 
-def test_an_exception_in_the_body_is_the_callers_and_the_connection_is_closed_all_the_same() -> None:
-    async def test() -> None:
-        kept: list[Client] = []
-        with pytest.raises(ZeroDivisionError):
-            async with Client(Server("s")) as client:
-                kept.append(client)
-                _ = 1 / 0
-        assert kept[0].connection.ended.done()
-        with pytest.raises(ConnectionClosed):
-            await kept[0].ping()
-
-    run(test())
+async def test_an_exception_in_the_body_is_the_callers_and_the_connection_is_closed_all_the_same() -> None:
+    kept: list[Client] = []
+    with pytest.raises(ZeroDivisionError):
+        async with Client(Server("s")) as client:
+            kept.append(client)
+            _ = 1 / 0
+    assert kept[0].connection.ended.done()
+    with pytest.raises(ConnectionClosed):
+        await kept[0].ping()
 
 
 @pytest.mark.parametrize("ending", ["close", "leave"])
-def test_what_a_client_serves_when_the_connection_ends_is_stopped_and_may_tidy_up(ending: str) -> None:
-    async def test() -> None:
-        begun, tidied = asyncio.Event(), asyncio.Event()
+async def test_what_a_client_serves_when_the_connection_ends_is_stopped_and_may_tidy_up(ending: str) -> None:
+    begun, tidied = asyncio.Event(), asyncio.Event()
 
-        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-            begun.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                tidied.set()
-            raise AssertionError
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            tidied.set()
+        raise AssertionError
 
-        async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
-            await greet(client, wire)
-            content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
-            await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
-            await asyncio.wait_for(begun.wait(), PATIENCE)
-            if ending == "leave":
-                await client.connection.transport.peer.close()  # type: ignore[attr-defined]
-                await asyncio.wait_for(client.connection.ended, PATIENCE)
-            await asyncio.wait_for(client.close(), PATIENCE)
-            assert tidied.is_set()
-            assert wire.frames.empty()
-
-    run(test())
+    async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
+        await greet(client, wire)
+        content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
+        await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        if ending == "leave":
+            await client.connection.transport.peer.close()  # type: ignore[attr-defined]
+            await asyncio.wait_for(client.connection.ended, PATIENCE)
+        await asyncio.wait_for(client.close(), PATIENCE)
+        assert tidied.is_set()
+        assert wire.frames.empty()
 
 
-def test_a_handler_of_the_client_may_close_the_client_that_it_serves() -> None:
-    async def test() -> None:
-        client: Client
+async def test_a_handler_of_the_client_may_close_the_client_that_it_serves() -> None:
+    client: Client
 
-        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-            await client.close()
-            return CreateMessageResult("assistant", TextContent("too late"), "m")
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        await client.close()
+        return CreateMessageResult("assistant", TextContent("too late"), "m")
 
-        server = Server("s")
+    server = Server("s")
 
-        @server.tool()
-        async def ask(context: Context) -> str:
-            return (await context.sample("?", max_tokens=1)).text
+    @server.tool()
+    async def ask(context: Context) -> str:
+        return (await context.sample("?", max_tokens=1)).text
 
-        client = Client(server, sampling=model, timeout=None)
-        async with client:
-            with pytest.raises(ConnectionClosed):
-                await asyncio.wait_for(client.call_tool("ask"), PATIENCE)
-
-    run(test())
+    client = Client(server, sampling=model, timeout=None)
+    async with client:
+        with pytest.raises(ConnectionClosed):
+            await asyncio.wait_for(client.call_tool("ask"), PATIENCE)
 
 
 @pytest.mark.parametrize(("revision", "opening"), [("2025-11-25", "initialize"), ("2026-07-28", "server/discover")])
-def test_closing_is_safe_from_many_tasks_at_once_and_in_the_middle_of_connecting(revision: str, opening: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, timeout=None, revision=revision)) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            assert (await wire.receive_object())["method"] == opening
-            await asyncio.wait_for(asyncio.gather(*(client.close() for _ in range(10))), PATIENCE)
-            with pytest.raises(ConnectionClosed):
-                await asyncio.wait_for(connecting, PATIENCE)
-            with pytest.raises(RuntimeError, match="not connected"):
-                await client.ping()
-            assert wire.frames.empty()  # what opens a connection is never cancelled
+async def test_closing_is_safe_from_many_tasks_at_once_and_in_the_middle_of_connecting(
+    revision: str, opening: str
+) -> None:
+    async with raw_server(lambda t: Client(t, timeout=None, revision=revision)) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        assert (await wire.receive_object())["method"] == opening
+        await asyncio.wait_for(asyncio.gather(*(client.close() for _ in range(10))), PATIENCE)
+        with pytest.raises(ConnectionClosed):
+            await asyncio.wait_for(connecting, PATIENCE)
+        with pytest.raises(RuntimeError, match="not connected"):
+            await client.ping()
+        assert wire.frames.empty()  # what opens a connection is never cancelled
 
-    run(test())
 
+async def test_a_cancelled_close_can_be_asked_for_again() -> None:
+    begun, leave = asyncio.Event(), asyncio.Event()
 
-def test_a_cancelled_close_can_be_asked_for_again() -> None:
-    async def test() -> None:
-        begun, leave = asyncio.Event(), asyncio.Event()
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        begun.set()
+        while not leave.is_set():
+            try:
+                await leave.wait()
+            except asyncio.CancelledError:
+                continue  # it holds the closing up for as long as it may
+        return CreateMessageResult("assistant", TextContent("x"), "m")
 
-        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-            begun.set()
-            while not leave.is_set():
-                try:
-                    await leave.wait()
-                except asyncio.CancelledError:
-                    continue  # it holds the closing up for as long as it may
-            return CreateMessageResult("assistant", TextContent("x"), "m")
-
-        async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
-            await greet(client, wire)
-            content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
-            await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
-            await asyncio.wait_for(begun.wait(), PATIENCE)
-            closing = asyncio.create_task(client.close())
-            await asyncio.sleep(0)
-            closing.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await closing
-            leave.set()
-            await asyncio.wait_for(client.close(), PATIENCE)
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-
-    run(test())
+    async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
+        await greet(client, wire)
+        content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
+        await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        closing = asyncio.create_task(client.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        leave.set()
+        await asyncio.wait_for(client.close(), PATIENCE)
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_a_server_stops_what_it_serves_when_its_client_leaves(kind: str) -> None:
-    async def test() -> None:
-        server, begun, stopped = Server("s"), asyncio.Event(), asyncio.Event()
+async def test_a_server_stops_what_it_serves_when_its_client_leaves(kind: str) -> None:
+    server, begun, stopped = Server("s"), asyncio.Event(), asyncio.Event()
 
-        @server.tool()
-        async def wait() -> None:
-            begun.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                stopped.set()
+    @server.tool()
+    async def wait() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
 
-        async with greeted_client(server, kind) as wire:
-            await wire.send(request("tools/call", {"name": "wait"}))
-            await asyncio.wait_for(begun.wait(), PATIENCE)
-        assert stopped.is_set()  # before `serve` returned
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        await wire.send(request("tools/call", {"name": "wait"}))
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+    assert stopped.is_set()  # before `serve` returned
 
 
 # ------------------------------------------------------------------------------------------------ transports that fail
@@ -247,38 +227,32 @@ class Broken(Transport):
 
 @pytest.mark.parametrize("method", ["start", "send", "drain"])
 @pytest.mark.parametrize("error", [ConnectionClosed("no route"), OSError("broken"), ValueError("a mistake")])
-def test_whatever_a_transport_raises_while_connecting_reaches_the_caller_and_it_is_closed(
+async def test_whatever_a_transport_raises_while_connecting_reaches_the_caller_and_it_is_closed(
     method: str, error: Exception
 ) -> None:
-    async def test() -> None:
-        transport = Broken(method, error)
-        client = Client(transport, timeout=None)
-        with pytest.raises(type(error), match=str(error)):
-            await asyncio.wait_for(client.connect(), PATIENCE)
-        assert transport.closings == 1
-        with pytest.raises(RuntimeError, match="not connected"):
-            await client.ping()
-
-    run(test())
+    transport = Broken(method, error)
+    client = Client(transport, timeout=None)
+    with pytest.raises(type(error), match=str(error)):
+        await asyncio.wait_for(client.connect(), PATIENCE)
+    assert transport.closings == 1
+    with pytest.raises(RuntimeError, match="not connected"):
+        await client.ping()
 
 
 @pytest.mark.parametrize("error", [None, ConnectionClosed("the line was cut"), InvalidMessage("no JSON at all")])
-def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get(error: McpError | None) -> None:
-    async def test() -> None:
-        transport = Broken("none", OSError())
-        client = Client(transport, timeout=None)
-        connecting = asyncio.create_task(client.connect())
-        while not (client._connector._connection is not None and client._connector._connection.dispatcher.pending):
-            assert not connecting.done(), connecting.exception()
-            await asyncio.sleep(0)
-        assert transport.lost is not None
-        transport.lost(error)
-        expected = str(error) if error is not None else "the peer closed the connection"
-        with pytest.raises(type(error) if error is not None else ConnectionClosed, match=expected):
-            await asyncio.wait_for(connecting, PATIENCE)
-        assert transport.closings == 1
-
-    run(test())
+async def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get(error: McpError | None) -> None:
+    transport = Broken("none", OSError())
+    client = Client(transport, timeout=None)
+    connecting = asyncio.create_task(client.connect())
+    while not (client._connector._connection is not None and client._connector._connection.dispatcher.pending):
+        assert not connecting.done(), connecting.exception()
+        await asyncio.sleep(0)
+    assert transport.lost is not None
+    transport.lost(error)
+    expected = str(error) if error is not None else "the peer closed the connection"
+    with pytest.raises(type(error) if error is not None else ConnectionClosed, match=expected):
+        await asyncio.wait_for(connecting, PATIENCE)
+    assert transport.closings == 1
 
 
 # ------------------------------------------------------------------------------------------------ server processes
@@ -307,48 +281,38 @@ sys.stdin.readline()
     ],
     ids=["quietly", "with an error", "closes its output only", "in the middle of an answer"],
 )
-def test_a_server_that_leaves_in_the_middle_of_a_request_fails_it_with_the_reason(ending: str, expected: str) -> None:
-    async def test() -> None:
-        async with Client(python(GREETED + ending), timeout=None) as client:
-            with pytest.raises(ConnectionClosed, match=expected):
-                await asyncio.wait_for(client.call_tool("t"), PATIENCE)
-            with pytest.raises(ConnectionClosed, match=expected):
-                await asyncio.wait_for(client.ping(), PATIENCE)
-
-    run(test())
-
-
-def test_a_directory_that_is_not_there_is_named_when_the_server_cannot_be_started_in_it() -> None:
-    async def test() -> None:
-        with pytest.raises(ConnectionClosed, match="no-such-directory"):
-            async with Client(python("pass"), cwd="/no-such-directory"):
-                pass
-
-    run(test())
+async def test_a_server_that_leaves_in_the_middle_of_a_request_fails_it_with_the_reason(
+    ending: str, expected: str
+) -> None:
+    async with Client(python(GREETED + ending), timeout=None) as client:
+        with pytest.raises(ConnectionClosed, match=expected):
+            await asyncio.wait_for(client.call_tool("t"), PATIENCE)
+        with pytest.raises(ConnectionClosed, match=expected):
+            await asyncio.wait_for(client.ping(), PATIENCE)
 
 
-def test_a_file_that_is_no_program_is_an_error_and_no_hang(tmp_path: object) -> None:
+async def test_a_directory_that_is_not_there_is_named_when_the_server_cannot_be_started_in_it() -> None:
+    with pytest.raises(ConnectionClosed, match="no-such-directory"):
+        async with Client(python("pass"), cwd="/no-such-directory"):
+            pass
+
+
+async def test_a_file_that_is_no_program_is_an_error_and_no_hang(tmp_path: object) -> None:
     path = f"{tmp_path}/server.py"
     with open(path, "w") as file:
         file.write("print('not executable')")
 
-    async def test() -> None:
-        with pytest.raises(ConnectionClosed, match=r"server\.py.*[Pp]ermission"):
-            async with Client([path]):
-                pass
-
-    run(test())
+    with pytest.raises(ConnectionClosed, match=r"server\.py.*[Pp]ermission"):
+        async with Client([path]):
+            pass
 
 
-def test_a_notification_in_flight_when_the_server_leaves_is_read_before_the_end_is_told() -> None:
+async def test_a_notification_in_flight_when_the_server_leaves_is_read_before_the_end_is_told() -> None:
     line = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
     heard: list[str] = []
 
-    async def test() -> None:
-        source = GREETED + f"print({line!r}, flush=True); sys.exit(7)"
-        async with Client(python(source), timeout=None, on_tools_changed=lambda: heard.append("changed")) as client:
-            with pytest.raises(ConnectionClosed, match="code 7"):
-                await asyncio.wait_for(client.call_tool("t"), PATIENCE)
-            assert heard == ["changed"]
-
-    run(test())
+    source = GREETED + f"print({line!r}, flush=True); sys.exit(7)"
+    async with Client(python(source), timeout=None, on_tools_changed=lambda: heard.append("changed")) as client:
+        with pytest.raises(ConnectionClosed, match="code 7"):
+            await asyncio.wait_for(client.call_tool("t"), PATIENCE)
+        assert heard == ["changed"]

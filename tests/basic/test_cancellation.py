@@ -118,29 +118,26 @@ def test_a_server_stops_a_cancelled_request_answers_nothing_and_logs_the_reason(
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-6",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_stops_a_cancelled_request_and_answers_nothing(revision: str) -> None:
-    async def test() -> None:
-        begun, stopped = asyncio.Event(), asyncio.Event()
+async def test_a_client_stops_a_cancelled_request_and_answers_nothing(revision: str) -> None:
+    begun, stopped = asyncio.Event(), asyncio.Event()
 
-        async def sampling(params: object) -> CreateMessageResult:
-            begun.set()
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                stopped.set()
-                raise
-            return CreateMessageResult("assistant", TextContent("never"), "model")
+    async def sampling(params: object) -> CreateMessageResult:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+        return CreateMessageResult("assistant", TextContent("never"), "model")
 
-        async with raw_server(lambda t: Client(t, sampling=sampling)) as (client, wire):
-            await greet(client, wire, revision)
-            message: Object = {"role": "user", "content": {"type": "text", "text": "?"}}
-            await wire.send(request("sampling/createMessage", {"messages": [message], "maxTokens": 9}, "s"))
-            await soon(begun)
-            await wire.send(cancel("s"))
-            await soon(stopped)
-            await wire.nothing_more()
-
-    run(test())
+    async with raw_server(lambda t: Client(t, sampling=sampling)) as (client, wire):
+        await greet(client, wire, revision)
+        message: Object = {"role": "user", "content": {"type": "text", "text": "?"}}
+        await wire.send(request("sampling/createMessage", {"messages": [message], "maxTokens": 9}, "s"))
+        await soon(begun)
+        await wire.send(cancel("s"))
+        await soon(stopped)
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -198,25 +195,22 @@ def test_a_cancellation_of_nothing_is_ignored_and_other_requests_go_on(kind: str
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_a_cancellation_reaches_only_requests_of_its_own_direction(kind: str) -> None:
+async def test_a_cancellation_reaches_only_requests_of_its_own_direction(kind: str) -> None:
     """Both sides count from 1: the client's cancellation of its 1 must leave the server's own request 1 alone."""
 
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        @server.resource("test://roots")
-        async def roots(context: Context) -> str:
-            return f"{len(await context.list_roots())} roots"
+    @server.resource("test://roots")
+    async def roots(context: Context) -> str:
+        return f"{len(await context.list_roots())} roots"
 
-        async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
-            await wire.send(request("resources/read", {"uri": "test://roots"}, "mine"))
-            asked = await wire.receive_object()
-            assert asked["method"] == "roots/list"
-            await wire.send(cancel(asked["id"]))
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
-            assert "0 roots" in str(await wire.receive_object())
-
-    run(test())
+    async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+        await wire.send(request("resources/read", {"uri": "test://roots"}, "mine"))
+        asked = await wire.receive_object()
+        assert asked["method"] == "roots/list"
+        await wire.send(cancel(asked["id"]))
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
+        assert "0 roots" in str(await wire.receive_object())
 
 
 @pytest.mark.spec(
@@ -226,24 +220,21 @@ def test_a_cancellation_reaches_only_requests_of_its_own_direction(kind: str) ->
     "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_a_cancellation_right_behind_its_request_gives_one_answer_at_most(kind: str) -> None:
-    async def test() -> None:
-        waiting = Waiting()
-        waiting.gate.set()
-        async with greeted_client(waiting.server, kind) as wire:
-            for id in range(50):  # whoever wins the race
-                await wire.send(request("resources/read", {"uri": "test://wait"}, id))
-                for _ in range(id % 5):
-                    await asyncio.sleep(0)
-                await wire.send(cancel(id))
-            await wire.send(request("ping", id="end"))
-            ids = []
-            while (answer := await wire.receive_object())["id"] != "end":
-                assert "result" in answer
-                ids.append(answer["id"])
-            assert len(ids) == len(set(map(str, ids)))
-
-    run(test())
+async def test_a_cancellation_right_behind_its_request_gives_one_answer_at_most(kind: str) -> None:
+    waiting = Waiting()
+    waiting.gate.set()
+    async with greeted_client(waiting.server, kind) as wire:
+        for id in range(50):  # whoever wins the race
+            await wire.send(request("resources/read", {"uri": "test://wait"}, id))
+            for _ in range(id % 5):
+                await asyncio.sleep(0)
+            await wire.send(cancel(id))
+        await wire.send(request("ping", id="end"))
+        ids = []
+        while (answer := await wire.receive_object())["id"] != "end":
+            assert "result" in answer
+            ids.append(answer["id"])
+        assert len(ids) == len(set(map(str, ids)))
 
 
 # ------------------------------------------------------------------------------------------------ the sender
@@ -268,25 +259,22 @@ def test_a_cancellation_right_behind_its_request_gives_one_answer_at_most(kind: 
     "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_cancels_only_what_it_asked_and_has_no_answer_to(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision)
-            calls = [asyncio.create_task(client.ping()) for _ in range(3)]
-            ids = [(await wire.receive_object())["id"] for _ in calls]
-            await wire.send({"jsonrpc": "2.0", "id": ids[0], "result": {}})
-            await calls[0]
-            for call in calls:
-                call.cancel()  # for the first, nothing is left to cancel
-            await asyncio.wait(calls)
-            cancelled = [await wire.receive_object() for _ in range(2)]
-            reason = "the caller stopped waiting"
-            assert cancelled == [cancel(id, reason=reason) for id in ids[1:]]
-            for id in ids:  # answers that crossed the cancellation, and one that comes twice
-                await wire.send({"jsonrpc": "2.0", "id": id, "result": {}})
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_client_cancels_only_what_it_asked_and_has_no_answer_to(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision)
+        calls = [asyncio.create_task(client.ping()) for _ in range(3)]
+        ids = [(await wire.receive_object())["id"] for _ in calls]
+        await wire.send({"jsonrpc": "2.0", "id": ids[0], "result": {}})
+        await calls[0]
+        for call in calls:
+            call.cancel()  # for the first, nothing is left to cancel
+        await asyncio.wait(calls)
+        cancelled = [await wire.receive_object() for _ in range(2)]
+        reason = "the caller stopped waiting"
+        assert cancelled == [cancel(id, reason=reason) for id in ids[1:]]
+        for id in ids:  # answers that crossed the cancellation, and one that comes twice
+            await wire.send({"jsonrpc": "2.0", "id": id, "result": {}})
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -305,26 +293,23 @@ def test_a_client_cancels_only_what_it_asked_and_has_no_answer_to(revision: str)
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_server_cancels_what_it_asked_when_nobody_waits_for_it_any_more(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_server_cancels_what_it_asked_when_nobody_waits_for_it_any_more(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.resource("test://impatient")
-        async def impatient(context: Context) -> str:
-            with pytest.raises(RequestTimeout):
-                await context.list_roots(timeout=0.01)
-            return "went on"
+    @server.resource("test://impatient")
+    async def impatient(context: Context) -> str:
+        with pytest.raises(RequestTimeout):
+            await context.list_roots(timeout=0.01)
+        return "went on"
 
-        async with greeted_client(server, kind, revision, {"roots": {}}) as wire:
-            await wire.send(request("resources/read", {"uri": "test://impatient"}, "mine"))
-            asked, cancelled, answer = [await wire.receive_object() for _ in range(3)]
-            assert asked["method"] == "roots/list"
-            assert cancelled == cancel(asked["id"], reason="the request timed out")
-            assert "went on" in str(answer)
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
-            await wire.nothing_more()
-
-    run(test())
+    async with greeted_client(server, kind, revision, {"roots": {}}) as wire:
+        await wire.send(request("resources/read", {"uri": "test://impatient"}, "mine"))
+        asked, cancelled, answer = [await wire.receive_object() for _ in range(3)]
+        assert asked["method"] == "roots/list"
+        assert cancelled == cancel(asked["id"], reason="the request timed out")
+        assert "went on" in str(answer)
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -334,25 +319,22 @@ def test_a_server_cancels_what_it_asked_when_nobody_waits_for_it_any_more(kind: 
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-2",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_a_request_that_is_cancelled_cancels_what_it_asked_in_turn(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_request_that_is_cancelled_cancels_what_it_asked_in_turn(kind: str) -> None:
+    server = Server("s")
 
-        @server.resource("test://roots")
-        async def roots(context: Context) -> str:
-            return str(await context.list_roots())
+    @server.resource("test://roots")
+    async def roots(context: Context) -> str:
+        return str(await context.list_roots())
 
-        async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
-            await wire.send(request("resources/read", {"uri": "test://roots"}, "mine"))
-            asked = await wire.receive_object()
-            await wire.send(cancel("mine"))
-            assert (await wire.receive_object())["params"] == {
-                "requestId": asked["id"],
-                "reason": "the caller stopped waiting",
-            }
-            await wire.nothing_more()
-
-    run(test())
+    async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+        await wire.send(request("resources/read", {"uri": "test://roots"}, "mine"))
+        asked = await wire.receive_object()
+        await wire.send(cancel("mine"))
+        assert (await wire.receive_object())["params"] == {
+            "requestId": asked["id"],
+            "reason": "the caller stopped waiting",
+        }
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -362,16 +344,13 @@ def test_a_request_that_is_cancelled_cancels_what_it_asked_in_turn(kind: str) ->
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-3",
 )
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
-def test_a_client_never_cancels_initialize(how: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, timeout=0.1 if how == "timeout" else None)) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            await handshake_of(wire)
-            if how == "cancel":
-                connecting.cancel()
-            with pytest.raises((RequestTimeout, asyncio.CancelledError)):
-                await connecting
-            await soon(wire.closed)
-            assert wire.frames.empty()  # it just leaves
-
-    run(test())
+async def test_a_client_never_cancels_initialize(how: str) -> None:
+    async with raw_server(lambda t: Client(t, timeout=0.1 if how == "timeout" else None)) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        await handshake_of(wire)
+        if how == "cancel":
+            connecting.cancel()
+        with pytest.raises((RequestTimeout, asyncio.CancelledError)):
+            await connecting
+        await soon(wire.closed)
+        assert wire.frames.empty()  # it just leaves

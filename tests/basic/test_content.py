@@ -24,7 +24,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import MODERN, SERVER_TRANSPORTS, greet, greeted_client, raw_server, run
+from tests.support import MODERN, SERVER_TRANSPORTS, greet, greeted_client, raw_server
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -62,40 +62,34 @@ def on_the_wire(revision: str) -> list[JSON]:
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-def test_the_same_blocks_are_written_in_the_shape_of_each_revision(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.prompts.add(lambda: [PromptMessage("assistant", block) for block in BLOCKS], "blocks")
-        server.tools.add(lambda: BLOCKS, "blocks")
-        async with greeted_client(server, kind, revision) as wire:
-            answer = await wire.ask("prompts/get", {"name": "blocks"})
-            expected: JSON = [{"role": "assistant", "content": block} for block in on_the_wire(revision)]
-            assert isinstance(answer["result"], dict)
-            assert answer["result"]["messages"] == expected
-            answer = await wire.ask("tools/call", {"name": "blocks"})
-            key = "toolResult" if revision == "2024-10-07" else "content"
-            assert answer["result"] == {key: on_the_wire(revision)}
-
-    run(test())
+async def test_the_same_blocks_are_written_in_the_shape_of_each_revision(kind: str, revision: str) -> None:
+    server = Server("s")
+    server.prompts.add(lambda: [PromptMessage("assistant", block) for block in BLOCKS], "blocks")
+    server.tools.add(lambda: BLOCKS, "blocks")
+    async with greeted_client(server, kind, revision) as wire:
+        answer = await wire.ask("prompts/get", {"name": "blocks"})
+        expected: JSON = [{"role": "assistant", "content": block} for block in on_the_wire(revision)]
+        assert isinstance(answer["result"], dict)
+        assert answer["result"]["messages"] == expected
+        answer = await wire.ask("tools/call", {"name": "blocks"})
+        key = "toolResult" if revision == "2024-10-07" else "content"
+        assert answer["result"] == {key: on_the_wire(revision)}
 
 
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_reads_the_blocks_of_its_revision(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"prompts": {}})
-            getting = asyncio.create_task(client.get_prompt("p"))
-            asked = await wire.receive_object()
-            messages: JSON = [{"role": "user", "content": block} for block in on_the_wire(revision)]
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
-            read = [message.content for message in (await getting).messages]
-            assert read[1] == BLOCKS[1]
-            assert read[4] == BLOCKS[4]
-            assert isinstance(read[0], TextContent) and read[0].text == "text"
-            assert isinstance(read[2], AudioContent if revision >= "2025-03-26" else TextContent)
-            assert isinstance(read[3], ResourceLink if revision >= "2025-06-18" else TextContent)
-
-    run(test())
+async def test_a_client_reads_the_blocks_of_its_revision(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"prompts": {}})
+        getting = asyncio.create_task(client.get_prompt("p"))
+        asked = await wire.receive_object()
+        messages: JSON = [{"role": "user", "content": block} for block in on_the_wire(revision)]
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
+        read = [message.content for message in (await getting).messages]
+        assert read[1] == BLOCKS[1]
+        assert read[4] == BLOCKS[4]
+        assert isinstance(read[0], TextContent) and read[0].text == "text"
+        assert isinstance(read[2], AudioContent if revision >= "2025-03-26" else TextContent)
+        assert isinstance(read[3], ResourceLink if revision >= "2025-06-18" else TextContent)
 
 
 @pytest.mark.parametrize(
@@ -103,35 +97,29 @@ def test_a_client_reads_the_blocks_of_its_revision(revision: str) -> None:
     [{"type": "hologram"}, {"text": "no type"}, {"type": "text"}, {"type": "image", "data": "aGk="}, None, "text"],
     ids=str,
 )
-def test_a_block_that_is_none_is_an_invalid_message_that_says_where(block: JSON) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, capabilities={"prompts": {}})
+async def test_a_block_that_is_none_is_an_invalid_message_that_says_where(block: JSON) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, capabilities={"prompts": {}})
+        getting = asyncio.create_task(client.get_prompt("p"))
+        asked = await wire.receive_object()
+        result: Object = {"messages": [{"role": "user", "content": block}]}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        with pytest.raises(InvalidMessage, match=r"messages\[0\]\.content"):
+            await getting
+
+
+async def test_annotations_of_an_embedded_resource_are_read_from_both_places() -> None:
+    """The prose puts them inside the resource, the schema beside it."""
+
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, capabilities={"prompts": {}})
+        for inside in (True, False):
+            hints: Object = {"annotations": {"priority": 0.5}}
+            resource: Object = {"uri": "test://r", "text": "t", **(hints if inside else {})}
+            block: Object = {"type": "resource", "resource": resource, **({} if inside else hints)}
             getting = asyncio.create_task(client.get_prompt("p"))
             asked = await wire.receive_object()
             result: Object = {"messages": [{"role": "user", "content": block}]}
             await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-            with pytest.raises(InvalidMessage, match=r"messages\[0\]\.content"):
-                await getting
-
-    run(test())
-
-
-def test_annotations_of_an_embedded_resource_are_read_from_both_places() -> None:
-    """The prose puts them inside the resource, the schema beside it."""
-
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, capabilities={"prompts": {}})
-            for inside in (True, False):
-                hints: Object = {"annotations": {"priority": 0.5}}
-                resource: Object = {"uri": "test://r", "text": "t", **(hints if inside else {})}
-                block: Object = {"type": "resource", "resource": resource, **({} if inside else hints)}
-                getting = asyncio.create_task(client.get_prompt("p"))
-                asked = await wire.receive_object()
-                result: Object = {"messages": [{"role": "user", "content": block}]}
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-                expected = EmbeddedResource(TextResourceContents("test://r", "t"), Annotations(priority=0.5))
-                assert (await getting).messages[0].content == expected
-
-    run(test())
+            expected = EmbeddedResource(TextResourceContents("test://r", "t"), Annotations(priority=0.5))
+            assert (await getting).messages[0].content == expected

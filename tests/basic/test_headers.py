@@ -23,7 +23,7 @@ from mcp_ref.basic.versioning import HEADER_MISMATCH
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.http.message import Headers
-from tests.support import META, MODERN, PATIENCE, alone, error_of, result_of, run
+from tests.support import META, MODERN, PATIENCE, alone, error_of, result_of
 from tests.web import BOTH, JSON_TYPE, Reply, Talk, Web, on_the_web
 
 MISMATCH = -32020
@@ -376,50 +376,38 @@ CALLS: dict[str, Object] = {
     "2026-07-28/basic/transports/streamable-http#server-validation-4",
     "2026-07-28/basic/transports/streamable-http#protocol-version-header-3",
 )
-def test_each_standard_header_must_be_there_and_say_what_the_body_says(method: str) -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            talk, frame = Talk(web), alone(method, CALLS[method])
-            assert (await talk.post(frame)).status == 200
-            names = ["MCP-Protocol-Version", "Mcp-Method", *(["Mcp-Name"] if CALLS[method] else [])]
-            for name in names:
-                for wrong in (None, "", "x", method.upper(), "2025-11-25", "q, q", "2026-07-28x"):
-                    why = await refused(await talk.post(frame, **{name.replace("-", "_"): wrong}))
-                    assert name in why
-
-    run(test())
+async def test_each_standard_header_must_be_there_and_say_what_the_body_says(method: str) -> None:
+    async with on_the_web(make_server()) as web:
+        talk, frame = Talk(web), alone(method, CALLS[method])
+        assert (await talk.post(frame)).status == 200
+        names = ["MCP-Protocol-Version", "Mcp-Method", *(["Mcp-Name"] if CALLS[method] else [])]
+        for name in names:
+            for wrong in (None, "", "x", method.upper(), "2025-11-25", "q, q", "2026-07-28x"):
+                why = await refused(await talk.post(frame, **{name.replace("-", "_"): wrong}))
+                assert name in why
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-6")
-def test_a_server_without_the_earlier_era_wants_the_header_on_every_request() -> None:
-    async def test() -> None:
-        server = Server("s", revisions=[MODERN])
-        async with on_the_web(server) as web:
-            why = await refused(await Talk(web).post(alone("server/discover"), MCP_Protocol_Version=None))
-            assert why == "Header mismatch: MCP-Protocol-Version is missing"
-
-    run(test())
+async def test_a_server_without_the_earlier_era_wants_the_header_on_every_request() -> None:
+    server = Server("s", revisions=[MODERN])
+    async with on_the_web(server) as web:
+        why = await refused(await Talk(web).post(alone("server/discover"), MCP_Protocol_Version=None))
+        assert why == "Header mismatch: MCP-Protocol-Version is missing"
 
 
-def test_a_header_of_this_revision_over_another_body_is_a_mismatch_before_it_is_unsupported() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            for version in ("1900-01-01", "2025-11-25"):
-                frame = alone("tools/list", protocolVersion=version)
-                await refused(await Talk(web).post(frame, MCP_Protocol_Version=MODERN))
-
-    run(test())
+async def test_a_header_of_this_revision_over_another_body_is_a_mismatch_before_it_is_unsupported() -> None:
+    async with on_the_web(make_server()) as web:
+        for version in ("1900-01-01", "2025-11-25"):
+            frame = alone("tools/list", protocolVersion=version)
+            await refused(await Talk(web).post(frame, MCP_Protocol_Version=MODERN))
 
 
-def test_what_the_body_lacks_is_said_before_what_the_headers_lack() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            frame = alone("tools/list", clientCapabilities=None)
-            reply = await Talk(web).post(frame, Mcp_Method=None)
-            assert reply.status == 400
-            error_of(reply.json, INVALID_PARAMS)
-
-    run(test())
+async def test_what_the_body_lacks_is_said_before_what_the_headers_lack() -> None:
+    async with on_the_web(make_server()) as web:
+        frame = alone("tools/list", clientCapabilities=None)
+        reply = await Talk(web).post(frame, Mcp_Method=None)
+        assert reply.status == 400
+        error_of(reply.json, INVALID_PARAMS)
 
 
 async def post(web: Web, frame: Object, *lines: str) -> Reply:
@@ -428,72 +416,63 @@ async def post(web: Web, frame: Object, *lines: str) -> Reply:
     return await web.ask("POST", "/mcp", body, f"Accept: {BOTH}", f"Content-Type: {JSON_TYPE}", *lines)
 
 
-def test_a_head_that_was_right_for_one_body_is_not_right_for_the_next_one_of_its_connection() -> None:
+async def test_a_head_that_was_right_for_one_body_is_not_right_for_the_next_one_of_its_connection() -> None:
     def calls(name: str, region: str, **meta: JSON) -> Object:
         return alone("tools/call", {"name": name, "arguments": {"region": region}}, 1, None, **meta)
 
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            reader, writer = await asyncio.open_connection(*web.address)
-            head = "\r\n".join(
-                [
-                    *("POST /mcp HTTP/1.1", "Host: localhost", f"Accept: {BOTH}", f"Content-Type: {JSON_TYPE}"),
-                    *(VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"),
-                    *("Content-Length: 500", "", ""),
-                ]
-            )
+    async with on_the_web(make_server()) as web:
+        reader, writer = await asyncio.open_connection(*web.address)
+        head = "\r\n".join(
+            [
+                *("POST /mcp HTTP/1.1", "Host: localhost", f"Accept: {BOTH}", f"Content-Type: {JSON_TYPE}"),
+                *(VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"),
+                *("Content-Length: 500", "", ""),
+            ]
+        )
 
-            async def ask(frame: Object) -> JSON:
-                writer.write(head.encode() + json.dumps(frame).encode().ljust(500))
-                async with asyncio.timeout(PATIENCE):
-                    told = await reader.readuntil(b"\r\n\r\n")
-                    size = int(told.lower().partition(b"content-length: ")[2].split()[0])
-                    answer: JSON = json.loads(await reader.readexactly(size))
-                return answer
+        async def ask(frame: Object) -> JSON:
+            writer.write(head.encode() + json.dumps(frame).encode().ljust(500))
+            async with asyncio.timeout(PATIENCE):
+                told = await reader.readuntil(b"\r\n\r\n")
+                size = int(told.lower().partition(b"content-length: ")[2].split()[0])
+                answer: JSON = json.loads(await reader.readexactly(size))
+            return answer
 
-            for _ in range(2):
-                result_of(await ask(calls("q", "us")))
-                error_of(await ask(calls("other", "us")), HEADER_MISMATCH)
-                error_of(await ask(calls("q", "eu")), HEADER_MISMATCH)
-                error_of(await ask(calls("q", "us", protocolVersion="2025-11-25")), HEADER_MISMATCH)
-                result_of(await ask(calls("q", "us")))
-                error_of(await ask(calls("q", "eu", clientCapabilities=None)), INVALID_PARAMS)
-            writer.close()
-
-    run(test())
+        for _ in range(2):
+            result_of(await ask(calls("q", "us")))
+            error_of(await ask(calls("other", "us")), HEADER_MISMATCH)
+            error_of(await ask(calls("q", "eu")), HEADER_MISMATCH)
+            error_of(await ask(calls("q", "us", protocolVersion="2025-11-25")), HEADER_MISMATCH)
+            result_of(await ask(calls("q", "us")))
+            error_of(await ask(calls("q", "eu", clientCapabilities=None)), INVALID_PARAMS)
+        writer.close()
 
 
 VERSION = f"MCP-Protocol-Version: {MODERN}"
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#case-sensitivity-1")
-def test_names_of_headers_are_in_any_case_and_values_are_not() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
-            lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
-            for change in (str.upper, str.lower):
-                changed = [change(name) + colon + value for name, colon, value in (x.partition(":") for x in lines)]
-                assert (await post(web, frame, *changed)).status == 200
-            for line in lines[1:]:
-                others = [other for other in lines if other != line]
-                name, _, value = line.partition(":")
-                await refused(await post(web, frame, *others, f"{name}:{value.upper()}"))
-
-    run(test())
+async def test_names_of_headers_are_in_any_case_and_values_are_not() -> None:
+    async with on_the_web(make_server()) as web:
+        frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
+        lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
+        for change in (str.upper, str.lower):
+            changed = [change(name) + colon + value for name, colon, value in (x.partition(":") for x in lines)]
+            assert (await post(web, frame, *changed)).status == 200
+        for line in lines[1:]:
+            others = [other for other in lines if other != line]
+            name, _, value = line.partition(":")
+            await refused(await post(web, frame, *others, f"{name}:{value.upper()}"))
 
 
-def test_a_header_that_stands_there_twice_is_refused() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
-            lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
-            for line in lines:
-                assert (await post(web, frame, *lines, line)).status == 400
-            for line in lines[1:]:
-                assert "more than once" in await refused(await post(web, frame, *lines, line))
-
-    run(test())
+async def test_a_header_that_stands_there_twice_is_refused() -> None:
+    async with on_the_web(make_server()) as web:
+        frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
+        lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
+        for line in lines:
+            assert (await post(web, frame, *lines, line)).status == 400
+        for line in lines[1:]:
+            assert "more than once" in await refused(await post(web, frame, *lines, line))
 
 
 @pytest.mark.spec(
@@ -502,39 +481,33 @@ def test_a_header_that_stands_there_twice_is_refused() -> None:
     "2026-07-28/basic/transports/streamable-http#server-validation-5",
     "2026-07-28/basic/transports/streamable-http#standard-request-headers-2",
 )
-def test_a_name_may_be_in_base64_and_must_be_where_it_is_not_plain() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            talk, plain = Talk(web), alone("tools/call", {"name": "q", "arguments": {}})
-            other = alone("tools/call", {"name": "w\u00e4hle", "arguments": {}})
-            assert (await talk.post(plain, Mcp_Name=encoded("q"))).status == 200
-            assert (await talk.post(other, Mcp_Name=encoded("w\u00e4hle"))).status == 200
-            assert (await talk.post(plain, Mcp_Name="  q\t")).status == 200
-            for wrong in (
-                "w\u00e4hle",
-                "w?hle",
-                encoded("wahle"),
-                "=?base64?d8OkaGxl",
-                "=?BASE64?d8OkaGxl?=",
-                "=?base64?d8OkaGx?=",
-            ):
-                await refused(await talk.post(other, Mcp_Name=wrong))
-            await refused(await talk.post(plain, Mcp_Method=encoded("tools/call")))
-            await refused(await talk.post(plain, MCP_Protocol_Version=encoded(MODERN)))
-
-    run(test())
+async def test_a_name_may_be_in_base64_and_must_be_where_it_is_not_plain() -> None:
+    async with on_the_web(make_server()) as web:
+        talk, plain = Talk(web), alone("tools/call", {"name": "q", "arguments": {}})
+        other = alone("tools/call", {"name": "w\u00e4hle", "arguments": {}})
+        assert (await talk.post(plain, Mcp_Name=encoded("q"))).status == 200
+        assert (await talk.post(other, Mcp_Name=encoded("w\u00e4hle"))).status == 200
+        assert (await talk.post(plain, Mcp_Name="  q\t")).status == 200
+        for wrong in (
+            "w\u00e4hle",
+            "w?hle",
+            encoded("wahle"),
+            "=?base64?d8OkaGxl",
+            "=?BASE64?d8OkaGxl?=",
+            "=?base64?d8OkaGx?=",
+        ):
+            await refused(await talk.post(other, Mcp_Name=wrong))
+        await refused(await talk.post(plain, Mcp_Method=encoded("tools/call")))
+        await refused(await talk.post(plain, MCP_Protocol_Version=encoded(MODERN)))
 
 
-def test_a_body_without_a_name_is_invalid_params_whatever_the_header_says() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            wrong: list[Object] = [{}, {"name": 3}, {"name": None}]
-            for params in wrong:
-                for name in (None, "q"):
-                    reply = await Talk(web).post(alone("tools/call", params), Mcp_Name=name)
-                    error_of(reply.json, INVALID_PARAMS)
-
-    run(test())
+async def test_a_body_without_a_name_is_invalid_params_whatever_the_header_says() -> None:
+    async with on_the_web(make_server()) as web:
+        wrong: list[Object] = [{}, {"name": 3}, {"name": None}]
+        for params in wrong:
+            for name in (None, "q"):
+                reply = await Talk(web).post(alone("tools/call", params), Mcp_Name=name)
+                error_of(reply.json, INVALID_PARAMS)
 
 
 @pytest.mark.spec(
@@ -567,77 +540,59 @@ def test_a_body_without_a_name_is_invalid_params_whatever_the_header_says() -> N
     ],
     ids=str,
 )
-def test_marked_arguments_stand_in_headers(arguments: Object, headers: dict[str, str], status: int) -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            frame = alone("tools/call", {"name": "q", "arguments": arguments})
-            reply = await Talk(web).post(frame, **{f"Mcp_Param_{name}": value for name, value in headers.items()})
-            assert reply.status == status
-            if status == 400:
-                await refused(reply)
-            else:
-                assert result_of(reply.json)["content"] == [{"type": "text", "text": "run"}]
-
-    run(test())
+async def test_marked_arguments_stand_in_headers(arguments: Object, headers: dict[str, str], status: int) -> None:
+    async with on_the_web(make_server()) as web:
+        frame = alone("tools/call", {"name": "q", "arguments": arguments})
+        reply = await Talk(web).post(frame, **{f"Mcp_Param_{name}": value for name, value in headers.items()})
+        assert reply.status == status
+        if status == 400:
+            await refused(reply)
+        else:
+            assert result_of(reply.json)["content"] == [{"type": "text", "text": "run"}]
 
 
-def test_null_arguments_have_no_header() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            frame = alone("tools/call", {"name": "q", "arguments": {"region": None}})
-            assert (await Talk(web).post(frame)).status == 200  # the schema has more to say about null
-            await refused(await Talk(web).post(frame, Mcp_Param_Region="null"))
-
-    run(test())
+async def test_null_arguments_have_no_header() -> None:
+    async with on_the_web(make_server()) as web:
+        frame = alone("tools/call", {"name": "q", "arguments": {"region": None}})
+        assert (await Talk(web).post(frame)).status == 200  # the schema has more to say about null
+        await refused(await Talk(web).post(frame, Mcp_Param_Region="null"))
 
 
-def test_the_marks_count_over_http_alone_and_in_this_era_alone() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            talk = Talk(web)
-            await talk.greet()
-            frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-            reply = await talk.post({**frame, "params": {"name": "q", "arguments": {"region": "us"}}})
-            assert "result" in (await reply.object() if reply.kind != JSON_TYPE else reply.json)  # type: ignore[operator]
-
-    run(test())
+async def test_the_marks_count_over_http_alone_and_in_this_era_alone() -> None:
+    async with on_the_web(make_server()) as web:
+        talk = Talk(web)
+        await talk.greet()
+        frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+        reply = await talk.post({**frame, "params": {"name": "q", "arguments": {"region": "us"}}})
+        assert "result" in (await reply.object() if reply.kind != JSON_TYPE else reply.json)  # type: ignore[operator]
 
 
-def test_a_tool_that_is_not_there_has_no_marks() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            reply = await Talk(web).post(alone("tools/call", {"name": "none"}), Mcp_Param_Region="us")
-            error_of(reply.json, INVALID_PARAMS)
-
-    run(test())
+async def test_a_tool_that_is_not_there_has_no_marks() -> None:
+    async with on_the_web(make_server()) as web:
+        reply = await Talk(web).post(alone("tools/call", {"name": "none"}), Mcp_Param_Region="us")
+        error_of(reply.json, INVALID_PARAMS)
 
 
-def test_a_mismatch_never_reaches_the_tool_nor_repeats_long_values() -> None:
-    async def test() -> None:
-        server, called = make_server(), asyncio.Event()
-        server.tool("set", input_schema=REGION)(lambda **arguments: called.set())
-        async with on_the_web(server) as web:
-            frame = alone("tools/call", {"name": "set", "arguments": {"region": "x" * 5000}})
-            assert len(await refused(await Talk(web).post(frame, Mcp_Param_Region="y" * 5000))) < 400
-            assert not called.is_set()
-
-    run(test())
+async def test_a_mismatch_never_reaches_the_tool_nor_repeats_long_values() -> None:
+    server, called = make_server(), asyncio.Event()
+    server.tool("set", input_schema=REGION)(lambda **arguments: called.set())
+    async with on_the_web(server) as web:
+        frame = alone("tools/call", {"name": "set", "arguments": {"region": "x" * 5000}})
+        assert len(await refused(await Talk(web).post(frame, Mcp_Param_Region="y" * 5000))) < 400
+        assert not called.is_set()
 
 
-def test_the_headers_of_a_long_call_are_those_of_the_spec() -> None:
+async def test_the_headers_of_a_long_call_are_those_of_the_spec() -> None:
     """The example of the page."""
 
-    async def test() -> None:
-        server = Server("s")
-        server.tool("execute_sql", input_schema=schema(region=marked("Region"), query={"type": "string"}))(
-            lambda region, query: None
-        )
-        async with on_the_web(server) as web:
-            meta: Object = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
-            arguments: Object = {"region": "us-west1", "query": "SELECT * FROM users"}
-            params: Object = {"_meta": meta, "name": "execute_sql", "arguments": arguments}
-            lines = ["Mcp-Method: tools/call", "Mcp-Name: execute_sql", "Mcp-Param-Region: us-west1"]
-            frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-            assert (await post(web, frame, VERSION, *lines)).status == 200
-
-    run(test())
+    server = Server("s")
+    server.tool("execute_sql", input_schema=schema(region=marked("Region"), query={"type": "string"}))(
+        lambda region, query: None
+    )
+    async with on_the_web(server) as web:
+        meta: Object = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
+        arguments: Object = {"region": "us-west1", "query": "SELECT * FROM users"}
+        params: Object = {"_meta": meta, "name": "execute_sql", "arguments": arguments}
+        lines = ["Mcp-Method: tools/call", "Mcp-Name: execute_sql", "Mcp-Param-Region: us-west1"]
+        frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        assert (await post(web, frame, VERSION, *lines)).status == 200

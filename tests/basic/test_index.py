@@ -64,17 +64,14 @@ def code_of(answer: JSON) -> JSON:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_server_without_any_feature_shakes_hands_and_answers_pings(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with raw_client(Server("bare", logging=False), kind) as wire:
-            await wire.send(initialize(revision))
-            answer = await wire.receive_object()
-            expected: Object = {"name": "bare", "version": "0.0.0"}
-            assert answer["result"] == {"protocolVersion": revision, "capabilities": {}, "serverInfo": expected}
-            await wire.send(notification("notifications/initialized"))
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_server_without_any_feature_shakes_hands_and_answers_pings(kind: str, revision: str) -> None:
+    async with raw_client(Server("bare", logging=False), kind) as wire:
+        await wire.send(initialize(revision))
+        answer = await wire.receive_object()
+        expected: Object = {"name": "bare", "version": "0.0.0"}
+        assert answer["result"] == {"protocolVersion": revision, "capabilities": {}, "serverInfo": expected}
+        await wire.send(notification("notifications/initialized"))
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -84,15 +81,12 @@ def test_a_server_without_any_feature_shakes_hands_and_answers_pings(kind: str, 
     "2024-11-05/basic/index#protocol-layers-1",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_without_any_feature_shakes_hands_and_answers_pings(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(plain) as (client, wire):
-            await greet(client, wire, revision)
-            await wire.nothing_more()
-            await client.close()
-            assert wire.frames.empty()
-
-    run(test())
+async def test_a_client_without_any_feature_shakes_hands_and_answers_pings(revision: str) -> None:
+    async with raw_server(plain) as (client, wire):
+        await greet(client, wire, revision)
+        await wire.nothing_more()
+        await client.close()
+        assert wire.frames.empty()
 
 
 @pytest.mark.spec(
@@ -120,21 +114,18 @@ def test_a_client_without_any_feature_shakes_hands_and_answers_pings(revision: s
         (b"[]", INVALID_REQUEST, None),
     ],
 )
-def test_what_is_no_json_rpc_is_answered_with_the_right_error_and_the_next_message_works(
+async def test_what_is_no_json_rpc_is_answered_with_the_right_error_and_the_next_message_works(
     kind: str, revision: str, frame: bytes, code: int, id: JSON
 ) -> None:
-    async def test() -> None:
-        async with greeted_client(Server("s"), kind, revision) as wire:
-            await wire.send(frame)
-            answer = await wire.receive_object()
-            assert code_of(answer) == code
-            if id is not None or revision < "2025-11-25":
-                assert answer["id"] == id  # an id that could not be read is null, as JSON-RPC has it
-            else:
-                assert "id" not in answer  # ... and from then on left out
-            await wire.nothing_more()
-
-    run(test())
+    async with greeted_client(Server("s"), kind, revision) as wire:
+        await wire.send(frame)
+        answer = await wire.receive_object()
+        assert code_of(answer) == code
+        if id is not None or revision < "2025-11-25":
+            assert answer["id"] == id  # an id that could not be read is null, as JSON-RPC has it
+        else:
+            assert "id" not in answer  # ... and from then on left out
+        await wire.nothing_more()
 
 
 # ------------------------------------------------------------------------------------------------ requests
@@ -152,19 +143,16 @@ def test_what_is_no_json_rpc_is_answered_with_the_right_error_and_the_next_messa
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_server_takes_strings_and_integers_as_ids_and_nothing_else(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(Server("s"), kind, revision) as wire:
-            for id in (0, 1, -1, 2**53, "", "0", "\u00e9"):
-                answer = await wire.ask("ping", id=id)
-                assert answer == {"jsonrpc": "2.0", "id": id, "result": {}}
-                assert type(answer["id"]) is type(id)
-            others: list[JSON] = [None, 1.5, True, [], {}]
-            for bad in others:
-                await wire.send({"jsonrpc": "2.0", "id": bad, "method": "ping"})
-                assert code_of(await wire.receive()) == INVALID_REQUEST, bad
-
-    run(test())
+async def test_a_server_takes_strings_and_integers_as_ids_and_nothing_else(kind: str, revision: str) -> None:
+    async with greeted_client(Server("s"), kind, revision) as wire:
+        for id in (0, 1, -1, 2**53, "", "0", "\u00e9"):
+            answer = await wire.ask("ping", id=id)
+            assert answer == {"jsonrpc": "2.0", "id": id, "result": {}}
+            assert type(answer["id"]) is type(id)
+        others: list[JSON] = [None, 1.5, True, [], {}]
+        for bad in others:
+            await wire.send({"jsonrpc": "2.0", "id": bad, "method": "ping"})
+            assert code_of(await wire.receive()) == INVALID_REQUEST, bad
 
 
 @pytest.mark.spec(
@@ -182,28 +170,25 @@ def test_a_server_takes_strings_and_integers_as_ids_and_nothing_else(kind: str, 
     "2024-11-05/basic/messages#requests-3",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_never_uses_an_id_twice(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(plain) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await handshake_of(wire)
-            info: Object = {"name": "raw", "version": "1"}
-            result: Object = {"protocolVersion": revision, "capabilities": {}, "serverInfo": info}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-            await connecting
-            await wire.receive()  # initialized
-            ids = [asked["id"]]
-            for _ in range(3):  # in flight together, and one after the other
-                pings = [asyncio.create_task(client.ping()) for _ in range(5)]
-                came = [(await wire.receive_object())["id"] for _ in pings]
-                for id in came:
-                    await wire.send({"jsonrpc": "2.0", "id": id, "result": {}})
-                await asyncio.gather(*pings)
-                ids += came
-            assert len(ids) == len({(type(id), id) for id in ids}) == 16
-            assert all(type(id) in (str, int) for id in ids)
-
-    run(test())
+async def test_a_client_never_uses_an_id_twice(revision: str) -> None:
+    async with raw_server(plain) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await handshake_of(wire)
+        info: Object = {"name": "raw", "version": "1"}
+        result: Object = {"protocolVersion": revision, "capabilities": {}, "serverInfo": info}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        await connecting
+        await wire.receive()  # initialized
+        ids = [asked["id"]]
+        for _ in range(3):  # in flight together, and one after the other
+            pings = [asyncio.create_task(client.ping()) for _ in range(5)]
+            came = [(await wire.receive_object())["id"] for _ in pings]
+            for id in came:
+                await wire.send({"jsonrpc": "2.0", "id": id, "result": {}})
+            await asyncio.gather(*pings)
+            ids += came
+        assert len(ids) == len({(type(id), id) for id in ids}) == 16
+        assert all(type(id) in (str, int) for id in ids)
 
 
 @pytest.mark.spec(
@@ -222,28 +207,25 @@ def test_a_client_never_uses_an_id_twice(revision: str) -> None:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_server_never_uses_an_id_twice_whatever_ids_the_client_uses(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_server_never_uses_an_id_twice_whatever_ids_the_client_uses(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.resource("test://roots")
-        async def roots(context: Context) -> str:
-            return str(len(await context.list_roots()) + len(await context.list_roots()))
+    @server.resource("test://roots")
+    async def roots(context: Context) -> str:
+        return str(len(await context.list_roots()) + len(await context.list_roots()))
 
-        async with greeted_client(server, kind, revision, {"roots": {}}) as wire:
-            ids = []
-            for mine in (1, 2, "x"):
-                await wire.send(request("resources/read", {"uri": "test://roots"}, mine))
-                for _ in range(2):
-                    asked = await wire.receive_object()
-                    assert asked["method"] == "roots/list"
-                    ids.append(asked["id"])
-                    await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
-                assert (await wire.receive_object())["id"] == mine
-            assert len(set(map(repr, ids))) == 6
-            assert all(type(id) in (str, int) for id in ids)
-
-    run(test())
+    async with greeted_client(server, kind, revision, {"roots": {}}) as wire:
+        ids = []
+        for mine in (1, 2, "x"):
+            await wire.send(request("resources/read", {"uri": "test://roots"}, mine))
+            for _ in range(2):
+                asked = await wire.receive_object()
+                assert asked["method"] == "roots/list"
+                ids.append(asked["id"])
+                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}})
+            assert (await wire.receive_object())["id"] == mine
+        assert len(set(map(repr, ids))) == 6
+        assert all(type(id) in (str, int) for id in ids)
 
 
 # ------------------------------------------------------------------------------------------------ answers
@@ -272,47 +254,44 @@ def test_a_server_never_uses_an_id_twice_whatever_ids_the_client_uses(kind: str,
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_server_answers_each_request_once_with_a_result_or_an_error(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_server_answers_each_request_once_with_a_result_or_an_error(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.resource("test://{name}")
-        def read(name: str) -> str:
-            if name == "bug":
-                raise ZeroDivisionError("inner details")
-            if name == "refused":
-                raise ProtocolError(-32050, "refused", {"why": [1]})
-            return name
+    @server.resource("test://{name}")
+    def read(name: str) -> str:
+        if name == "bug":
+            raise ZeroDivisionError("inner details")
+        if name == "refused":
+            raise ProtocolError(-32050, "refused", {"why": [1]})
+        return name
 
-        def reading(name: str, id: str) -> Object:
-            return request("resources/read", {"uri": f"test://{name}"}, id)
+    def reading(name: str, id: str) -> Object:
+        return request("resources/read", {"uri": f"test://{name}"}, id)
 
-        async with greeted_client(server, kind, revision) as wire:
-            asked: dict[str, Object] = {
-                "good": reading("good", "good"),
-                "bug": reading("bug", "bug"),
-                "refused": reading("refused", "refused"),
-                "unknown": request("no/such/method", {}, "unknown"),
-                "misplaced": request("notifications/initialized", {}, "misplaced"),
-                "params": request("resources/read", {"uri": 1}, "params"),
-                "ping": request("ping", None, "ping"),
-            }
-            for message in asked.values():
-                await wire.send(message)
-            answers = [await wire.receive_object() for _ in asked]
-            await wire.nothing_more()
-            by_id = {str(answer["id"]): answer for answer in answers}
-            assert set(by_id) == set(asked)
-            for id in ("good", "ping"):
-                assert set(by_id[id]) == {"jsonrpc", "id", "result"}
-                assert isinstance(by_id[id]["result"], dict)
-            expected = {"bug": -32603, "refused": -32050, "unknown": METHOD_NOT_FOUND, "misplaced": METHOD_NOT_FOUND}
-            assert {id: code_of(by_id[id]) for id in expected} == expected
-            assert code_of(by_id["params"]) == INVALID_PARAMS
-            assert "inner details" not in str(by_id["bug"])
-            assert error_of(by_id["refused"])["data"] == {"why": [1]}
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        asked: dict[str, Object] = {
+            "good": reading("good", "good"),
+            "bug": reading("bug", "bug"),
+            "refused": reading("refused", "refused"),
+            "unknown": request("no/such/method", {}, "unknown"),
+            "misplaced": request("notifications/initialized", {}, "misplaced"),
+            "params": request("resources/read", {"uri": 1}, "params"),
+            "ping": request("ping", None, "ping"),
+        }
+        for message in asked.values():
+            await wire.send(message)
+        answers = [await wire.receive_object() for _ in asked]
+        await wire.nothing_more()
+        by_id = {str(answer["id"]): answer for answer in answers}
+        assert set(by_id) == set(asked)
+        for id in ("good", "ping"):
+            assert set(by_id[id]) == {"jsonrpc", "id", "result"}
+            assert isinstance(by_id[id]["result"], dict)
+        expected = {"bug": -32603, "refused": -32050, "unknown": METHOD_NOT_FOUND, "misplaced": METHOD_NOT_FOUND}
+        assert {id: code_of(by_id[id]) for id in expected} == expected
+        assert code_of(by_id["params"]) == INVALID_PARAMS
+        assert "inner details" not in str(by_id["bug"])
+        assert error_of(by_id["refused"])["data"] == {"why": [1]}
 
 
 @pytest.mark.spec(
@@ -325,18 +304,15 @@ def test_a_server_answers_each_request_once_with_a_result_or_an_error(kind: str,
     "2024-11-05/basic/messages#responses-4",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_answers_each_request_once_with_a_result_or_an_error(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
-            await greet(client, wire, revision)
-            assert await wire.ask("roots/list", id="") == {"jsonrpc": "2.0", "id": "", "result": {"roots": []}}
-            answer = await wire.ask("no/such/method", id=0)
-            assert (answer["id"], code_of(answer)) == (0, METHOD_NOT_FOUND)
-            answer = await wire.ask("tools/list", id="wrong way round")
-            assert (answer["id"], code_of(answer)) == ("wrong way round", METHOD_NOT_FOUND)
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_client_answers_each_request_once_with_a_result_or_an_error(revision: str) -> None:
+    async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
+        await greet(client, wire, revision)
+        assert await wire.ask("roots/list", id="") == {"jsonrpc": "2.0", "id": "", "result": {"roots": []}}
+        answer = await wire.ask("no/such/method", id=0)
+        assert (answer["id"], code_of(answer)) == (0, METHOD_NOT_FOUND)
+        answer = await wire.ask("tools/list", id="wrong way round")
+        assert (answer["id"], code_of(answer)) == ("wrong way round", METHOD_NOT_FOUND)
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -369,51 +345,42 @@ def test_a_client_answers_each_request_once_with_a_result_or_an_error(revision: 
         {"error": {"message": "no code"}},
     ],
 )
-def test_an_answer_that_breaks_these_rules_is_never_taken_for_one(answer: Object) -> None:
-    async def test() -> None:
-        async with raw_server(plain) as (client, wire):
-            await greet(client, wire)
-            ping = asyncio.create_task(client.ping())
-            asked = await wire.receive_object()
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
-            if answer:
-                with pytest.raises(InvalidMessage):
-                    await ping
-            else:  # neither an answer nor a request: refused, and the wait goes on
-                assert code_of(await wire.receive()) == INVALID_REQUEST
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
+async def test_an_answer_that_breaks_these_rules_is_never_taken_for_one(answer: Object) -> None:
+    async with raw_server(plain) as (client, wire):
+        await greet(client, wire)
+        ping = asyncio.create_task(client.ping())
+        asked = await wire.receive_object()
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
+        if answer:
+            with pytest.raises(InvalidMessage):
                 await ping
-            await wire.nothing_more()  # an answer is never answered
+        else:  # neither an answer nor a request: refused, and the wait goes on
+            assert code_of(await wire.receive()) == INVALID_REQUEST
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
+            await ping
+        await wire.nothing_more()  # an answer is never answered
 
-    run(test())
 
-
-def test_an_error_answer_is_raised_with_its_code_its_message_and_its_data() -> None:
-    async def test() -> None:
-        async with raw_server(plain) as (client, wire):
-            await greet(client, wire)
-            ping = asyncio.create_task(client.ping())
-            asked = await wire.receive_object()
-            error: Object = {"code": -5, "message": "no", "data": {"a": 1}}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-            with pytest.raises(RemoteError) as caught:
-                await ping
-            assert (caught.value.code, caught.value.message, caught.value.data) == (-5, "no", {"a": 1})
-
-    run(test())
+async def test_an_error_answer_is_raised_with_its_code_its_message_and_its_data() -> None:
+    async with raw_server(plain) as (client, wire):
+        await greet(client, wire)
+        ping = asyncio.create_task(client.ping())
+        asked = await wire.receive_object()
+        error: Object = {"code": -5, "message": "no", "data": {"a": 1}}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        with pytest.raises(RemoteError) as caught:
+            await ping
+        assert (caught.value.code, caught.value.message, caught.value.data) == (-5, "no", {"a": 1})
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_answers_that_nobody_waits_for_are_ignored(kind: str) -> None:
-    async def test() -> None:
-        async with greeted_client(Server("s"), kind) as wire:
-            await wire.send({"jsonrpc": "2.0", "id": 1, "result": {}})
-            await wire.send({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "x"}})
-            await wire.send({"jsonrpc": "2.0", "error": {"code": 1, "message": "x"}})
-            await wire.send({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}})
-            await wire.nothing_more()
-
-    run(test())
+async def test_answers_that_nobody_waits_for_are_ignored(kind: str) -> None:
+    async with greeted_client(Server("s"), kind) as wire:
+        await wire.send({"jsonrpc": "2.0", "id": 1, "result": {}})
+        await wire.send({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "x"}})
+        await wire.send({"jsonrpc": "2.0", "error": {"code": 1, "message": "x"}})
+        await wire.send({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}})
+        await wire.nothing_more()
 
 
 # ------------------------------------------------------------------------------------------------ notifications
@@ -442,14 +409,11 @@ STRANGE_NOTIFICATIONS: list[Object] = [
 )
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)  # a POST has its own answer, always
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-def test_a_server_answers_no_notification_however_strange(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(Server("s"), kind, revision) as wire:
-            for strange in STRANGE_NOTIFICATIONS:
-                await wire.send(strange)
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_server_answers_no_notification_however_strange(kind: str, revision: str) -> None:
+    async with greeted_client(Server("s"), kind, revision) as wire:
+        for strange in STRANGE_NOTIFICATIONS:
+            await wire.send(strange)
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -458,18 +422,15 @@ def test_a_server_answers_no_notification_however_strange(kind: str, revision: s
     "2025-03-26/basic/index#notifications-1",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_answers_no_notification_however_strange(revision: str) -> None:
-    async def test() -> None:
-        def fails() -> None:
-            raise ZeroDivisionError
+async def test_a_client_answers_no_notification_however_strange(revision: str) -> None:
+    def fails() -> None:
+        raise ZeroDivisionError
 
-        async with raw_server(lambda t: Client(t, on_tools_changed=fails)) as (client, wire):
-            await greet(client, wire, revision, {"tools": {"listChanged": True}})
-            for strange in STRANGE_NOTIFICATIONS:
-                await wire.send(strange)
-            await wire.nothing_more()
-
-    run(test())
+    async with raw_server(lambda t: Client(t, on_tools_changed=fails)) as (client, wire):
+        await greet(client, wire, revision, {"tools": {"listChanged": True}})
+        for strange in STRANGE_NOTIFICATIONS:
+            await wire.send(strange)
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -480,28 +441,25 @@ def test_a_client_answers_no_notification_however_strange(revision: str) -> None
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-def test_the_notifications_of_a_server_have_no_id(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_the_notifications_of_a_server_have_no_id(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.resource("test://told")
-        async def told(context: Context) -> str:
-            await context.log("error", "a log message")
-            await context.report_progress(1)
-            return "told"
+    @server.resource("test://told")
+    async def told(context: Context) -> str:
+        await context.log("error", "a log message")
+        await context.report_progress(1)
+        return "told"
 
-        async with greeted_client(server, kind, revision) as wire:
-            asked: Object = {"uri": "test://told", "_meta": {"progressToken": "t"}}
-            log, progress = await wire.ask("resources/read", asked), await wire.receive_object()
-            assert (await wire.receive_object())["id"] == "q"
-            server.resources.add("test://new", lambda: "new")
-            changed = await wire.receive_object()
-            methods = [message["method"] for message in (log, progress, changed)]
-            expected = ["notifications/message", "notifications/progress", "notifications/resources/list_changed"]
-            assert methods == expected
-            assert all("id" not in message for message in (log, progress, changed))
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        asked: Object = {"uri": "test://told", "_meta": {"progressToken": "t"}}
+        log, progress = await wire.ask("resources/read", asked), await wire.receive_object()
+        assert (await wire.receive_object())["id"] == "q"
+        server.resources.add("test://new", lambda: "new")
+        changed = await wire.receive_object()
+        methods = [message["method"] for message in (log, progress, changed)]
+        expected = ["notifications/message", "notifications/progress", "notifications/resources/list_changed"]
+        assert methods == expected
+        assert all("id" not in message for message in (log, progress, changed))
 
 
 @pytest.mark.spec(
@@ -510,19 +468,16 @@ def test_the_notifications_of_a_server_have_no_id(kind: str, revision: str) -> N
     "2025-03-26/basic/index#notifications-2",
     "2024-11-05/basic/messages#notifications-1",
 )
-def test_the_notifications_of_a_client_have_no_id() -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
-            await greet(client, wire)
-            await client.set_roots(["/tmp"])
-            assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
-            with pytest.raises(TimeoutError):
-                await client.ping(timeout=0.01)
-            assert (await wire.receive_object())["method"] == "ping"
-            cancelled = await wire.receive_object()
-            assert (cancelled["method"], "id" in cancelled) == ("notifications/cancelled", False)
-
-    run(test())
+async def test_the_notifications_of_a_client_have_no_id() -> None:
+    async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
+        await greet(client, wire)
+        await client.set_roots(["/tmp"])
+        assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+        with pytest.raises(TimeoutError):
+            await client.ping(timeout=0.01)
+        assert (await wire.receive_object())["method"] == "ping"
+        cancelled = await wire.receive_object()
+        assert (cancelled["method"], "id" in cancelled) == ("notifications/cancelled", False)
 
 
 # ------------------------------------------------------------------------------------------------ batches
@@ -552,29 +507,21 @@ async def _exchange(wire: Wire, nameless: bool) -> None:
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_a_server_answers_a_batch_with_a_batch(kind: str) -> None:
-    async def test() -> None:
-        async with greeted_client(Server("s"), kind, "2025-03-26") as wire:
-            await _exchange(wire, nameless=True)
-
-    run(test())
+async def test_a_server_answers_a_batch_with_a_batch(kind: str) -> None:
+    async with greeted_client(Server("s"), kind, "2025-03-26") as wire:
+        await _exchange(wire, nameless=True)
 
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
-def test_a_client_answers_a_batch_with_a_batch_and_reads_answers_in_one() -> None:
-    async def test() -> None:
-        async with raw_server(plain) as (client, wire):
-            await greet(client, wire, "2025-03-26")
-            await _exchange(wire, nameless=False)  # what a server prints by mistake is not helped by errors
-            calling = asyncio.create_task(client.batch(client.ping(), client.ping()))
-            asked = await wire.receive()
-            assert isinstance(asked, list) and len(asked) == 2
-            await wire.send(
-                [{"jsonrpc": "2.0", "id": one["id"], "result": {}} for one in asked if isinstance(one, dict)]
-            )
-            assert await calling == [None, None]
-
-    run(test())
+async def test_a_client_answers_a_batch_with_a_batch_and_reads_answers_in_one() -> None:
+    async with raw_server(plain) as (client, wire):
+        await greet(client, wire, "2025-03-26")
+        await _exchange(wire, nameless=False)  # what a server prints by mistake is not helped by errors
+        calling = asyncio.create_task(client.batch(client.ping(), client.ping()))
+        asked = await wire.receive()
+        assert isinstance(asked, list) and len(asked) == 2
+        await wire.send([{"jsonrpc": "2.0", "id": one["id"], "result": {}} for one in asked if isinstance(one, dict)])
+        assert await calling == [None, None]
 
 
 # ------------------------------------------------------------------------------------------------ JSON Schema
@@ -611,28 +558,25 @@ BAD: list[Object] = [{"pair": [1, "a"], "why": "x"}, {"pair": ["a", 1]}]
     ids=["default", "2020-12", "draft-07"],
 )
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_a_server_reads_the_schema_of_a_tool_in_its_own_dialect_which_is_2020_12_by_default(
+async def test_a_server_reads_the_schema_of_a_tool_in_its_own_dialect_which_is_2020_12_by_default(
     kind: str, schema: Object, revision: str
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        def paired(pair: list[str | int] | None = None, why: str = "") -> str:
-            return "called"
+    def paired(pair: list[str | int] | None = None, why: str = "") -> str:
+        return "called"
 
-        server.tools.add(paired, input_schema=schema)
-        async with greeted_client(server, kind, revision) as wire:
-            good = await wire.ask("tools/call", {"name": "paired", "arguments": GOOD})
-            assert "called" in str(good) and "isError" not in str(good)
-            for arguments in BAD:
-                answer = await wire.ask("tools/call", {"name": "paired", "arguments": arguments})
-                assert isinstance(answer["result"], dict)
-                assert answer["result"]["isError"] is True
-                assert "called" not in str(answer)
-            listed = await wire.ask("tools/list")
-            assert json.dumps(schema) in json.dumps(listed)  # shown as it is
-
-    run(test())
+    server.tools.add(paired, input_schema=schema)
+    async with greeted_client(server, kind, revision) as wire:
+        good = await wire.ask("tools/call", {"name": "paired", "arguments": GOOD})
+        assert "called" in str(good) and "isError" not in str(good)
+        for arguments in BAD:
+            answer = await wire.ask("tools/call", {"name": "paired", "arguments": arguments})
+            assert isinstance(answer["result"], dict)
+            assert answer["result"]["isError"] is True
+            assert "called" not in str(answer)
+        listed = await wire.ask("tools/list")
+        assert json.dumps(schema) in json.dumps(listed)  # shown as it is
 
 
 async def _call_listed(schema: Object, structured: Object) -> None:

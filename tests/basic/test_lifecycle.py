@@ -78,16 +78,13 @@ def member(value: JSON, *path: str) -> JSON:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("method", ["resources/list", "prompts/list", "logging/setLevel", "no/such/method"])
-def test_a_server_refuses_what_comes_before_initialize_and_greets_all_the_same(kind: str, method: str) -> None:
-    async def test() -> None:
-        async with raw_client(everything(), kind) as wire:
-            refused = await wire.ask(method, {}, 1)
-            assert member(refused, "error", "code") == INVALID_REQUEST
-            assert "initialize" in str(member(refused, "error", "message"))
-            await wire.send(initialize())
-            assert "result" in await wire.receive_object()
-
-    run(test())
+async def test_a_server_refuses_what_comes_before_initialize_and_greets_all_the_same(kind: str, method: str) -> None:
+    async with raw_client(everything(), kind) as wire:
+        refused = await wire.ask(method, {}, 1)
+        assert member(refused, "error", "code") == INVALID_REQUEST
+        assert "initialize" in str(member(refused, "error", "message"))
+        await wire.send(initialize())
+        assert "result" in await wire.receive_object()
 
 
 @pytest.mark.spec(
@@ -97,14 +94,11 @@ def test_a_server_refuses_what_comes_before_initialize_and_greets_all_the_same(k
     "2024-11-05/basic/lifecycle#initialization-7",
 )
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
-def test_a_ping_is_answered_before_initialize(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(everything(), kind) as wire:
-            await wire.nothing_more()
-            await wire.send(initialize())
-            assert "result" in await wire.receive_object()
-
-    run(test())
+async def test_a_ping_is_answered_before_initialize(kind: str) -> None:
+    async with raw_client(everything(), kind) as wire:
+        await wire.nothing_more()
+        await wire.send(initialize())
+        assert "result" in await wire.receive_object()
 
 
 @pytest.mark.spec(
@@ -114,35 +108,29 @@ def test_a_ping_is_answered_before_initialize(kind: str) -> None:
     "2024-11-05/basic/lifecycle#initialization-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_initialize_comes_once(kind: str) -> None:
-    async def test() -> None:
-        async with greeted_client(everything(), kind, "2024-11-05") as wire:
-            await wire.send(initialize("2025-11-25", id="again"))
-            again = await wire.receive_object()
-            assert (again["id"], member(again, "error", "code")) == ("again", INVALID_REQUEST)
-            listed = await wire.ask("prompts/list")
-            assert "title" not in str(listed)  # the first greeting still holds
-
-    run(test())
+async def test_initialize_comes_once(kind: str) -> None:
+    async with greeted_client(everything(), kind, "2024-11-05") as wire:
+        await wire.send(initialize("2025-11-25", id="again"))
+        again = await wire.receive_object()
+        assert (again["id"], member(again, "error", "code")) == ("again", INVALID_REQUEST)
+        listed = await wire.ask("prompts/list")
+        assert "title" not in str(listed)  # the first greeting still holds
 
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-5")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_initialize_in_a_batch_is_refused_and_greets_nobody(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(everything(), kind) as wire:
-            await wire.send([initialize("2025-03-26"), request("ping", id=2)])
-            assert member(await wire.receive(), "error", "code") == INVALID_REQUEST
-            await wire.send(initialize("2025-03-26"))
-            assert member(await wire.receive(), "result", "protocolVersion") == "2025-03-26"
-            await wire.send([initialize("2025-03-26", id="late"), request("ping", id=3)])
-            answers = await wire.receive()
-            assert isinstance(answers, list)
-            by_id = {str(member(answer, "id")): answer for answer in answers}
-            assert member(by_id["late"], "error", "code") == INVALID_REQUEST
-            assert member(by_id["3"], "result") == {}
-
-    run(test())
+async def test_initialize_in_a_batch_is_refused_and_greets_nobody(kind: str) -> None:
+    async with raw_client(everything(), kind) as wire:
+        await wire.send([initialize("2025-03-26"), request("ping", id=2)])
+        assert member(await wire.receive(), "error", "code") == INVALID_REQUEST
+        await wire.send(initialize("2025-03-26"))
+        assert member(await wire.receive(), "result", "protocolVersion") == "2025-03-26"
+        await wire.send([initialize("2025-03-26", id="late"), request("ping", id=3)])
+        answers = await wire.receive()
+        assert isinstance(answers, list)
+        by_id = {str(member(answer, "id")): answer for answer in answers}
+        assert member(by_id["late"], "error", "code") == INVALID_REQUEST
+        assert member(by_id["3"], "result") == {}
 
 
 @pytest.mark.spec(
@@ -184,13 +172,10 @@ def test_a_server_answers_with_the_same_revision_its_capabilities_and_who_it_is(
     "2025-03-26/basic/lifecycle#initialization-6",
     "2024-11-05/basic/lifecycle#initialization-5",
 )
-def test_a_server_declares_only_what_it_has() -> None:
-    async def test() -> None:
-        async with raw_client(Server("bare", "0", logging=False)) as wire:
-            await wire.send(initialize())
-            assert member(await wire.receive(), "result", "capabilities") == {}
-
-    run(test())
+async def test_a_server_declares_only_what_it_has() -> None:
+    async with raw_client(Server("bare", "0", logging=False)) as wire:
+        await wire.send(initialize())
+        assert member(await wire.receive(), "result", "capabilities") == {}
 
 
 @pytest.mark.spec(
@@ -209,15 +194,12 @@ def test_a_server_declares_only_what_it_has() -> None:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("asked", ["1.0.0", "", "v999", "2099-01-01", "2025-03-27", "2026-07-28"])
-def test_a_server_that_does_not_know_the_revision_offers_its_latest(kind: str, asked: str) -> None:
-    async def test() -> None:
-        async with raw_client(everything(), kind) as wire:
-            await wire.send(initialize(asked))
-            assert member(await wire.receive(), "result", "protocolVersion") == "2025-11-25"
-            await wire.send(notification("notifications/initialized"))
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_server_that_does_not_know_the_revision_offers_its_latest(kind: str, asked: str) -> None:
+    async with raw_client(everything(), kind) as wire:
+        await wire.send(initialize(asked))
+        assert member(await wire.receive(), "result", "protocolVersion") == "2025-11-25"
+        await wire.send(notification("notifications/initialized"))
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -231,15 +213,12 @@ def test_a_server_that_does_not_know_the_revision_offers_its_latest(kind: str, a
     "2024-11-05/basic/lifecycle#version-negotiation-5",
 )
 @pytest.mark.parametrize("asked", NAMES)
-def test_a_server_made_for_some_revisions_speaks_only_these(asked: str) -> None:
-    async def test() -> None:
-        server = Server("old", revisions=[R2025_03_26, R2024_11_05])  # in any order
-        async with raw_client(server) as wire:
-            await wire.send(initialize(asked))
-            offered = member(await wire.receive(), "result", "protocolVersion")
-            assert offered == (asked if asked in ("2024-11-05", "2025-03-26") else "2025-03-26")
-
-    run(test())
+async def test_a_server_made_for_some_revisions_speaks_only_these(asked: str) -> None:
+    server = Server("old", revisions=[R2025_03_26, R2024_11_05])  # in any order
+    async with raw_client(server) as wire:
+        await wire.send(initialize(asked))
+        offered = member(await wire.receive(), "result", "protocolVersion")
+        assert offered == (asked if asked in ("2024-11-05", "2025-03-26") else "2025-03-26")
 
 
 @pytest.mark.spec(
@@ -258,16 +237,15 @@ def test_a_server_made_for_some_revisions_speaks_only_these(asked: str) -> None:
         ({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a"}}, "clientInfo.version"),
     ],
 )
-def test_an_initialize_without_its_members_is_invalid_params_and_may_be_sent_again(params: Object, fault: str) -> None:
-    async def test() -> None:
-        async with raw_client(everything()) as wire:
-            answer = await wire.ask("initialize", params)
-            assert member(answer, "error", "code") == INVALID_PARAMS
-            assert fault in str(member(answer, "error", "message"))
-            await wire.send(initialize())
-            assert "result" in await wire.receive_object()
-
-    run(test())
+async def test_an_initialize_without_its_members_is_invalid_params_and_may_be_sent_again(
+    params: Object, fault: str
+) -> None:
+    async with raw_client(everything()) as wire:
+        answer = await wire.ask("initialize", params)
+        assert member(answer, "error", "code") == INVALID_PARAMS
+        assert fault in str(member(answer, "error", "message"))
+        await wire.send(initialize())
+        assert "result" in await wire.receive_object()
 
 
 @pytest.mark.spec(
@@ -277,41 +255,35 @@ def test_an_initialize_without_its_members_is_invalid_params_and_may_be_sent_aga
     "2024-11-05/basic/lifecycle#initialization-8",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_a_server_sends_nothing_but_answers_and_logs_before_the_client_is_initialized(kind: str) -> None:
-    async def test() -> None:
-        server = everything()
+async def test_a_server_sends_nothing_but_answers_and_logs_before_the_client_is_initialized(kind: str) -> None:
+    server = everything()
 
-        @server.resource("test://roots")
-        async def roots(context: Context) -> str:
-            await context.log("info", "about to ask")
-            return str(len(await context.list_roots()))
+    @server.resource("test://roots")
+    async def roots(context: Context) -> str:
+        await context.log("info", "about to ask")
+        return str(len(await context.list_roots()))
 
-        async with raw_client(server, kind) as wire:
-            await wire.send(initialize(capabilities={"roots": {}}))
-            assert "result" in await wire.receive_object()
-            server.prompts.add(lambda: "new", "new")  # a change to be announced
-            await wire.send(request("resources/read", {"uri": "test://roots"}, 5))
-            assert (await wire.receive_object())["method"] == "notifications/message"
-            await wire.nothing_more()
-            await wire.send(notification("notifications/initialized"))
-            came = [await wire.receive_object(), await wire.receive_object()]
-            methods = {message["method"]: message for message in came}
-            assert set(methods) == {"roots/list", "notifications/prompts/list_changed"}
-            await wire.send({"jsonrpc": "2.0", "id": methods["roots/list"]["id"], "result": {"roots": []}})
-            assert (await wire.receive_object())["id"] == 5
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        await wire.send(initialize(capabilities={"roots": {}}))
+        assert "result" in await wire.receive_object()
+        server.prompts.add(lambda: "new", "new")  # a change to be announced
+        await wire.send(request("resources/read", {"uri": "test://roots"}, 5))
+        assert (await wire.receive_object())["method"] == "notifications/message"
+        await wire.nothing_more()
+        await wire.send(notification("notifications/initialized"))
+        came = [await wire.receive_object(), await wire.receive_object()]
+        methods = {message["method"]: message for message in came}
+        assert set(methods) == {"roots/list", "notifications/prompts/list_changed"}
+        await wire.send({"jsonrpc": "2.0", "id": methods["roots/list"]["id"], "result": {"roots": []}})
+        assert (await wire.receive_object())["id"] == 5
 
 
-def test_requests_pipelined_behind_initialize_are_served() -> None:
-    async def test() -> None:
-        async with raw_client(everything()) as wire:
-            await wire.send(initialize())
-            await wire.send(notification("notifications/initialized"))
-            await wire.send(request("prompts/list", id=2))
-            assert [(await wire.receive_object())["id"] for _ in range(2)] == ["init", 2]
-
-    run(test())
+async def test_requests_pipelined_behind_initialize_are_served() -> None:
+    async with raw_client(everything()) as wire:
+        await wire.send(initialize())
+        await wire.send(notification("notifications/initialized"))
+        await wire.send(request("prompts/list", id=2))
+        assert [(await wire.receive_object())["id"] for _ in range(2)] == ["init", 2]
 
 
 # ------------------------------------------------------------------------------------------------ the client
@@ -389,14 +361,11 @@ def test_a_client_begins_with_initialize_waits_for_the_answer_and_confirms_it(re
     "2024-11-05/basic/lifecycle#version-negotiation-2",
 )
 @pytest.mark.parametrize("answered", NAMES)
-def test_a_client_offers_its_latest_revision_and_takes_any_that_it_knows(answered: str) -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            params = await greet(client, wire, answered)
-            assert params["protocolVersion"] == "2025-11-25"
-            assert client.revision.name == answered
-
-    run(test())
+async def test_a_client_offers_its_latest_revision_and_takes_any_that_it_knows(answered: str) -> None:
+    async with raw_server(of) as (client, wire):
+        params = await greet(client, wire, answered)
+        assert params["protocolVersion"] == "2025-11-25"
+        assert client.revision.name == answered
 
 
 @pytest.mark.spec(
@@ -412,20 +381,17 @@ def test_a_client_offers_its_latest_revision_and_takes_any_that_it_knows(answere
 @pytest.mark.parametrize(
     ("only", "answered"), [(None, "2026-07-28"), (None, "1.0"), ("2024-11-05", "2025-11-25"), ("2025-06-18", "")]
 )
-def test_a_client_that_cannot_speak_the_answered_revision_disconnects(only: str | None, answered: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, revision=only)) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await handshake_of(wire)
-            theirs: Object = {"name": "raw", "version": "1"}
-            result: Object = {"protocolVersion": answered, "capabilities": {}, "serverInfo": theirs}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-            with pytest.raises(UnsupportedRevision, match="this client speaks"):
-                await connecting
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-            assert wire.frames.empty()  # no initialized, no cancellation
-
-    run(test())
+async def test_a_client_that_cannot_speak_the_answered_revision_disconnects(only: str | None, answered: str) -> None:
+    async with raw_server(lambda t: Client(t, revision=only)) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await handshake_of(wire)
+        theirs: Object = {"name": "raw", "version": "1"}
+        result: Object = {"protocolVersion": answered, "capabilities": {}, "serverInfo": theirs}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        with pytest.raises(UnsupportedRevision, match="this client speaks"):
+            await connecting
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+        assert wire.frames.empty()  # no initialized, no cancellation
 
 
 @pytest.mark.spec(
@@ -434,18 +400,15 @@ def test_a_client_that_cannot_speak_the_answered_revision_disconnects(only: str 
     "2025-03-26/basic/lifecycle#error-handling-1",
     "2024-11-05/basic/lifecycle#error-handling-1",
 )
-def test_an_error_in_place_of_the_greeting_is_raised_and_the_client_disconnects() -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await handshake_of(wire)
-            error: Object = {"code": -32602, "message": "Unsupported protocol version", "data": {"supported": ["x"]}}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-            with pytest.raises(RemoteError, match="Unsupported protocol version"):
-                await connecting
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-
-    run(test())
+async def test_an_error_in_place_of_the_greeting_is_raised_and_the_client_disconnects() -> None:
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await handshake_of(wire)
+        error: Object = {"code": -32602, "message": "Unsupported protocol version", "data": {"supported": ["x"]}}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        with pytest.raises(RemoteError, match="Unsupported protocol version"):
+            await connecting
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
 
 
 # ------------------------------------------------------------------------------------------------ operation
@@ -459,27 +422,24 @@ def test_an_error_in_place_of_the_greeting_is_raised_and_the_client_disconnects(
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_a_server_keeps_to_the_revision_that_was_negotiated(kind: str, revision: Revision) -> None:
-    async def test() -> None:
-        async with greeted_client(everything(), kind, revision.name) as wire:
-            prompts = member(await wire.ask("prompts/list"), "result", "prompts")
-            assert isinstance(prompts, list)
-            assert ("title" in str(prompts[0])) is (revision.name >= "2025-06-18")
-            await wire.send([request("ping", id=1), request("ping", id=2)])
-            answer = await wire.receive()
-            if revision.batch:
-                assert isinstance(answer, list)
-                assert [member(one, "id") for one in answer] == [1, 2]
-            else:
-                assert member(answer, "error", "code") == INVALID_REQUEST
-                # over HTTP, such an error never has an id
-                no_id = revision.name >= "2025-11-25" or kind not in CONNECTED_TRANSPORTS
-                unknown: Object = {} if no_id else {"id": None}
-                assert isinstance(answer, dict)
-                assert {name: answer[name] for name in answer if name == "id"} == unknown
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_server_keeps_to_the_revision_that_was_negotiated(kind: str, revision: Revision) -> None:
+    async with greeted_client(everything(), kind, revision.name) as wire:
+        prompts = member(await wire.ask("prompts/list"), "result", "prompts")
+        assert isinstance(prompts, list)
+        assert ("title" in str(prompts[0])) is (revision.name >= "2025-06-18")
+        await wire.send([request("ping", id=1), request("ping", id=2)])
+        answer = await wire.receive()
+        if revision.batch:
+            assert isinstance(answer, list)
+            assert [member(one, "id") for one in answer] == [1, 2]
+        else:
+            assert member(answer, "error", "code") == INVALID_REQUEST
+            # over HTTP, such an error never has an id
+            no_id = revision.name >= "2025-11-25" or kind not in CONNECTED_TRANSPORTS
+            unknown: Object = {} if no_id else {"id": None}
+            assert isinstance(answer, dict)
+            assert {name: answer[name] for name in answer if name == "id"} == unknown
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -489,97 +449,88 @@ def test_a_server_keeps_to_the_revision_that_was_negotiated(kind: str, revision:
     "2024-11-05/basic/lifecycle#operation-1",
 )
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_a_client_keeps_to_the_revision_that_was_negotiated(revision: Revision) -> None:
-    async def test() -> None:
-        async def elicitation(params: object) -> ElicitResult:
-            return ElicitResult("decline")
+async def test_a_client_keeps_to_the_revision_that_was_negotiated(revision: Revision) -> None:
+    async def elicitation(params: object) -> ElicitResult:
+        return ElicitResult("decline")
 
-        async with raw_server(lambda t: Client(t, elicitation=elicitation)) as (client, wire):
-            await greet(client, wire, revision.name, {"completions": {}, "prompts": {}})
-            reference = PromptReference("greeting")
-            completing = asyncio.create_task(client.complete(reference, "name", "A", {"other": "x"}))
-            asked = await wire.receive_object()
-            assert ("context" in str(asked["params"])) is (revision.name >= "2025-06-18")
-            completion: Object = {"completion": {"values": ["Ada"]}}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": completion})
-            assert (await completing).values == ["Ada"]
+    async with raw_server(lambda t: Client(t, elicitation=elicitation)) as (client, wire):
+        await greet(client, wire, revision.name, {"completions": {}, "prompts": {}})
+        reference = PromptReference("greeting")
+        completing = asyncio.create_task(client.complete(reference, "name", "A", {"other": "x"}))
+        asked = await wire.receive_object()
+        assert ("context" in str(asked["params"])) is (revision.name >= "2025-06-18")
+        completion: Object = {"completion": {"values": ["Ada"]}}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": completion})
+        assert (await completing).values == ["Ada"]
 
-            form: Object = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
-            answer = await wire.ask("elicitation/create", form)
-            if revision.name >= "2025-06-18":
-                assert answer["result"] == {"action": "decline"}
-            else:
-                assert member(answer, "error", "code") == METHOD_NOT_FOUND
-
-            if not revision.batch:
-                with pytest.raises(CapabilityError, match="no batches"):
-                    await client.batch(client.ping())
-                await wire.nothing_more()
-
-    run(test())
-
-
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#operation-2",
-    "2025-06-18/basic/lifecycle#operation-2",
-    "2025-03-26/basic/lifecycle#operation-2",
-    "2024-11-05/basic/lifecycle#operation-2",
-)
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", NAMES)
-def test_a_server_asks_nothing_of_a_client_that_did_not_declare_it(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("under-test")
-
-        @server.resource("test://asks")
-        async def asks(context: Context) -> str:
-            refused = []
-            for ask in (
-                lambda: context.list_roots(),
-                lambda: context.sample("hello", max_tokens=1),
-                lambda: context.elicit("hello", {"type": "object", "properties": {}}),
-                lambda: context.elicit_url("hello", "https://example.org", "1"),
-            ):
-                with pytest.raises(CapabilityError, match="declare"):
-                    await ask()
-                refused.append("refused")
-            return " ".join(refused)
-
-        async with greeted_client(server, kind, revision) as wire:
-            answer = await wire.ask("resources/read", {"uri": "test://asks"})
-            assert str(answer).count("refused") == 4, answer
-
-    run(test())
-
-
-@pytest.mark.spec(
-    "2025-11-25/basic/lifecycle#operation-2",
-    "2025-06-18/basic/lifecycle#operation-2",
-    "2025-03-26/basic/lifecycle#operation-2",
-    "2024-11-05/basic/lifecycle#operation-2",
-)
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", NAMES)
-def test_a_server_without_a_feature_neither_serves_nor_announces_it(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("under-test", logging=False)
-
-        @server.resource("test://logs")
-        async def logs(context: Context) -> str:
-            await context.log("emergency", "unheard")
-            return "done"
-
-        async with greeted_client(server, kind, revision) as wire:
-            for method in ("prompts/list", "prompts/get", "tools/list", "tools/call", "completion/complete"):
-                answer = await wire.ask(method, {"name": "x"})
-                assert member(answer, "error", "code") == METHOD_NOT_FOUND, method
-            answer = await wire.ask("logging/setLevel", {"level": "info"})
+        form: Object = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+        answer = await wire.ask("elicitation/create", form)
+        if revision.name >= "2025-06-18":
+            assert answer["result"] == {"action": "decline"}
+        else:
             assert member(answer, "error", "code") == METHOD_NOT_FOUND
-            assert "done" in str(await wire.ask("resources/read", {"uri": "test://logs"}))
-            server.prompts.add(lambda: "late", "late")  # after the greeting: this client was never told of prompts
+
+        if not revision.batch:
+            with pytest.raises(CapabilityError, match="no batches"):
+                await client.batch(client.ping())
             await wire.nothing_more()
 
-    run(test())
+
+@pytest.mark.spec(
+    "2025-11-25/basic/lifecycle#operation-2",
+    "2025-06-18/basic/lifecycle#operation-2",
+    "2025-03-26/basic/lifecycle#operation-2",
+    "2024-11-05/basic/lifecycle#operation-2",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+async def test_a_server_asks_nothing_of_a_client_that_did_not_declare_it(kind: str, revision: str) -> None:
+    server = Server("under-test")
+
+    @server.resource("test://asks")
+    async def asks(context: Context) -> str:
+        refused = []
+        for ask in (
+            lambda: context.list_roots(),
+            lambda: context.sample("hello", max_tokens=1),
+            lambda: context.elicit("hello", {"type": "object", "properties": {}}),
+            lambda: context.elicit_url("hello", "https://example.org", "1"),
+        ):
+            with pytest.raises(CapabilityError, match="declare"):
+                await ask()
+            refused.append("refused")
+        return " ".join(refused)
+
+    async with greeted_client(server, kind, revision) as wire:
+        answer = await wire.ask("resources/read", {"uri": "test://asks"})
+        assert str(answer).count("refused") == 4, answer
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/lifecycle#operation-2",
+    "2025-06-18/basic/lifecycle#operation-2",
+    "2025-03-26/basic/lifecycle#operation-2",
+    "2024-11-05/basic/lifecycle#operation-2",
+)
+@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@pytest.mark.parametrize("revision", NAMES)
+async def test_a_server_without_a_feature_neither_serves_nor_announces_it(kind: str, revision: str) -> None:
+    server = Server("under-test", logging=False)
+
+    @server.resource("test://logs")
+    async def logs(context: Context) -> str:
+        await context.log("emergency", "unheard")
+        return "done"
+
+    async with greeted_client(server, kind, revision) as wire:
+        for method in ("prompts/list", "prompts/get", "tools/list", "tools/call", "completion/complete"):
+            answer = await wire.ask(method, {"name": "x"})
+            assert member(answer, "error", "code") == METHOD_NOT_FOUND, method
+        answer = await wire.ask("logging/setLevel", {"level": "info"})
+        assert member(answer, "error", "code") == METHOD_NOT_FOUND
+        assert "done" in str(await wire.ask("resources/read", {"uri": "test://logs"}))
+        server.prompts.add(lambda: "late", "late")  # after the greeting: this client was never told of prompts
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -593,28 +544,25 @@ def test_a_server_without_a_feature_neither_serves_nor_announces_it(kind: str, r
     "2024-11-05/basic/lifecycle#error-handling-2",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_asks_nothing_of_a_server_that_did_not_declare_it(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            await greet(client, wire, revision, {"resources": {"subscribe": False}})
-            for ask in (
-                lambda: client.list_tools(),
-                lambda: client.call_tool("x"),
-                lambda: client.list_prompts(),
-                lambda: client.get_prompt("x"),
-                lambda: client.set_logging_level("info"),
-                lambda: client.subscribe("test://x").__aenter__(),
-            ):
-                with pytest.raises(CapabilityError, match="the server does not offer"):
-                    await ask()
-            if revision >= "2025-03-26":  # before, completions were not declared
-                with pytest.raises(CapabilityError, match="completions"):
-                    await client.complete(PromptReference("x"), "a", "b")
-            with pytest.raises(CapabilityError, match="roots were not declared"):
-                await client.set_roots([])
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_client_asks_nothing_of_a_server_that_did_not_declare_it(revision: str) -> None:
+    async with raw_server(of) as (client, wire):
+        await greet(client, wire, revision, {"resources": {"subscribe": False}})
+        for ask in (
+            lambda: client.list_tools(),
+            lambda: client.call_tool("x"),
+            lambda: client.list_prompts(),
+            lambda: client.get_prompt("x"),
+            lambda: client.set_logging_level("info"),
+            lambda: client.subscribe("test://x").__aenter__(),
+        ):
+            with pytest.raises(CapabilityError, match="the server does not offer"):
+                await ask()
+        if revision >= "2025-03-26":  # before, completions were not declared
+            with pytest.raises(CapabilityError, match="completions"):
+                await client.complete(PromptReference("x"), "a", "b")
+        with pytest.raises(CapabilityError, match="roots were not declared"):
+            await client.set_roots([])
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -624,16 +572,13 @@ def test_a_client_asks_nothing_of_a_server_that_did_not_declare_it(revision: str
     "2024-11-05/basic/lifecycle#operation-2",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_without_a_feature_does_not_serve_it(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            params = await greet(client, wire, revision)
-            assert params["capabilities"] == {}
-            for method in ("roots/list", "sampling/createMessage", "elicitation/create"):
-                answer = await wire.ask(method, {})
-                assert member(answer, "error", "code") == METHOD_NOT_FOUND, method
-
-    run(test())
+async def test_a_client_without_a_feature_does_not_serve_it(revision: str) -> None:
+    async with raw_server(of) as (client, wire):
+        params = await greet(client, wire, revision)
+        assert params["capabilities"] == {}
+        for method in ("roots/list", "sampling/createMessage", "elicitation/create"):
+            answer = await wire.ask(method, {})
+            assert member(answer, "error", "code") == METHOD_NOT_FOUND, method
 
 
 @pytest.mark.parametrize(
@@ -677,44 +622,35 @@ def test_the_choice_of_a_revision_is_membership_not_order() -> None:
     "2024-11-05/basic/lifecycle#error-handling-5",
 )
 @pytest.mark.parametrize("revision", NAMES[1:])
-def test_a_request_that_is_not_answered_in_its_own_time_is_cancelled_on_the_wire(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            await greet(client, wire, revision)
-            with pytest.raises(RequestTimeout, match=r"ping: no answer within 0\.01 seconds"):
-                await client.ping(timeout=0.01)
-            asked, cancelled = await wire.receive_object(), await wire.receive_object()
-            params: Object = {"requestId": asked["id"], "reason": "the request timed out"}
-            assert cancelled == notification("notifications/cancelled", params)
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})  # too late, and ignored
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_request_that_is_not_answered_in_its_own_time_is_cancelled_on_the_wire(revision: str) -> None:
+    async with raw_server(of) as (client, wire):
+        await greet(client, wire, revision)
+        with pytest.raises(RequestTimeout, match=r"ping: no answer within 0\.01 seconds"):
+            await client.ping(timeout=0.01)
+        asked, cancelled = await wire.receive_object(), await wire.receive_object()
+        params: Object = {"requestId": asked["id"], "reason": "the request timed out"}
+        assert cancelled == notification("notifications/cancelled", params)
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})  # too late, and ignored
+        await wire.nothing_more()
 
 
-def test_2024_10_07_has_no_cancellation_so_a_timeout_sends_nothing() -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            await greet(client, wire, "2024-10-07")
-            with pytest.raises(RequestTimeout):
-                await client.ping(timeout=0.01)
-            assert (await wire.receive_object())["method"] == "ping"
-            await wire.nothing_more()
-
-    run(test())
+async def test_2024_10_07_has_no_cancellation_so_a_timeout_sends_nothing() -> None:
+    async with raw_server(of) as (client, wire):
+        await greet(client, wire, "2024-10-07")
+        with pytest.raises(RequestTimeout):
+            await client.ping(timeout=0.01)
+        assert (await wire.receive_object())["method"] == "ping"
+        await wire.nothing_more()
 
 
 @pytest.mark.spec("2024-11-05/basic/lifecycle#error-handling-3")
-def test_an_initialize_that_is_not_answered_times_out_and_closes_the_connection() -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, revision="2025-11-25", timeout=0.01)) as (client, wire):
-            with pytest.raises(RequestTimeout, match="initialize"):
-                await client.connect()
-            assert (await wire.receive_object())["method"] == "initialize"
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-            assert wire.frames.empty()
-
-    run(test())
+async def test_an_initialize_that_is_not_answered_times_out_and_closes_the_connection() -> None:
+    async with raw_server(lambda t: Client(t, revision="2025-11-25", timeout=0.01)) as (client, wire):
+        with pytest.raises(RequestTimeout, match="initialize"):
+            await client.connect()
+        assert (await wire.receive_object())["method"] == "initialize"
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+        assert wire.frames.empty()
 
 
 @pytest.mark.spec(
@@ -722,33 +658,27 @@ def test_an_initialize_that_is_not_answered_times_out_and_closes_the_connection(
     "2025-06-18/basic/lifecycle#timeouts-4",
     "2025-03-26/basic/lifecycle#timeouts-4",
 )
-def test_progress_keeps_a_request_alive_but_not_beyond_its_maximum() -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            await greet(client, wire, capabilities={"tools": {}})
-            call = asyncio.create_task(client.call_tool("slow", timeout=0.2, max_timeout=0.5))
-            asked = await wire.receive_object()
-            begun = asyncio.get_running_loop().time()
-            token = member(asked, "params", "_meta", "progressToken")
-            steps = 0
-            while not call.done():
-                steps += 1
-                await wire.send(notification("notifications/progress", {"progressToken": token, "progress": steps}))
-                await asyncio.wait([call], timeout=0.05)
-            with pytest.raises(RequestTimeout):
-                await call
-            assert 0.4 < asyncio.get_running_loop().time() - begun < 5  # beyond the 0.2 s of silence, and ended
-            assert (await wire.receive_object())["method"] == "notifications/cancelled"
-
-    run(test())
+async def test_progress_keeps_a_request_alive_but_not_beyond_its_maximum() -> None:
+    async with raw_server(of) as (client, wire):
+        await greet(client, wire, capabilities={"tools": {}})
+        call = asyncio.create_task(client.call_tool("slow", timeout=0.2, max_timeout=0.5))
+        asked = await wire.receive_object()
+        begun = asyncio.get_running_loop().time()
+        token = member(asked, "params", "_meta", "progressToken")
+        steps = 0
+        while not call.done():
+            steps += 1
+            await wire.send(notification("notifications/progress", {"progressToken": token, "progress": steps}))
+            await asyncio.wait([call], timeout=0.05)
+        with pytest.raises(RequestTimeout):
+            await call
+        assert 0.4 < asyncio.get_running_loop().time() - begun < 5  # beyond the 0.2 s of silence, and ended
+        assert (await wire.receive_object())["method"] == "notifications/cancelled"
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_two_connections_of_one_server_speak_their_own_revisions(kind: str) -> None:
-    async def test() -> None:
-        server = everything()
-        async with greeted_client(server, kind, "2024-11-05") as old, greeted_client(server, kind) as new:
-            assert "title" not in str(await old.ask("prompts/list"))
-            assert "title" in str(await new.ask("prompts/list"))
-
-    run(test())
+async def test_two_connections_of_one_server_speak_their_own_revisions(kind: str) -> None:
+    server = everything()
+    async with greeted_client(server, kind, "2024-11-05") as old, greeted_client(server, kind) as new:
+        assert "title" not in str(await old.ask("prompts/list"))
+        assert "title" in str(await new.ask("prompts/list"))

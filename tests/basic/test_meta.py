@@ -11,7 +11,7 @@ from mcp_ref import Client, Context, Server
 from mcp_ref.basic.meta import is_meta_key, is_reserved_meta_key
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import MODERN, SERVER_TRANSPORTS, greet, greeted_client, raw_server, request, run
+from tests.support import MODERN, SERVER_TRANSPORTS, greet, greeted_client, raw_server, request
 
 NAMES = [revision.name for revision in LEGACY]
 GOOD = [
@@ -110,15 +110,12 @@ def test_a_server_is_not_given_names_that_may_not_be_sent(key: str) -> None:
     "2025-06-18/basic/index#meta-4",
 )
 @pytest.mark.parametrize("key", ["com..example/name", "a-"])
-def test_a_client_sends_no_names_that_may_not_be_sent(key: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, capabilities={"tools": {}})
-            with pytest.raises(ValueError, match="is no name for _meta"):
-                await client.call_tool("t", meta={key: 1})
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_client_sends_no_names_that_may_not_be_sent(key: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, capabilities={"tools": {}})
+        with pytest.raises(ValueError, match="is no name for _meta"):
+            await client.call_tool("t", meta={key: 1})
+        await wire.nothing_more()
 
 
 @pytest.mark.parametrize(
@@ -155,60 +152,51 @@ STRANGE: list[JSON] = [None, True, 0, "", "text", [], [1, {"a": None}], {}, {"de
 @pytest.mark.spec("2026-07-28/basic/index#meta-1", "2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-def test_a_server_assumes_nothing_about_the_values_of_reserved_names(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        seen: list[Object] = []
+async def test_a_server_assumes_nothing_about_the_values_of_reserved_names(kind: str, revision: str) -> None:
+    server = Server("s")
+    seen: list[Object] = []
 
-        @server.resource("test://meta")
-        async def read(context: Context) -> str:
-            await context.report_progress(1)
-            seen.append(context.meta)
-            return "done"
+    @server.resource("test://meta")
+    async def read(context: Context) -> str:
+        await context.report_progress(1)
+        seen.append(context.meta)
+        return "done"
 
-        async with greeted_client(server, kind, revision) as wire:
-            for value in STRANGE:
-                meta: Object = {
-                    "io.modelcontextprotocol/related-task": value,
-                    "modelcontextprotocol.io/x": value,
-                    "mcp.dev/": value,
-                    "traceparent": value,
-                    "-no name-": value,  # what others send is theirs
-                    "progressToken": value if type(value) not in (str, int) else [],
-                }
-                answer = await wire.ask("resources/read", {"uri": "test://meta", "_meta": meta})
-                assert "done" in str(answer)
-                assert seen.pop().items() >= meta.items()
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        for value in STRANGE:
+            meta: Object = {
+                "io.modelcontextprotocol/related-task": value,
+                "modelcontextprotocol.io/x": value,
+                "mcp.dev/": value,
+                "traceparent": value,
+                "-no name-": value,  # what others send is theirs
+                "progressToken": value if type(value) not in (str, int) else [],
+            }
+            answer = await wire.ask("resources/read", {"uri": "test://meta", "_meta": meta})
+            assert "done" in str(answer)
+            assert seen.pop().items() >= meta.items()
 
 
 @pytest.mark.spec("2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_assumes_nothing_about_the_values_of_reserved_names(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"tools": {}})
-            for value in STRANGE:
-                meta: Object = {"io.modelcontextprotocol/related-task": value, "progressToken": value, "a b": value}
-                call = asyncio.create_task(client.call_tool("t", meta={"com.example/mine": value}))
-                asked = await wire.receive_object()
-                assert asked == request("tools/call", {"name": "t", "_meta": {"com.example/mine": value}}, asked["id"])
-                result: Object = {"toolResult": 1} if revision == "2024-10-07" else {"content": []}
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {**result, "_meta": meta}})
-                assert (await call).meta == meta
-
-    run(test())
+async def test_a_client_assumes_nothing_about_the_values_of_reserved_names(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"tools": {}})
+        for value in STRANGE:
+            meta: Object = {"io.modelcontextprotocol/related-task": value, "progressToken": value, "a b": value}
+            call = asyncio.create_task(client.call_tool("t", meta={"com.example/mine": value}))
+            asked = await wire.receive_object()
+            assert asked == request("tools/call", {"name": "t", "_meta": {"com.example/mine": value}}, asked["id"])
+            result: Object = {"toolResult": 1} if revision == "2024-10-07" else {"content": []}
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {**result, "_meta": meta}})
+            assert (await call).meta == meta
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-def test_the_meta_of_what_is_listed_is_sent_to_whom_it_exists_for(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.prompts.add(lambda: "", "p", meta={"com.example/x": [1]})
-        async with greeted_client(server, kind, revision) as wire:
-            answer = await wire.ask("prompts/list")
-            assert ("com.example/x" in str(answer)) is (revision >= "2025-06-18")
-
-    run(test())
+async def test_the_meta_of_what_is_listed_is_sent_to_whom_it_exists_for(kind: str, revision: str) -> None:
+    server = Server("s")
+    server.prompts.add(lambda: "", "p", meta={"com.example/x": [1]})
+    async with greeted_client(server, kind, revision) as wire:
+        answer = await wire.ask("prompts/list")
+        assert ("com.example/x" in str(answer)) is (revision >= "2025-06-18")

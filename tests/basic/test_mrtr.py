@@ -145,14 +145,11 @@ def tool(wire: Wire, name: str, capabilities: Object | None = None, **arguments:
     "2026-07-28/basic/patterns/index#intro-1",
     "2026-07-28/basic/index#statelessness-5",
 )
-def test_a_question_ends_the_request_and_its_answer_comes_with_another(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = tool(wire, "greet")
-            assert await asker.asked() == {"1": form("Who?")}
-            assert await asker.done({"1": accept("Ada")}) == "Hello Ada"
-
-    run(test())
+async def test_a_question_ends_the_request_and_its_answer_comes_with_another(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "greet")
+        assert await asker.asked() == {"1": form("Who?")}
+        assert await asker.done({"1": accept("Ada")}) == "Hello Ada"
 
 
 METHODS: dict[str, tuple[Object, Object, Object, str]] = {
@@ -179,72 +176,60 @@ METHODS: dict[str, tuple[Object, Object, Object, str]] = {
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2",
     "2026-07-28/server/tools#input-required-tool-results-1",
 )
-def test_tools_prompts_and_resources_may_ask_all_that_there_is_to_ask(kind: str, method: str) -> None:
+async def test_tools_prompts_and_resources_may_ask_all_that_there_is_to_ask(kind: str, method: str) -> None:
     params, question, answer, text = METHODS[method]
 
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = Asker(wire, method, params)
-            assert await asker.asked() == {"1": question}
-            assert await asker.done({"1": answer}) == text
-
-    run(test())
+    async with raw_client(make_server(), kind) as wire:
+        asker = Asker(wire, method, params)
+        assert await asker.asked() == {"1": question}
+        assert await asker.done({"1": answer}) == text
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#supported-requests-1")
-def test_no_other_request_is_answered_by_a_question(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
+async def test_no_other_request_is_answered_by_a_question(kind: str) -> None:
+    server = make_server()
 
-        @server.completion("p", "x")
-        async def suggest(value: str, context: Context) -> list[str]:
-            return [str(len(await context.list_roots()))]
+    @server.completion("p", "x")
+    async def suggest(value: str, context: Context) -> list[str]:
+        return [str(len(await context.list_roots()))]
 
-        async with raw_client(server, kind) as wire:
-            params: Object = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "x", "value": ""}}
-            responses: Object = {"inputResponses": {"1": ROOTS}}
-            for more in ({}, responses):
-                answer = await wire.ask_alone("completion/complete", {**params, **more}, 1, ABLE)
-                error_of(answer, INTERNAL_ERROR)
-            for method in ("tools/list", "resources/list", "prompts/list", "server/discover"):
-                wrong: list[Object] = [{"requestState": "x"}, {"inputResponses": 3}]
-                for more in (responses, *wrong):
-                    assert result_of(await wire.ask_alone(method, more, 1, ABLE))["resultType"] == "complete"
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        params: Object = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "x", "value": ""}}
+        responses: Object = {"inputResponses": {"1": ROOTS}}
+        for more in ({}, responses):
+            answer = await wire.ask_alone("completion/complete", {**params, **more}, 1, ABLE)
+            error_of(answer, INTERNAL_ERROR)
+        for method in ("tools/list", "resources/list", "prompts/list", "server/discover"):
+            wrong: list[Object] = [{"requestState": "x"}, {"inputResponses": 3}]
+            for more in (responses, *wrong):
+                assert result_of(await wire.ask_alone(method, more, 1, ABLE))["resultType"] == "complete"
 
 
 @KINDS
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-1",
 )
-def test_there_may_be_several_rounds_and_earlier_answers_are_kept_in_the_state(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = tool(wire, "journey")
-            assert await asker.asked() == {"1": form("From?")}
-            assert await asker.asked({"1": accept("Rome")}) == {"2": form("From Rome to?")}
-            assert await asker.asked({"2": accept("Oslo")}) == {"3": {"method": "roots/list", "params": {}}}
-            assert await asker.done({"3": ROOTS}) == "Rome to Oslo with 2"
-
-    run(test())
+async def test_there_may_be_several_rounds_and_earlier_answers_are_kept_in_the_state(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "journey")
+        assert await asker.asked() == {"1": form("From?")}
+        assert await asker.asked({"1": accept("Rome")}) == {"2": form("From Rome to?")}
+        assert await asker.asked({"2": accept("Oslo")}) == {"3": {"method": "roots/list", "params": {}}}
+        assert await asker.done({"3": ROOTS}) == "Rome to Oslo with 2"
 
 
 @KINDS
-def test_what_is_gathered_is_asked_in_one_round(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = tool(wire, "all_at_once")
-            questions = await asker.asked()
-            assert questions == {
-                "1": {"method": "roots/list", "params": {}},
-                "who": form("Who?"),
-                "3": METHODS["prompts/get"][1],
-            }
-            assert await asker.done({"who": accept("Ada"), "3": SAID, "1": ROOTS}) == "2 Ada Paris"
-
-    run(test())
+async def test_what_is_gathered_is_asked_in_one_round(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "all_at_once")
+        questions = await asker.asked()
+        assert questions == {
+            "1": {"method": "roots/list", "params": {}},
+            "who": form("Who?"),
+            "3": METHODS["prompts/get"][1],
+        }
+        assert await asker.done({"who": accept("Ada"), "3": SAID, "1": ROOTS}) == "2 Ada Paris"
 
 
 @KINDS
@@ -252,172 +237,148 @@ def test_what_is_gathered_is_asked_in_one_round(kind: str) -> None:
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-13",
     "2026-07-28/basic/patterns/mrtr#error-handling-4",
 )
-def test_what_was_not_answered_is_asked_again_and_nothing_else(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = tool(wire, "all_at_once")
-            first = await asker.asked()
-            assert await asker.asked() == first
-            assert await asker.asked({}) == first
-            assert await asker.asked({"who": accept("Ada")}) == {"1": first["1"], "3": first["3"]}
-            assert await asker.asked({"3": SAID}) == {"1": first["1"]}
-            assert await asker.done({"1": ROOTS}) == "2 Ada Paris"
-            asker.state = None  # a client that begins anew
-            assert await asker.asked({"1": ROOTS}) == {"who": first["who"], "3": first["3"]}
-
-    run(test())
+async def test_what_was_not_answered_is_asked_again_and_nothing_else(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "all_at_once")
+        first = await asker.asked()
+        assert await asker.asked() == first
+        assert await asker.asked({}) == first
+        assert await asker.asked({"who": accept("Ada")}) == {"1": first["1"], "3": first["3"]}
+        assert await asker.asked({"3": SAID}) == {"1": first["1"]}
+        assert await asker.done({"1": ROOTS}) == "2 Ada Paris"
+        asker.state = None  # a client that begins anew
+        assert await asker.asked({"1": ROOTS}) == {"who": first["who"], "3": first["3"]}
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-3")
-def test_answers_that_nobody_asked_for_are_ignored(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = tool(wire, "greet")
-            await asker.asked()
-            assert await asker.done({"1": accept("Ada"), "x": {"a": 1}, "": {}, "2": ROOTS}) == "Hello Ada"
-            await asker.asked({"x": {"long": "x" * 10_000}})
-            assert len(str(asker.state)) < 1000  # nor are they kept
-
-    run(test())
+async def test_answers_that_nobody_asked_for_are_ignored(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "greet")
+        await asker.asked()
+        assert await asker.done({"1": accept("Ada"), "x": {"a": 1}, "": {}, "2": ROOTS}) == "Hello Ada"
+        await asker.asked({"x": {"long": "x" * 10_000}})
+        assert len(str(asker.state)) < 1000  # nor are they kept
 
 
 @KINDS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 @pytest.mark.spec("2026-07-28/client/elicitation#error-handling-2")
-def test_a_user_who_does_not_want_to_is_an_answer_too(kind: str, action: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = tool(wire, "greet")
-            await asker.asked()
-            assert await asker.done({"1": {"action": action}}) == f"Hello {action}"
-
-    run(test())
+async def test_a_user_who_does_not_want_to_is_an_answer_too(kind: str, action: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "greet")
+        await asker.asked()
+        assert await asker.done({"1": {"action": action}}) == f"Hello {action}"
 
 
 @KINDS
-def test_the_handler_begins_anew_each_time(kind: str) -> None:
-    async def test() -> None:
-        server, begun, left = Server("s"), [0], [0]
+async def test_the_handler_begins_anew_each_time(kind: str) -> None:
+    server, begun, left = Server("s"), [0], [0]
 
-        @server.tool()
-        async def work(context: Context) -> TextContent:
-            begun[0] += 1
-            try:
-                await context.elicit("Who?", FORM)
-            except Exception:  # a question is none
-                raise AssertionError from None
-            finally:
-                left[0] += 1
-            return TextContent("done")
+    @server.tool()
+    async def work(context: Context) -> TextContent:
+        begun[0] += 1
+        try:
+            await context.elicit("Who?", FORM)
+        except Exception:  # a question is none
+            raise AssertionError from None
+        finally:
+            left[0] += 1
+        return TextContent("done")
 
-        async with raw_client(server, kind) as wire:
-            asker = tool(wire, "work")
-            await asker.asked()
-            assert (begun, left) == ([1], [1])
-            assert await asker.done({"1": accept("Ada")}) == "done"
-            assert (begun, left) == ([2], [2])
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        asker = tool(wire, "work")
+        await asker.asked()
+        assert (begun, left) == ([1], [1])
+        assert await asker.done({"1": accept("Ada")}) == "done"
+        assert (begun, left) == ([2], [2])
 
 
 @KINDS
-def test_what_is_asked_when_the_request_is_answered_is_an_error_of_who_asks(kind: str) -> None:
-    async def test() -> None:
-        server, left = Server("s"), list[asyncio.Task[object]]()
+async def test_what_is_asked_when_the_request_is_answered_is_an_error_of_who_asks(kind: str) -> None:
+    server, left = Server("s"), list[asyncio.Task[object]]()
 
-        @server.tool()
-        async def leave(context: Context) -> None:
-            left.append(asyncio.create_task(ask_later(context)))
+    @server.tool()
+    async def leave(context: Context) -> None:
+        left.append(asyncio.create_task(ask_later(context)))
 
-        async def ask_later(context: Context) -> object:
-            await answered.wait()
-            return await context.elicit("Who?", FORM)
+    async def ask_later(context: Context) -> object:
+        await answered.wait()
+        return await context.elicit("Who?", FORM)
 
-        answered = asyncio.Event()
-        async with raw_client(server, kind) as wire:
-            assert result_of(await wire.ask_alone("tools/call", {"name": "leave"}, capabilities=ABLE))["content"] == []
-            answered.set()
-            with pytest.raises(McpError, match="is answered"):
-                await left[0]
-
-    run(test())
+    answered = asyncio.Event()
+    async with raw_client(server, kind) as wire:
+        assert result_of(await wire.ask_alone("tools/call", {"name": "leave"}, capabilities=ABLE))["content"] == []
+        answered.set()
+        with pytest.raises(McpError, match="is answered"):
+            await left[0]
 
 
 @KINDS
-def test_a_plain_function_asks_too_and_a_task_group_asks_all_it_waits_for(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_plain_function_asks_too_and_a_task_group_asks_all_it_waits_for(kind: str) -> None:
+    server = Server("s")
 
-        @server.tool()
-        def plain(context: Context) -> TextContent:
-            return TextContent(str(len(context.run(context.list_roots()))))
+    @server.tool()
+    def plain(context: Context) -> TextContent:
+        return TextContent(str(len(context.run(context.list_roots()))))
 
-        @server.tool()
-        async def grouped(context: Context) -> TextContent:
-            async with asyncio.TaskGroup() as group:
-                roots = group.create_task(context.list_roots(key="r"))
-                answer = group.create_task(context.elicit("Who?", FORM, key="w"))
-            return TextContent(f"{len(roots.result())} {answer.result().action}")
+    @server.tool()
+    async def grouped(context: Context) -> TextContent:
+        async with asyncio.TaskGroup() as group:
+            roots = group.create_task(context.list_roots(key="r"))
+            answer = group.create_task(context.elicit("Who?", FORM, key="w"))
+        return TextContent(f"{len(roots.result())} {answer.result().action}")
 
-        async with raw_client(server, kind) as wire:
-            asker = tool(wire, "plain")
-            assert await asker.asked() == {"1": {"method": "roots/list", "params": {}}}
-            assert await asker.done({"1": ROOTS}) == "2"
-            asker = tool(wire, "grouped")
-            assert await asker.asked() == {"r": {"method": "roots/list", "params": {}}, "w": form("Who?")}
-            assert await asker.done({"r": ROOTS, "w": accept("Ada")}) == "2 accept"
-        server.executor.shutdown()
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        asker = tool(wire, "plain")
+        assert await asker.asked() == {"1": {"method": "roots/list", "params": {}}}
+        assert await asker.done({"1": ROOTS}) == "2"
+        asker = tool(wire, "grouped")
+        assert await asker.asked() == {"r": {"method": "roots/list", "params": {}}, "w": form("Who?")}
+        assert await asker.done({"r": ROOTS, "w": accept("Ada")}) == "2 accept"
+    server.executor.shutdown()
 
 
 @KINDS
-def test_what_fails_beside_a_question_counts_and_the_question_does_not(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_what_fails_beside_a_question_counts_and_the_question_does_not(kind: str) -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def grouped(context: Context) -> None:
-            async def fail() -> None:
-                raise ToolError("broken")
+    @server.tool()
+    async def grouped(context: Context) -> None:
+        async def fail() -> None:
+            raise ToolError("broken")
 
-            async with asyncio.TaskGroup() as group:
-                group.create_task(context.list_roots())
-                group.create_task(fail())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(context.list_roots())
+            group.create_task(fail())
 
-        @server.tool()
-        async def gathered(context: Context) -> None:
-            async def fail() -> None:
-                raise ToolError("broken")
+    @server.tool()
+    async def gathered(context: Context) -> None:
+        async def fail() -> None:
+            raise ToolError("broken")
 
-            await context.gather_inputs(context.list_roots(), fail())
+        await context.gather_inputs(context.list_roots(), fail())
 
-        async with raw_client(server, kind) as wire:
-            for name in ("grouped", "gathered"):
-                result = result_of(await tool(wire, name).send())
-                assert result["isError"] is True
-                assert result["content"] == [{"type": "text", "text": "broken"}], name
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        for name in ("grouped", "gathered"):
+            result = result_of(await tool(wire, name).send())
+            assert result["isError"] is True
+            assert result["content"] == [{"type": "text", "text": "broken"}], name
 
 
 @KINDS
-def test_two_questions_of_one_request_have_two_keys(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_two_questions_of_one_request_have_two_keys(kind: str) -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def twice(context: Context) -> None:
-            await context.list_roots(key="k")
-            await context.elicit("Who?", FORM, key="k")
+    @server.tool()
+    async def twice(context: Context) -> None:
+        await context.list_roots(key="k")
+        await context.elicit("Who?", FORM, key="k")
 
-        async with raw_client(server, kind) as wire:
-            asker = tool(wire, "twice")
-            assert await asker.asked() == {"k": {"method": "roots/list", "params": {}}}
-            assert result_of(await asker.send({"k": ROOTS}))["isError"] is True
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        asker = tool(wire, "twice")
+        assert await asker.asked() == {"k": {"method": "roots/list", "params": {}}}
+        assert result_of(await asker.send({"k": ROOTS}))["isError"] is True
 
 
 @KINDS
@@ -446,23 +407,20 @@ def test_what_is_told_before_a_question_is_told_and_the_question_ends_it(kind: s
 
 
 @KINDS
-def test_the_same_handler_serves_both_eras(kind: str) -> None:
-    async def test() -> None:
-        async with greeted_client(make_server(), kind, capabilities=ABLE) as wire:
-            await wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "journey"}})
-            for answer in (accept("Rome"), accept("Oslo"), ROOTS):
-                asked = await wire.receive_object()
-                assert isinstance(asked["id"], int) and "method" in asked
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})
-            legacy = result_of(await wire.receive_object())
-            asker = tool(wire, "journey")
-            await asker.asked()
-            await asker.asked({"1": accept("Rome")})
-            await asker.asked({"2": accept("Oslo")})
-            modern = result_of(await asker.send({"3": ROOTS}))
-            assert modern == {**legacy, "resultType": "complete", "_meta": who()}
-
-    run(test())
+async def test_the_same_handler_serves_both_eras(kind: str) -> None:
+    async with greeted_client(make_server(), kind, capabilities=ABLE) as wire:
+        await wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "journey"}})
+        for answer in (accept("Rome"), accept("Oslo"), ROOTS):
+            asked = await wire.receive_object()
+            assert isinstance(asked["id"], int) and "method" in asked
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": answer})
+        legacy = result_of(await wire.receive_object())
+        asker = tool(wire, "journey")
+        await asker.asked()
+        await asker.asked({"1": accept("Rome")})
+        await asker.asked({"2": accept("Oslo")})
+        modern = result_of(await asker.send({"3": ROOTS}))
+        assert modern == {**legacy, "resultType": "complete", "_meta": who()}
 
 
 # ------------------------------------------------------------------------------------------------ capabilities
@@ -489,57 +447,51 @@ ASKS: dict[str, tuple[Object, Object]] = {
     "2026-07-28/client/elicitation#capabilities-3",
     "2026-07-28/client/sampling#tools-in-sampling-2",
 )
-def test_what_the_client_cannot_answer_is_never_asked(kind: str, what: str) -> None:
+async def test_what_the_client_cannot_answer_is_never_asked(kind: str, what: str) -> None:
     declared, missing = ASKS[what]
 
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        @server.tool()
-        async def ask(what: str, context: Context) -> None:
-            match what:
-                case "url":
-                    await context.elicit_url("Visit", "https://a.example", "unguessable")
-                case "sample":
-                    await context.sample("Capital?", max_tokens=9)
-                case "tools":
-                    await context.sample("Capital?", max_tokens=9, tools=[Tool("t", {"type": "object"})])
-                case "choice":
-                    await context.sample("Capital?", max_tokens=9, tool_choice=ToolChoice("auto"))
-                case "roots":
-                    await context.list_roots()
-                case "gathered":
-                    await context.gather_inputs(context.elicit("Who?", FORM), context.list_roots())
-                case _:
-                    await context.elicit("Who?", FORM)
+    @server.tool()
+    async def ask(what: str, context: Context) -> None:
+        match what:
+            case "url":
+                await context.elicit_url("Visit", "https://a.example", "unguessable")
+            case "sample":
+                await context.sample("Capital?", max_tokens=9)
+            case "tools":
+                await context.sample("Capital?", max_tokens=9, tools=[Tool("t", {"type": "object"})])
+            case "choice":
+                await context.sample("Capital?", max_tokens=9, tool_choice=ToolChoice("auto"))
+            case "roots":
+                await context.list_roots()
+            case "gathered":
+                await context.gather_inputs(context.elicit("Who?", FORM), context.list_roots())
+            case _:
+                await context.elicit("Who?", FORM)
 
-        async with raw_client(server, kind) as wire:
-            error = error_of(await tool(wire, "ask", declared, what=what).send(), MISSING_CAPABILITY)
-            assert error["data"] == {"requiredCapabilities": missing}
-            assert await tool(wire, "ask", what=what).asked()
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        error = error_of(await tool(wire, "ask", declared, what=what).send(), MISSING_CAPABILITY)
+        assert error["data"] == {"requiredCapabilities": missing}
+        assert await tool(wire, "ask", what=what).asked()
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-1")
-def test_a_page_to_visit_is_asked_for_without_the_id_that_earlier_revisions_have(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_page_to_visit_is_asked_for_without_the_id_that_earlier_revisions_have(kind: str) -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def visit(context: Context) -> TextContent:
-            result = await context.elicit_url("Visit", "https://a.example", "unguessable")
-            await context.elicitation_complete("unguessable")  # which this revision does not have
-            return TextContent(result.action)
+    @server.tool()
+    async def visit(context: Context) -> TextContent:
+        result = await context.elicit_url("Visit", "https://a.example", "unguessable")
+        await context.elicitation_complete("unguessable")  # which this revision does not have
+        return TextContent(result.action)
 
-        async with raw_client(server, kind) as wire:
-            asker = tool(wire, "visit")
-            params: Object = {"mode": "url", "message": "Visit", "url": "https://a.example"}
-            assert await asker.asked() == {"1": {"method": "elicitation/create", "params": params}}
-            assert await asker.done({"1": {"action": "accept"}}) == "accept"
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        asker = tool(wire, "visit")
+        params: Object = {"mode": "url", "message": "Visit", "url": "https://a.example"}
+        assert await asker.asked() == {"1": {"method": "elicitation/create", "params": params}}
+        assert await asker.done({"1": {"action": "accept"}}) == "accept"
 
 
 @KINDS
@@ -548,7 +500,7 @@ def test_a_page_to_visit_is_asked_for_without_the_id_that_earlier_revisions_have
     "2026-07-28/client/sampling#tool-use-and-result-balance-1",
     "2026-07-28/client/sampling#security-considerations-6",
 )
-def test_a_conversation_that_breaks_the_rules_of_tool_use_is_never_asked(kind: str) -> None:
+async def test_a_conversation_that_breaks_the_rules_of_tool_use_is_never_asked(kind: str) -> None:
     used = SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})])
     noon = TextContent("noon")
     broken: list[list[SamplingMessage]] = [
@@ -558,34 +510,28 @@ def test_a_conversation_that_breaks_the_rules_of_tool_use_is_never_asked(kind: s
         [used, SamplingMessage("user", [ToolResultContent("u2", [noon])])],
     ]
 
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        @server.tool()
-        async def ask(which: int, context: Context) -> None:
-            await context.sample(broken[which], max_tokens=9)
+    @server.tool()
+    async def ask(which: int, context: Context) -> None:
+        await context.sample(broken[which], max_tokens=9)
 
-        async with raw_client(server, kind) as wire:
-            for which in range(len(broken)):
-                assert result_of(await tool(wire, "ask", which=which).send())["isError"] is True
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        for which in range(len(broken)):
+            assert result_of(await tool(wire, "ask", which=which).send())["isError"] is True
 
 
 @KINDS
-def test_what_is_useful_but_not_needed_is_left_out(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_what_is_useful_but_not_needed_is_left_out(kind: str) -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def ask(context: Context) -> TextContent:
-            return TextContent(str(len(await context.list_roots())) if context.client_can("roots") else "none")
+    @server.tool()
+    async def ask(context: Context) -> TextContent:
+        return TextContent(str(len(await context.list_roots())) if context.client_can("roots") else "none")
 
-        async with raw_client(server, kind) as wire:
-            assert await tool(wire, "ask", {}).done() == "none"
-            assert await tool(wire, "ask", {"roots": {}}).asked()
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        assert await tool(wire, "ask", {}).done() == "none"
+        assert await tool(wire, "ask", {"roots": {}}).asked()
 
 
 # ------------------------------------------------------------------------------------------------ wrong answers
@@ -594,15 +540,12 @@ def test_what_is_useful_but_not_needed_is_left_out(kind: str) -> None:
 @KINDS
 @pytest.mark.parametrize("responses", [3, [], "x", {"1": 3}, {"1": None}, {"1": []}, {"x": "y"}], ids=str)
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
-def test_responses_that_are_no_object_of_results_are_invalid_params(kind: str, responses: JSON) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            for method, (params, _, _, _) in METHODS.items():
-                asker = Asker(wire, method, params)
-                await asker.asked()
-                error_of(await asker.send(responses), INVALID_PARAMS, 2)
-
-    run(test())
+async def test_responses_that_are_no_object_of_results_are_invalid_params(kind: str, responses: JSON) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        for method, (params, _, _, _) in METHODS.items():
+            asker = Asker(wire, method, params)
+            await asker.asked()
+            error_of(await asker.send(responses), INVALID_PARAMS, 2)
 
 
 @KINDS
@@ -610,50 +553,41 @@ def test_responses_that_are_no_object_of_results_are_invalid_params(kind: str, r
     "answer", [{}, {"action": "yes"}, {"action": "accept", "content": 3}, {"roots": 3}, {"role": "x"}]
 )
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
-def test_an_answer_of_the_wrong_shape_is_invalid_params(kind: str, answer: Object) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            for method, (params, _, _, _) in METHODS.items():
-                asker = Asker(wire, method, params)
-                await asker.asked()
-                error_of(await asker.send({"1": answer}), INVALID_PARAMS, 2)
-
-    run(test())
+async def test_an_answer_of_the_wrong_shape_is_invalid_params(kind: str, answer: Object) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        for method, (params, _, _, _) in METHODS.items():
+            asker = Asker(wire, method, params)
+            await asker.asked()
+            error_of(await asker.send({"1": answer}), INVALID_PARAMS, 2)
 
 
 @KINDS
-def test_an_answer_that_breaks_its_form_never_reaches_the_handler(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
+async def test_an_answer_that_breaks_its_form_never_reaches_the_handler(kind: str) -> None:
+    server = make_server()
 
-        @server.prompt()
-        async def q(context: Context) -> str:
-            return str(await context.elicit("Who?", FORM))
+    @server.prompt()
+    async def q(context: Context) -> str:
+        return str(await context.elicit("Who?", FORM))
 
-        async with raw_client(server, kind) as wire:
-            for content in ({}, {"name": 3}):
-                answer: Object = {"action": "accept", "content": {**content}}
-                asker = tool(wire, "greet")
-                await asker.asked()
-                assert result_of(await asker.send({"1": answer}))["isError"] is True
-                asker = Asker(wire, "prompts/get", {"name": "q"})
-                await asker.asked()
-                error_of(await asker.send({"1": answer}), INVALID_PARAMS, 2)
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        for content in ({}, {"name": 3}):
+            answer: Object = {"action": "accept", "content": {**content}}
+            asker = tool(wire, "greet")
+            await asker.asked()
+            assert result_of(await asker.send({"1": answer}))["isError"] is True
+            asker = Asker(wire, "prompts/get", {"name": "q"})
+            await asker.asked()
+            error_of(await asker.send({"1": answer}), INVALID_PARAMS, 2)
 
 
 @KINDS
 @pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
 @pytest.mark.spec("2026-07-28/client/roots#root-1")
-def test_roots_that_are_no_file_uris_are_not_believed(kind: str, uri: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = Asker(wire, "resources/read", {"uri": "test://r"})
-            await asker.asked()
-            error_of(await asker.send({"1": {"roots": [{"uri": uri}]}}), INVALID_PARAMS, 2)
-
-    run(test())
+async def test_roots_that_are_no_file_uris_are_not_believed(kind: str, uri: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        asker = Asker(wire, "resources/read", {"uri": "test://r"})
+        await asker.asked()
+        error_of(await asker.send({"1": {"roots": [{"uri": uri}]}}), INVALID_PARAMS, 2)
 
 
 # ------------------------------------------------------------------------------------------------ wrong questions
@@ -662,18 +596,15 @@ def test_roots_that_are_no_file_uris_are_not_believed(kind: str, uri: str) -> No
 @KINDS
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "ftp://a/b", "not a url", "https:///x", ""])
 @pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-2")
-def test_nobody_is_sent_to_what_is_no_url(kind: str, url: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_nobody_is_sent_to_what_is_no_url(kind: str, url: str) -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def visit(context: Context) -> None:
-            await context.elicit_url("Visit", url, "unguessable")
+    @server.tool()
+    async def visit(context: Context) -> None:
+        await context.elicit_url("Visit", url, "unguessable")
 
-        async with raw_client(server, kind) as wire:
-            assert result_of(await tool(wire, "visit").send())["isError"] is True
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        assert result_of(await tool(wire, "visit").send())["isError"] is True
 
 
 @KINDS
@@ -683,31 +614,28 @@ def test_nobody_is_sent_to_what_is_no_url(kind: str, url: str) -> None:
     "2026-07-28/client/sampling#tool-choice-modes-2",
     "2026-07-28/client/sampling#messages-1",
 )
-def test_what_the_model_must_do_reaches_the_client_as_the_tool_said_it(kind: str, mode: str) -> None:
+async def test_what_the_model_must_do_reaches_the_client_as_the_tool_said_it(kind: str, mode: str) -> None:
     # The choice is the client's to enforce.
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        @server.tool()
-        async def think(context: Context) -> None:
-            await context.sample(
-                "Time?",
-                max_tokens=9,
-                tools=[Tool("clock", {"type": "object"})],
-                tool_choice=ToolChoice(mode),  # type: ignore[arg-type]
-            )
+    @server.tool()
+    async def think(context: Context) -> None:
+        await context.sample(
+            "Time?",
+            max_tokens=9,
+            tools=[Tool("clock", {"type": "object"})],
+            tool_choice=ToolChoice(mode),  # type: ignore[arg-type]
+        )
 
-        async with raw_client(server, kind) as wire:
-            question = (await tool(wire, "think").asked())["1"]
-            assert isinstance(question, dict)
-            assert question["params"] == {
-                "messages": [{"role": "user", "content": {"type": "text", "text": "Time?"}}],
-                "maxTokens": 9,
-                "tools": [{"name": "clock", "inputSchema": {"type": "object"}}],
-                "toolChoice": {"mode": mode},
-            }
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        question = (await tool(wire, "think").asked())["1"]
+        assert isinstance(question, dict)
+        assert question["params"] == {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "Time?"}}],
+            "maxTokens": 9,
+            "tools": [{"name": "clock", "inputSchema": {"type": "object"}}],
+            "toolChoice": {"mode": mode},
+        }
 
 
 # ------------------------------------------------------------------------------------------------ the state
@@ -797,86 +725,74 @@ def test_a_state_that_nobody_could_give_back_is_not_given() -> None:
     "2026-07-28/basic/patterns/mrtr#security-considerations-1",
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-8",
 )
-def test_a_wrong_state_is_an_error_and_never_a_new_question(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = tool(wire, "greet")
-            await asker.asked()
-            good = asker.state
-            assert isinstance(good, str)
-            rubbish: list[JSON] = ["x", "", 3, [], {"a": 1}]
-            for asker.state in (good[:-2] + "AA", good + "A", good.swapcase(), *rubbish):
-                error_of(await asker.send(), INVALID_PARAMS, asker.id)
-                error_of(await asker.send({"1": accept("Ada")}), INVALID_PARAMS, asker.id)
-            asker.state = good
-            error_of(await asker.send({"1": accept("Ada")}, arguments={"greeting": "Hi"}), INVALID_PARAMS, asker.id)
-            error_of(await asker.send({"1": accept("Ada")}, name="journey"), INVALID_PARAMS, asker.id)
-            other = Asker(wire, "prompts/get", {"name": "p"})
-            other.state = good
-            error_of(await other.send({"1": SAID}), INVALID_PARAMS)
-            assert await asker.done({"1": accept("Ada")}) == "Hello Ada"
-
-    run(test())
+async def test_a_wrong_state_is_an_error_and_never_a_new_question(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "greet")
+        await asker.asked()
+        good = asker.state
+        assert isinstance(good, str)
+        rubbish: list[JSON] = ["x", "", 3, [], {"a": 1}]
+        for asker.state in (good[:-2] + "AA", good + "A", good.swapcase(), *rubbish):
+            error_of(await asker.send(), INVALID_PARAMS, asker.id)
+            error_of(await asker.send({"1": accept("Ada")}), INVALID_PARAMS, asker.id)
+        asker.state = good
+        error_of(await asker.send({"1": accept("Ada")}, arguments={"greeting": "Hi"}), INVALID_PARAMS, asker.id)
+        error_of(await asker.send({"1": accept("Ada")}, name="journey"), INVALID_PARAMS, asker.id)
+        other = Asker(wire, "prompts/get", {"name": "p"})
+        other.state = good
+        error_of(await other.send({"1": SAID}), INVALID_PARAMS)
+        assert await asker.done({"1": accept("Ada")}) == "Hello Ada"
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-7")
-def test_a_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [NOW]
     monkeypatch.setattr(stateless, "time", SimpleNamespace(time=lambda: clock[0]))
 
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            asker = tool(wire, "journey")
-            await asker.asked()
-            clock[0] += STATE_SECONDS
-            await asker.asked({"1": accept("Rome")})  # which begins a new time
-            clock[0] += STATE_SECONDS
-            await asker.asked({"2": accept("Oslo")})
-            clock[0] += STATE_SECONDS + 1
-            error = error_of(await asker.send({"3": ROOTS}), INVALID_PARAMS, 4)
-            assert "expired" in str(error["message"])
-
-    run(test())
+    async with raw_client(make_server(), kind) as wire:
+        asker = tool(wire, "journey")
+        await asker.asked()
+        clock[0] += STATE_SECONDS
+        await asker.asked({"1": accept("Rome")})  # which begins a new time
+        clock[0] += STATE_SECONDS
+        await asker.asked({"2": accept("Oslo")})
+        clock[0] += STATE_SECONDS + 1
+        error = error_of(await asker.send({"3": ROOTS}), INVALID_PARAMS, 4)
+        assert "expired" in str(error["message"])
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-3")
-def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
-    async def test() -> None:
-        one, other, foreign = make_server(state_key=KEY), make_server(state_key=KEY), make_server()
-        async with raw_client(one, kind) as a, raw_client(other, kind) as b, raw_client(foreign, kind) as c:
-            asker = tool(a, "journey")
-            await asker.asked()
-            asker.wire = b
-            await asker.asked({"1": accept("Rome")})
-            asker.wire = c
-            error_of(await asker.send({"2": accept("Oslo")}), INVALID_PARAMS, 3)
-            asker.wire = a
-            await asker.asked({"2": accept("Oslo")})
-
-    run(test())
+async def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
+    one, other, foreign = make_server(state_key=KEY), make_server(state_key=KEY), make_server()
+    async with raw_client(one, kind) as a, raw_client(other, kind) as b, raw_client(foreign, kind) as c:
+        asker = tool(a, "journey")
+        await asker.asked()
+        asker.wire = b
+        await asker.asked({"1": accept("Rome")})
+        asker.wire = c
+        error_of(await asker.send({"2": accept("Oslo")}), INVALID_PARAMS, 3)
+        asker.wire = a
+        await asker.asked({"2": accept("Oslo")})
 
 
 @pytest.mark.spec(
     "2026-07-28/client/elicitation#statefulness-1",
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-6",
 )
-def test_a_state_is_of_no_use_to_another_person() -> None:
+async def test_a_state_is_of_no_use_to_another_person() -> None:
     async def authenticate(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")
 
-    async def test() -> None:
-        async with on_the_web(make_server(), authenticate=authenticate) as web:
-            ada, bob = Talk(web, authorization="ada"), Talk(web, authorization="bob")
-            params: Object = {"name": "greet"}
-            state = result_of((await ada.post(alone("tools/call", params, 1, ABLE))).json)["requestState"]
-            params |= {"inputResponses": {"1": accept("Ada")}, "requestState": state}
-            error_of((await bob.post(alone("tools/call", params, 2, ABLE))).json, INVALID_PARAMS, 2)
-            reply = await ada.post(alone("tools/call", params, 3, ABLE))
-            assert result_of(reply.json)["content"] == [{"type": "text", "text": "Hello Ada"}]
-
-    run(test())
+    async with on_the_web(make_server(), authenticate=authenticate) as web:
+        ada, bob = Talk(web, authorization="ada"), Talk(web, authorization="bob")
+        params: Object = {"name": "greet"}
+        state = result_of((await ada.post(alone("tools/call", params, 1, ABLE))).json)["requestState"]
+        params |= {"inputResponses": {"1": accept("Ada")}, "requestState": state}
+        error_of((await bob.post(alone("tools/call", params, 2, ABLE))).json, INVALID_PARAMS, 2)
+        reply = await ada.post(alone("tools/call", params, 3, ABLE))
+        assert result_of(reply.json)["content"] == [{"type": "text", "text": "Hello Ada"}]
 
 
 @pytest.mark.parametrize("key", [b"", b"short"])

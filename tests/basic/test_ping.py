@@ -19,7 +19,6 @@ from tests.support import (
     raw_client,
     raw_server,
     request,
-    run,
 )
 
 NAMES = [revision.name for revision in LEGACY]
@@ -33,15 +32,12 @@ NAMES = [revision.name for revision in LEGACY]
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_server_answers_a_ping_with_an_empty_result(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(Server("s"), kind, revision) as wire:
-            meta: Object = {"progressToken": 1, "traceparent": "00-1-1-00"}
-            some: list[Object | None] = [None, {}, {"_meta": meta}]
-            for params in some:
-                assert await wire.ask("ping", params, "123") == {"jsonrpc": "2.0", "id": "123", "result": {}}
-
-    run(test())
+async def test_a_server_answers_a_ping_with_an_empty_result(kind: str, revision: str) -> None:
+    async with greeted_client(Server("s"), kind, revision) as wire:
+        meta: Object = {"progressToken": 1, "traceparent": "00-1-1-00"}
+        some: list[Object | None] = [None, {}, {"_meta": meta}]
+        for params in some:
+            assert await wire.ask("ping", params, "123") == {"jsonrpc": "2.0", "id": "123", "result": {}}
 
 
 @pytest.mark.spec(
@@ -51,13 +47,10 @@ def test_a_server_answers_a_ping_with_an_empty_result(kind: str, revision: str) 
     "2024-11-05/basic/utilities/ping#behavior-requirements-1",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_client_answers_a_ping_with_an_empty_result(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision)
-            assert await wire.ask("ping", id=0) == {"jsonrpc": "2.0", "id": 0, "result": {}}
-
-    run(test())
+async def test_a_client_answers_a_ping_with_an_empty_result(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision)
+        assert await wire.ask("ping", id=0) == {"jsonrpc": "2.0", "id": 0, "result": {}}
 
 
 @pytest.mark.spec(
@@ -67,24 +60,21 @@ def test_a_client_answers_a_ping_with_an_empty_result(revision: str) -> None:
     "2024-11-05/basic/utilities/ping#behavior-requirements-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_a_ping_is_answered_promptly_while_other_requests_are_served(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        gate = asyncio.Event()
+async def test_a_ping_is_answered_promptly_while_other_requests_are_served(kind: str) -> None:
+    server = Server("s")
+    gate = asyncio.Event()
 
-        @server.resource("test://slow")
-        async def slow(context: Context) -> str:
-            await gate.wait()
-            return "done"
+    @server.resource("test://slow")
+    async def slow(context: Context) -> str:
+        await gate.wait()
+        return "done"
 
-        async with greeted_client(server, kind) as wire:
-            for id in range(20):
-                await wire.send(request("resources/read", {"uri": "test://slow"}, id))
-            await wire.nothing_more()  # the ping's answer comes before any other
-            gate.set()
-            assert {str((await wire.receive_object())["id"]) for _ in range(20)} == {str(id) for id in range(20)}
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        for id in range(20):
+            await wire.send(request("resources/read", {"uri": "test://slow"}, id))
+        await wire.nothing_more()  # the ping's answer comes before any other
+        gate.set()
+        assert {str((await wire.receive_object())["id"]) for _ in range(20)} == {str(id) for id in range(20)}
 
 
 @pytest.mark.spec(
@@ -94,29 +84,23 @@ def test_a_ping_is_answered_promptly_while_other_requests_are_served(kind: str) 
     "2024-11-05/basic/utilities/ping#behavior-requirements-1",
 )
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
-def test_a_ping_is_answered_in_every_phase_of_the_handshake(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(Server("s"), kind) as wire:
-            await wire.nothing_more()
-            await wire.send(initialize())
-            assert "result" in await wire.receive_object()
-            await wire.nothing_more()
-            await wire.send(notification("notifications/initialized"))
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_ping_is_answered_in_every_phase_of_the_handshake(kind: str) -> None:
+    async with raw_client(Server("s"), kind) as wire:
+        await wire.nothing_more()
+        await wire.send(initialize())
+        assert "result" in await wire.receive_object()
+        await wire.nothing_more()
+        await wire.send(notification("notifications/initialized"))
+        await wire.nothing_more()
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_params_of_a_ping_that_are_no_object_are_refused(kind: str) -> None:
-    async def test() -> None:
-        async with greeted_client(Server("s"), kind) as wire:
-            await wire.send({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": ["x"]})
-            assert "error" in await wire.receive_object()
-            answer = await wire.ask("ping", {"_meta": 7})
-            assert "_meta" in str(answer["error"])
-
-    run(test())
+async def test_params_of_a_ping_that_are_no_object_are_refused(kind: str) -> None:
+    async with greeted_client(Server("s"), kind) as wire:
+        await wire.send({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": ["x"]})
+        assert "error" in await wire.receive_object()
+        answer = await wire.ask("ping", {"_meta": 7})
+        assert "_meta" in str(answer["error"])
 
 
 @pytest.mark.spec(
@@ -125,12 +109,9 @@ def test_params_of_a_ping_that_are_no_object_are_refused(kind: str) -> None:
     "2025-03-26/basic/utilities/ping#error-handling-1",
     "2024-11-05/basic/utilities/ping#error-handling-1",
 )
-def test_a_ping_without_an_answer_is_a_timeout() -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire)
-            with pytest.raises(RequestTimeout, match="ping: no answer"):
-                await client.ping(timeout=0.01)
-            assert (await wire.receive_object())["method"] == "ping"
-
-    run(test())
+async def test_a_ping_without_an_answer_is_a_timeout() -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire)
+        with pytest.raises(RequestTimeout, match="ping: no answer"):
+            await client.ping(timeout=0.01)
+        assert (await wire.receive_object())["method"] == "ping"

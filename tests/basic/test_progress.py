@@ -101,22 +101,19 @@ def test_a_server_reports_with_the_token_of_the_request_and_values_that_increase
     "2024-11-05/basic/utilities/progress#progress-flow-3",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_values_increase_also_where_the_total_is_unknown(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_values_increase_also_where_the_total_is_unknown(kind: str) -> None:
+    server = Server("s")
 
-        @server.resource("test://steps")
-        async def steps(context: Context) -> str:
-            for value in (10, 5, 20):
-                await context.report_progress(value)
-            return "done"
+    @server.resource("test://steps")
+    async def steps(context: Context) -> str:
+        for value in (10, 5, 20):
+            await context.report_progress(value)
+        return "done"
 
-        async with greeted_client(server, kind) as wire:
-            await wire.send(reading("test://steps", "q", "t"))
-            assert [await wire.receive() for _ in range(2)] == [progress("t", 10), progress("t", 20)]
-            assert (await wire.receive_object())["id"] == "q"
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        await wire.send(reading("test://steps", "q", "t"))
+        assert [await wire.receive() for _ in range(2)] == [progress("t", 10), progress("t", 20)]
+        assert (await wire.receive_object())["id"] == "q"
 
 
 @pytest.mark.spec(
@@ -128,22 +125,19 @@ def test_values_increase_also_where_the_total_is_unknown(kind: str) -> None:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-def test_without_a_token_there_is_no_progress(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_without_a_token_there_is_no_progress(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.resource("test://steps")
-        async def steps(context: Context) -> str:
-            await context.report_progress(1, 2)
-            return "done"
+    @server.resource("test://steps")
+    async def steps(context: Context) -> str:
+        await context.report_progress(1, 2)
+        return "done"
 
-        async with greeted_client(server, kind, revision) as wire:
-            metas: list[Object] = [{}, {"other": 1}]
-            for meta in metas:
-                answer = await wire.ask("resources/read", {"uri": "test://steps", "_meta": meta})
-                assert "done" in str(answer["result"])
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        metas: list[Object] = [{}, {"other": 1}]
+        for meta in metas:
+            answer = await wire.ask("resources/read", {"uri": "test://steps", "_meta": meta})
+            assert "done" in str(answer["result"])
 
 
 @pytest.mark.spec(
@@ -154,24 +148,21 @@ def test_without_a_token_there_is_no_progress(kind: str, revision: str) -> None:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("token", [None, True, 1.5, [1], {}])
-def test_a_token_that_is_no_string_or_integer_is_never_named(kind: str, token: JSON) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_token_that_is_no_string_or_integer_is_never_named(kind: str, token: JSON) -> None:
+    server = Server("s")
 
-        @server.resource("test://steps")
-        async def steps(context: Context) -> str:
-            await context.report_progress(1, 2)
-            return "done"
+    @server.resource("test://steps")
+    async def steps(context: Context) -> str:
+        await context.report_progress(1, 2)
+        return "done"
 
-        async with greeted_client(server, kind) as wire:
-            await wire.send(reading("test://steps", "q", token))
-            answer = await wire.receive_object()
-            assert answer["id"] == "q"
-            error = answer.get("error")
-            assert "done" in str(answer.get("result")) or (isinstance(error, dict) and error["code"] == INVALID_PARAMS)
-            await wire.nothing_more()
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        await wire.send(reading("test://steps", "q", token))
+        answer = await wire.receive_object()
+        assert answer["id"] == "q"
+        error = answer.get("error")
+        assert "done" in str(answer.get("result")) or (isinstance(error, dict) and error["code"] == INVALID_PARAMS)
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -189,28 +180,25 @@ def test_a_token_that_is_no_string_or_integer_is_never_named(kind: str, token: J
     "2024-11-05/basic/utilities/progress#implementation-notes-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_requests_at_the_same_time_report_with_their_own_tokens(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        gates = {name: asyncio.Event() for name in ("a", "b")}
+async def test_requests_at_the_same_time_report_with_their_own_tokens(kind: str) -> None:
+    server = Server("s")
+    gates = {name: asyncio.Event() for name in ("a", "b")}
 
-        @server.resource("test://{name}")
-        async def steps(name: str, context: Context) -> str:
-            await context.report_progress(1)
-            await gates[name].wait()
-            await context.report_progress(2)
-            return name
+    @server.resource("test://{name}")
+    async def steps(name: str, context: Context) -> str:
+        await context.report_progress(1)
+        await gates[name].wait()
+        await context.report_progress(2)
+        return name
 
-        async with greeted_client(server, kind) as wire:
-            for name in gates:
-                await wire.send(reading(f"test://{name}", name, f"token {name}"))
-            assert [await wire.receive() for _ in gates] == [progress("token a", 1), progress("token b", 1)]
-            for name in ("b", "a"):
-                gates[name].set()
-                assert await wire.receive() == progress(f"token {name}", 2)
-                assert (await wire.receive_object())["id"] == name
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        for name in gates:
+            await wire.send(reading(f"test://{name}", name, f"token {name}"))
+        assert [await wire.receive() for _ in gates] == [progress("token a", 1), progress("token b", 1)]
+        for name in ("b", "a"):
+            gates[name].set()
+            assert await wire.receive() == progress(f"token {name}", 2)
+            assert (await wire.receive_object())["id"] == name
 
 
 @pytest.mark.spec(
@@ -277,26 +265,23 @@ def test_progress_stops_when_the_request_is_over(kind: str, revision: str, endin
     "2024-11-05/basic/utilities/progress#implementation-notes-3",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-def test_a_worker_thread_that_outlives_its_request_reports_nothing_more(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        loop = asyncio.get_running_loop()
-        kept: list[Context] = []
+async def test_a_worker_thread_that_outlives_its_request_reports_nothing_more(kind: str) -> None:
+    server = Server("s")
+    loop = asyncio.get_running_loop()
+    kept: list[Context] = []
 
-        @server.resource("test://thread")
-        def in_thread(context: Context) -> str:
-            kept.append(context)
-            context.run(context.report_progress(1))
-            return "done"
+    @server.resource("test://thread")
+    def in_thread(context: Context) -> str:
+        kept.append(context)
+        context.run(context.report_progress(1))
+        return "done"
 
-        async with greeted_client(server, kind) as wire:
-            await wire.send(reading("test://thread", "q", "t"))
-            assert await wire.receive() == progress("t", 1)
-            assert (await wire.receive_object())["id"] == "q"
-            await loop.run_in_executor(None, lambda: kept[0].run(kept[0].report_progress(2)))
-            await wire.nothing_more()
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        await wire.send(reading("test://thread", "q", "t"))
+        assert await wire.receive() == progress("t", 1)
+        assert (await wire.receive_object())["id"] == "q"
+        await loop.run_in_executor(None, lambda: kept[0].run(kept[0].report_progress(2)))
+        await wire.nothing_more()
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -342,31 +327,28 @@ def result_of(revision: str) -> Object:
     "2024-11-05/basic/utilities/progress#implementation-notes-1",
 )
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-def test_a_client_gives_each_request_a_token_of_its_own_and_hears_of_that_one_alone(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"tools": {}})
-            heard: list[list[object]] = [[], [], []]
-            calls: list[asyncio.Task[object]] = []
-            asked = []
-            for index in range(3):
+async def test_a_client_gives_each_request_a_token_of_its_own_and_hears_of_that_one_alone(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"tools": {}})
+        heard: list[list[object]] = [[], [], []]
+        calls: list[asyncio.Task[object]] = []
+        asked = []
+        for index in range(3):
 
-                def hear(*values: object, index: int = index) -> None:
-                    heard[index].append(values)
+            def hear(*values: object, index: int = index) -> None:
+                heard[index].append(values)
 
-                asked.append(await _calling(client, wire, calls, on_progress=hear, meta={"mine": index}))
-            tokens = [token_of(one) for one in asked]
-            assert len(set(map(repr, tokens))) == 3
-            assert all(type(token) in (str, int) for token in tokens)
-            assert [one["params"]["_meta"]["mine"] for one in asked] == [0, 1, 2]  # type: ignore[index, call-overload]
-            await wire.send(progress(tokens[1], 1, total=3, message="one"))
-            await wire.send(progress(tokens[2], 0.5))
-            for one in asked:
-                await wire.send({"jsonrpc": "2.0", "id": one["id"], "result": result_of(revision)})
-            await asyncio.gather(*calls)  # what comes before an answer is heard before
-            assert heard == [[], [(1, 3, "one")], [(0.5, None, None)]]
-
-    run(test())
+            asked.append(await _calling(client, wire, calls, on_progress=hear, meta={"mine": index}))
+        tokens = [token_of(one) for one in asked]
+        assert len(set(map(repr, tokens))) == 3
+        assert all(type(token) in (str, int) for token in tokens)
+        assert [one["params"]["_meta"]["mine"] for one in asked] == [0, 1, 2]  # type: ignore[index, call-overload]
+        await wire.send(progress(tokens[1], 1, total=3, message="one"))
+        await wire.send(progress(tokens[2], 0.5))
+        for one in asked:
+            await wire.send({"jsonrpc": "2.0", "id": one["id"], "result": result_of(revision)})
+        await asyncio.gather(*calls)  # what comes before an answer is heard before
+        assert heard == [[], [(1, 3, "one")], [(0.5, None, None)]]
 
 
 @pytest.mark.spec(
@@ -379,18 +361,15 @@ def test_a_client_gives_each_request_a_token_of_its_own_and_hears_of_that_one_al
     "2025-03-26/basic/utilities/progress#behavior-requirements-2",
     "2024-11-05/basic/utilities/progress#behavior-requirements-2",
 )
-def test_a_client_that_did_not_ask_for_progress_gives_no_token() -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, capabilities={"tools": {}})
-            calls: list[asyncio.Task[object]] = []
-            asked = await _calling(client, wire, calls)
-            assert "_meta" not in str(asked)
-            await wire.send(progress(asked["id"], 1))  # unasked for: ignored
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
-            await calls[0]
-
-    run(test())
+async def test_a_client_that_did_not_ask_for_progress_gives_no_token() -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, capabilities={"tools": {}})
+        calls: list[asyncio.Task[object]] = []
+        asked = await _calling(client, wire, calls)
+        assert "_meta" not in str(asked)
+        await wire.send(progress(asked["id"], 1))  # unasked for: ignored
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
+        await calls[0]
 
 
 @pytest.mark.spec(
@@ -403,38 +382,32 @@ def test_a_client_that_did_not_ask_for_progress_gives_no_token() -> None:
     "2025-03-26/basic/utilities/progress#implementation-notes-3",
     "2024-11-05/basic/utilities/progress#implementation-notes-3",
 )
-def test_a_client_ignores_progress_for_requests_that_are_over_unknown_or_of_another_type() -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, capabilities={"tools": {}})
-            heard: list[object] = []
-            calls: list[asyncio.Task[object]] = []
-            asked = await _calling(client, wire, calls, on_progress=lambda *values: heard.append(values))
-            token = token_of(asked)
-            for other in (f"{token}", "unknown", 10**6, True, 1.5, None):
-                await wire.send(progress(other, 1))
-            for value in ("1", None, True):
-                await wire.send(progress(token, value))
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
-            await calls[0]
-            await wire.send(progress(token, 2))
-            await wire.nothing_more()
-            assert heard == []
-
-    run(test())
+async def test_a_client_ignores_progress_for_requests_that_are_over_unknown_or_of_another_type() -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, capabilities={"tools": {}})
+        heard: list[object] = []
+        calls: list[asyncio.Task[object]] = []
+        asked = await _calling(client, wire, calls, on_progress=lambda *values: heard.append(values))
+        token = token_of(asked)
+        for other in (f"{token}", "unknown", 10**6, True, 1.5, None):
+            await wire.send(progress(other, 1))
+        for value in ("1", None, True):
+            await wire.send(progress(token, value))
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
+        await calls[0]
+        await wire.send(progress(token, 2))
+        await wire.nothing_more()
+        assert heard == []
 
 
-def test_a_callback_that_fails_does_not_end_the_call() -> None:
-    async def test() -> None:
-        def fails(*values: object) -> None:
-            raise ZeroDivisionError
+async def test_a_callback_that_fails_does_not_end_the_call() -> None:
+    def fails(*values: object) -> None:
+        raise ZeroDivisionError
 
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, capabilities={"tools": {}})
-            calls: list[asyncio.Task[object]] = []
-            asked = await _calling(client, wire, calls, on_progress=fails)
-            await wire.send(progress(token_of(asked), 1))
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
-            await calls[0]
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, capabilities={"tools": {}})
+        calls: list[asyncio.Task[object]] = []
+        asked = await _calling(client, wire, calls, on_progress=fails)
+        await wire.send(progress(token_of(asked), 1))
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"content": []}})
+        await calls[0]

@@ -94,19 +94,16 @@ def same(came: JSON, expected: JSON) -> bool:
     "2026-07-28/basic/patterns/subscriptions#acknowledgment-2",
     "2026-07-28/basic/index#meta-16",
 )
-def test_the_first_message_says_what_is_honoured_under_the_id_of_the_request(kind: str, id: JSON) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a", "test://b"]}
-            await wire.send(listen(id, **wanted))
-            server.resource_updated("test://a")  # whenever that is heard, it is told behind
-            assert same(await wire.receive_object(), acknowledged(id, **wanted))
-            server.resource_updated("test://b")
-            while not same(came := await wire.receive_object(), updated(id, "test://b")):
-                assert same(came, updated(id, "test://a"))
-
-    run(test())
+async def test_the_first_message_says_what_is_honoured_under_the_id_of_the_request(kind: str, id: JSON) -> None:
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a", "test://b"]}
+        await wire.send(listen(id, **wanted))
+        server.resource_updated("test://a")  # whenever that is heard, it is told behind
+        assert same(await wire.receive_object(), acknowledged(id, **wanted))
+        server.resource_updated("test://b")
+        while not same(came := await wire.receive_object(), updated(id, "test://b")):
+            assert same(came, updated(id, "test://a"))
 
 
 @KINDS
@@ -120,35 +117,29 @@ def test_the_first_message_says_what_is_honoured_under_the_id_of_the_request(kin
         (LISTS, LISTS),
     ],
 )
-def test_what_was_not_wanted_is_not_honoured(kind: str, wanted: Object, honoured: Object) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            await wire.send(listen(1, **wanted))
-            assert await wire.receive_object() == acknowledged(1, **honoured)
-
-    run(test())
+async def test_what_was_not_wanted_is_not_honoured(kind: str, wanted: Object, honoured: Object) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        await wire.send(listen(1, **wanted))
+        assert await wire.receive_object() == acknowledged(1, **honoured)
 
 
 @KINDS
-def test_what_the_server_does_not_have_is_not_honoured(kind: str) -> None:
-    async def test() -> None:
-        wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a"]}
-        for feature, honoured in (
-            ("tools", {"toolsListChanged": True}),
-            ("prompts", {"promptsListChanged": True}),
-            ("resources", {"resourcesListChanged": True, "resourceSubscriptions": ["test://a"]}),
-            (None, {}),
-        ):
-            server = Server("s")
-            if feature is not None:
-                getattr(server, feature)
-            if feature == "resources":
-                server.resource("test://a")(lambda: "a")
-            async with raw_client(server, kind) as wire:
-                await wire.send(listen(1, **wanted))
-                assert await wire.receive_object() == acknowledged(1, **honoured)
-
-    run(test())
+async def test_what_the_server_does_not_have_is_not_honoured(kind: str) -> None:
+    wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a"]}
+    for feature, honoured in (
+        ("tools", {"toolsListChanged": True}),
+        ("prompts", {"promptsListChanged": True}),
+        ("resources", {"resourcesListChanged": True, "resourceSubscriptions": ["test://a"]}),
+        (None, {}),
+    ):
+        server = Server("s")
+        if feature is not None:
+            getattr(server, feature)
+        if feature == "resources":
+            server.resource("test://a")(lambda: "a")
+        async with raw_client(server, kind) as wire:
+            await wire.send(listen(1, **wanted))
+            assert await wire.receive_object() == acknowledged(1, **honoured)
 
 
 @KINDS
@@ -158,14 +149,11 @@ def test_what_the_server_does_not_have_is_not_honoured(kind: str) -> None:
     + [{"notifications": {"resourceSubscriptions": wrong}} for wrong in ("test://a", [3], {"a": 1})],
     ids=str,
 )
-def test_a_filter_of_the_wrong_shape_is_invalid_params(kind: str, params: Object) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            error_of(await wire.ask_alone("subscriptions/listen", params), INVALID_PARAMS)
-            assert not server.listeners
-
-    run(test())
+async def test_a_filter_of_the_wrong_shape_is_invalid_params(kind: str, params: Object) -> None:
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        error_of(await wire.ask_alone("subscriptions/listen", params), INVALID_PARAMS)
+        assert not server.listeners
 
 
 # ------------------------------------------------------------------------------------------------ what is told
@@ -191,175 +179,145 @@ CHANGES: dict[str, tuple[Object, Object]] = {
 @KINDS
 @pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#opening-a-stream-1", "2026-07-28/basic/index#meta-16")
-def test_what_was_wanted_comes_and_nothing_else(kind: str, what: str) -> None:
+async def test_what_was_wanted_comes_and_nothing_else(kind: str, what: str) -> None:
     wanted, expected = CHANGES[what]
 
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            filter: Object = {"resourceSubscriptions": ["test://end"], **wanted}
-            await wire.send(listen(1, **filter))
-            assert await wire.receive_object() == acknowledged(1, **filter)
-            change_all(server)
-            assert [await wire.receive_object(), await wire.receive_object()] == [expected, updated(1, "test://end")]
-
-    run(test())
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        filter: Object = {"resourceSubscriptions": ["test://end"], **wanted}
+        await wire.send(listen(1, **filter))
+        assert await wire.receive_object() == acknowledged(1, **filter)
+        change_all(server)
+        assert [await wire.receive_object(), await wire.receive_object()] == [expected, updated(1, "test://end")]
 
 
 @CONNECTED
-def test_who_has_not_asked_is_told_nothing(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            await wire.ask_alone("tools/list")
-            change_all(server)
-            await wire.nothing_else()
-
-    run(test())
+async def test_who_has_not_asked_is_told_nothing(kind: str) -> None:
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        await wire.ask_alone("tools/list")
+        change_all(server)
+        await wire.nothing_else()
 
 
 @KINDS
-def test_a_resource_stands_for_those_below_it(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            wanted: JSON = ["file:///a", "file:///b/", "host:///", "test://end"]
-            await wire.send(listen(1, resourceSubscriptions=wanted))
-            await wire.receive_object()
-            told_of = ["file:///a/x", "file:///a", "file:///b/y/z", "file:///a/", "host:///x"]
-            for uri in [
-                *told_of,
-                "file:///ab",
-                "file:///",
-                "file:///bc",
-                "file:///c/a",
-                "host://other/x",
-                "test://end",
-            ]:
-                server.resource_updated(uri)
-            for uri in [*told_of, "test://end"]:
-                assert await wire.receive_object() == updated(1, uri)
-
-    run(test())
+async def test_a_resource_stands_for_those_below_it(kind: str) -> None:
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        wanted: JSON = ["file:///a", "file:///b/", "host:///", "test://end"]
+        await wire.send(listen(1, resourceSubscriptions=wanted))
+        await wire.receive_object()
+        told_of = ["file:///a/x", "file:///a", "file:///b/y/z", "file:///a/", "host:///x"]
+        for uri in [
+            *told_of,
+            "file:///ab",
+            "file:///",
+            "file:///bc",
+            "file:///c/a",
+            "host://other/x",
+            "test://end",
+        ]:
+            server.resource_updated(uri)
+        for uri in [*told_of, "test://end"]:
+            assert await wire.receive_object() == updated(1, uri)
 
 
 @KINDS
-def test_several_are_open_at_once_and_each_is_told_under_its_own_id(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            ids: list[JSON] = [1, "1", 0, ""]
-            for id in ids:
-                filter: Object = {"toolsListChanged": True, "resourceSubscriptions": [f"test://r{id}"]}
-                await wire.send(listen(id, **filter))
-                assert same(await wire.receive_object(), acknowledged(id, **filter))
-            server.tool("t")(lambda: None)
-            server.resource_updated("test://r0")
-            came = [json.dumps(await wire.receive_object(), sort_keys=True) for _ in range(5)]
-            expected = [*(told(id, "tools/list_changed") for id in ids), updated(0, "test://r0")]
-            assert sorted(came) == sorted(json.dumps(each, sort_keys=True) for each in expected)
-
-    run(test())
+async def test_several_are_open_at_once_and_each_is_told_under_its_own_id(kind: str) -> None:
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        ids: list[JSON] = [1, "1", 0, ""]
+        for id in ids:
+            filter: Object = {"toolsListChanged": True, "resourceSubscriptions": [f"test://r{id}"]}
+            await wire.send(listen(id, **filter))
+            assert same(await wire.receive_object(), acknowledged(id, **filter))
+        server.tool("t")(lambda: None)
+        server.resource_updated("test://r0")
+        came = [json.dumps(await wire.receive_object(), sort_keys=True) for _ in range(5)]
+        expected = [*(told(id, "tools/list_changed") for id in ids), updated(0, "test://r0")]
+        assert sorted(came) == sorted(json.dumps(each, sort_keys=True) for each in expected)
 
 
 @KINDS
-def test_a_session_of_the_earlier_era_beside_it_is_told_in_its_own_way(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with greeted_client(server, kind) as wire:
-            await wire.send(listen(1, toolsListChanged=True))
-            assert await wire.receive_object() == acknowledged(1, toolsListChanged=True)
-            server.tool("t")(lambda: None)
-            came = [await wire.receive_object(), await wire.receive_object()]
-            assert notification("notifications/tools/list_changed") in [
-                {name: value for name, value in each.items() if value != {}} for each in came
-            ]
-            assert told(1, "tools/list_changed") in came
-
-    run(test())
+async def test_a_session_of_the_earlier_era_beside_it_is_told_in_its_own_way(kind: str) -> None:
+    server = make_server()
+    async with greeted_client(server, kind) as wire:
+        await wire.send(listen(1, toolsListChanged=True))
+        assert await wire.receive_object() == acknowledged(1, toolsListChanged=True)
+        server.tool("t")(lambda: None)
+        came = [await wire.receive_object(), await wire.receive_object()]
+        assert notification("notifications/tools/list_changed") in [
+            {name: value for name, value in each.items() if value != {}} for each in came
+        ]
+        assert told(1, "tools/list_changed") in came
 
 
 @KINDS
-def test_what_changes_often_before_it_can_be_told_is_told_once(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            await wire.send(listen(1, resourceSubscriptions=["test://a", "test://end"]))
-            await wire.receive_object()
-            for _ in range(10):
-                server.resource_updated("test://a")
-            server.resource_updated("test://end")
-            assert [await wire.receive_object(), await wire.receive_object()] == [
-                updated(1, "test://a"),
-                updated(1, "test://end"),
-            ]
-
-    run(test())
+async def test_what_changes_often_before_it_can_be_told_is_told_once(kind: str) -> None:
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        await wire.send(listen(1, resourceSubscriptions=["test://a", "test://end"]))
+        await wire.receive_object()
+        for _ in range(10):
+            server.resource_updated("test://a")
+        server.resource_updated("test://end")
+        assert [await wire.receive_object(), await wire.receive_object()] == [
+            updated(1, "test://a"),
+            updated(1, "test://end"),
+        ]
 
 
 # ------------------------------------------------------------------------------------------------ bounds
 
 
 @KINDS
-def test_a_subscription_names_a_bounded_number_of_resources(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            many: list[JSON] = [f"test://{number}" for number in range(MAX_RESOURCES + 1)]
-            answer = await wire.ask_alone("subscriptions/listen", {"notifications": {"resourceSubscriptions": many}})
-            error = error_of(answer, INVALID_PARAMS)
-            assert str(MAX_RESOURCES) in str(error["message"])
-            await wire.send(listen(2, resourceSubscriptions=many[1:]))
-            assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
-
-    run(test())
+async def test_a_subscription_names_a_bounded_number_of_resources(kind: str) -> None:
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        many: list[JSON] = [f"test://{number}" for number in range(MAX_RESOURCES + 1)]
+        answer = await wire.ask_alone("subscriptions/listen", {"notifications": {"resourceSubscriptions": many}})
+        error = error_of(answer, INVALID_PARAMS)
+        assert str(MAX_RESOURCES) in str(error["message"])
+        await wire.send(listen(2, resourceSubscriptions=many[1:]))
+        assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
 
 
 @CONNECTED
-def test_others_are_served_while_the_resources_of_a_subscription_are_looked_up(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            await wire.send(listen(1, resourceSubscriptions=[f"test://{number}" for number in range(MAX_RESOURCES)]))
-            assert (await wire.ask_alone("server/discover", id=2))["id"] == 2
-            assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
-
-    run(test())
+async def test_others_are_served_while_the_resources_of_a_subscription_are_looked_up(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        await wire.send(listen(1, resourceSubscriptions=[f"test://{number}" for number in range(MAX_RESOURCES)]))
+        assert (await wire.ask_alone("server/discover", id=2))["id"] == 2
+        assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
 
 
 @KINDS
-def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
+async def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listening, "MAX_CHANGES", 3)
 
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            await wire.send(listen(1, resourceSubscriptions=["test://a"]))
-            await wire.receive_object()
-            for number in range(10):
-                server.resource_updated(f"test://a/{number}")
-            for number in range(7, 10):
-                assert await wire.receive_object() == updated(1, f"test://a/{number}")
-
-    run(test())
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        await wire.send(listen(1, resourceSubscriptions=["test://a"]))
+        await wire.receive_object()
+        for number in range(10):
+            server.resource_updated(f"test://a/{number}")
+        for number in range(7, 10):
+            assert await wire.receive_object() == updated(1, f"test://a/{number}")
 
 
 @KINDS
-def test_a_change_that_cannot_be_told_keeps_back_none_of_the_others(
+async def test_a_change_that_cannot_be_told_keeps_back_none_of_the_others(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            await wire.send(listen(1, resourceSubscriptions=["test://a"]))
-            await wire.receive_object()
-            with caplog.at_level(logging.CRITICAL):
-                server.resource_updated("test://a/\ud800")  # no JSON text can hold this
-                server.resource_updated("test://a/b")
-                assert await wire.receive_object() == updated(1, "test://a/b")
-
-    run(test())
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        await wire.send(listen(1, resourceSubscriptions=["test://a"]))
+        await wire.receive_object()
+        with caplog.at_level(logging.CRITICAL):
+            server.resource_updated("test://a/\ud800")  # no JSON text can hold this
+            server.resource_updated("test://a/b")
+            assert await wire.receive_object() == updated(1, "test://a/b")
 
 
 def test_a_thread_that_tells_of_a_change_need_not_know_that_the_loop_has_ended() -> None:
@@ -379,18 +337,15 @@ def test_a_thread_that_tells_of_a_change_need_not_know_that_the_loop_has_ended()
 
 
 @CONNECTED
-def test_a_subscription_takes_a_place_among_the_requests_in_flight(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        server.limits = Limits(max_in_flight=2, patience=0.01)
-        async with raw_client(server, kind) as wire:
-            for id in (1, 2):
-                await wire.send(listen(id))
-                assert await wire.receive_object() == acknowledged(id)
-            error_of(await wire.ask_alone("subscriptions/listen", {"notifications": {}}, 3), INTERNAL_ERROR, 3)
-            assert len(server.listeners) == 2
-
-    run(test())
+async def test_a_subscription_takes_a_place_among_the_requests_in_flight(kind: str) -> None:
+    server = make_server()
+    server.limits = Limits(max_in_flight=2, patience=0.01)
+    async with raw_client(server, kind) as wire:
+        for id in (1, 2):
+            await wire.send(listen(id))
+            assert await wire.receive_object() == acknowledged(id)
+        error_of(await wire.ask_alone("subscriptions/listen", {"notifications": {}}, 3), INTERNAL_ERROR, 3)
+        assert len(server.listeners) == 2
 
 
 def test_a_client_that_does_not_read_holds_up_nobody() -> None:
@@ -419,62 +374,53 @@ def test_a_client_that_does_not_read_holds_up_nobody() -> None:
     "2026-07-28/basic/patterns/cancellation#timing-considerations-1",
     "2026-07-28/basic/transports/stdio#cancellation-2",
 )
-def test_over_one_channel_a_notification_ends_it_and_nothing_more_comes(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            for id in (1, "1"):
-                await wire.send(listen(id, toolsListChanged=True))
-                await wire.receive_object()
-            await wire.send(notification("notifications/cancelled", {"requestId": 1, "reason": "enough"}))
-            await wire.nothing_else()
-            assert len(server.listeners) == 1
-            server.tool("t")(lambda: None)
-            assert await wire.receive_object() == told("1", "tools/list_changed")
-            await wire.send(notification("notifications/cancelled", {"requestId": 1}))  # once more: ignored
-            await wire.nothing_else()
-            await wire.send(listen(1))  # its id is free again
-            assert await wire.receive_object() == acknowledged(1)
-
-    run(test())
-
-
-def test_it_ends_also_where_the_client_has_not_read_what_was_told() -> None:
-    async def test() -> None:
-        server = make_server()
-        async with served(server) as (wire, _, ours):
-            await wire.send(listen(1, resourceSubscriptions=["test://a"]))
+async def test_over_one_channel_a_notification_ends_it_and_nothing_more_comes(kind: str) -> None:
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        for id in (1, "1"):
+            await wire.send(listen(id, toolsListChanged=True))
             await wire.receive_object()
-            pump, ours._pump = ours._pump, lambda: None  # type: ignore[method-assign]
-            ours._valve.shut()
-            for name in ("x", "y"):
-                server.resource_updated(f"test://a/{name}")
-            (listener,) = server.listeners
-            await eventually(lambda: listener._teller is not None)
-            await wire.send(notification("notifications/cancelled", {"requestId": 1}))
-            await eventually(lambda: not server.listeners and listener._teller is None)
-            ours._pump = pump  # type: ignore[method-assign]
-            ours._pump()
-            assert await wire.receive() == updated(1, "test://a/x")
-            await wire.nothing_else()
-
-    run(test())
+        await wire.send(notification("notifications/cancelled", {"requestId": 1, "reason": "enough"}))
+        await wire.nothing_else()
+        assert len(server.listeners) == 1
+        server.tool("t")(lambda: None)
+        assert await wire.receive_object() == told("1", "tools/list_changed")
+        await wire.send(notification("notifications/cancelled", {"requestId": 1}))  # once more: ignored
+        await wire.nothing_else()
+        await wire.send(listen(1))  # its id is free again
+        assert await wire.receive_object() == acknowledged(1)
 
 
-def test_over_http_leaving_ends_it() -> None:
-    async def test() -> None:
-        server = make_server()
-        async with on_the_web(server) as web:
-            replies: list[Reply] = [await Talk(web).post(listen(1, toolsListChanged=True)) for _ in range(2)]
-            for reply in replies:
-                assert await reply.message() == acknowledged(1, toolsListChanged=True)
-            assert len(server.listeners) == 2
-            await replies[0].cut()
-            await eventually(lambda: len(server.listeners) == 1)
-            server.tool("t")(lambda: None)
-            assert await replies[1].message() == told(1, "tools/list_changed")
+async def test_it_ends_also_where_the_client_has_not_read_what_was_told() -> None:
+    server = make_server()
+    async with served(server) as (wire, _, ours):
+        await wire.send(listen(1, resourceSubscriptions=["test://a"]))
+        await wire.receive_object()
+        pump, ours._pump = ours._pump, lambda: None  # type: ignore[method-assign]
+        ours._valve.shut()
+        for name in ("x", "y"):
+            server.resource_updated(f"test://a/{name}")
+        (listener,) = server.listeners
+        await eventually(lambda: listener._teller is not None)
+        await wire.send(notification("notifications/cancelled", {"requestId": 1}))
+        await eventually(lambda: not server.listeners and listener._teller is None)
+        ours._pump = pump  # type: ignore[method-assign]
+        ours._pump()
+        assert await wire.receive() == updated(1, "test://a/x")
+        await wire.nothing_else()
 
-    run(test())
+
+async def test_over_http_leaving_ends_it() -> None:
+    server = make_server()
+    async with on_the_web(server) as web:
+        replies: list[Reply] = [await Talk(web).post(listen(1, toolsListChanged=True)) for _ in range(2)]
+        for reply in replies:
+            assert await reply.message() == acknowledged(1, toolsListChanged=True)
+        assert len(server.listeners) == 2
+        await replies[0].cut()
+        await eventually(lambda: len(server.listeners) == 1)
+        server.tool("t")(lambda: None)
+        assert await replies[1].message() == told(1, "tools/list_changed")
 
 
 # ------------------------------------------------------------------------------------------------ the server ends it
@@ -505,25 +451,22 @@ async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None]
     "2026-07-28/basic/patterns/subscriptions#cancellation-1",
     "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
 )
-def test_over_one_channel_a_server_that_stops_says_of_each_that_it_ends_and_of_no_other_request() -> None:
-    async def test() -> None:
-        held = Held()
-        async with served(held.server) as (wire, serving, _):
-            await wire.send(alone("tools/call", {"name": "hold", "arguments": {"name": "a"}}, "h"))
-            await held.has_begun()
-            for id in (1, "1"):
-                await wire.send(listen(id, toolsListChanged=True))
-                await wire.receive_object()
-            serving.cancel()
-            came = [await wire.receive_object() for _ in range(4)]
-            for id in (1, "1"):
-                own = [each for each in came if same(each.get("id", None), id) or same(_named(each), id)]
-                assert own == [told(id, "cancelled", requestId=id), ended(id)]
-            async with asyncio.timeout(PATIENCE):
-                await asyncio.wait([serving])
-            assert serving.cancelled() and wire.frames.empty() and not held.server.listeners
-
-    run(test())
+async def test_over_one_channel_a_server_that_stops_says_of_each_that_it_ends_and_of_no_other_request() -> None:
+    held = Held()
+    async with served(held.server) as (wire, serving, _):
+        await wire.send(alone("tools/call", {"name": "hold", "arguments": {"name": "a"}}, "h"))
+        await held.has_begun()
+        for id in (1, "1"):
+            await wire.send(listen(id, toolsListChanged=True))
+            await wire.receive_object()
+        serving.cancel()
+        came = [await wire.receive_object() for _ in range(4)]
+        for id in (1, "1"):
+            own = [each for each in came if same(each.get("id", None), id) or same(_named(each), id)]
+            assert own == [told(id, "cancelled", requestId=id), ended(id)]
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait([serving])
+        assert serving.cancelled() and wire.frames.empty() and not held.server.listeners
 
 
 def _named(message: Object) -> JSON:
@@ -535,65 +478,53 @@ def _named(message: Object) -> JSON:
     "2026-07-28/basic/patterns/subscriptions#cancellation-1",
     "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
 )
-def test_over_http_its_stream_ends_with_the_answer() -> None:
-    async def test() -> None:
-        server = make_server()
+async def test_over_http_its_stream_ends_with_the_answer() -> None:
+    server = make_server()
+    async with on_the_web(server) as web:
+        replies = {id: await Talk(web).post(listen(id)) for id in (1, "1")}
+        for reply in replies.values():
+            await reply.message()
+        await web.site.close()
+        for id, reply in replies.items():
+            assert same(await reply.messages(), [ended(id)])
+        assert not server.listeners
+
+
+async def test_a_site_that_stops_ends_its_own_alone() -> None:
+    server = make_server()
+    async with served(server) as (wire, _, _):
+        await wire.send(listen(1, toolsListChanged=True))
+        await wire.receive_object()
         async with on_the_web(server) as web:
-            replies = {id: await Talk(web).post(listen(id)) for id in (1, "1")}
-            for reply in replies.values():
-                await reply.message()
-            await web.site.close()
-            for id, reply in replies.items():
-                assert same(await reply.messages(), [ended(id)])
-            assert not server.listeners
-
-    run(test())
-
-
-def test_a_site_that_stops_ends_its_own_alone() -> None:
-    async def test() -> None:
-        server = make_server()
-        async with served(server) as (wire, _, _):
-            await wire.send(listen(1, toolsListChanged=True))
-            await wire.receive_object()
-            async with on_the_web(server) as web:
-                reply = await Talk(web).post(listen(1))
-                await reply.message()
-            server.tool("t")(lambda: None)
-            assert await wire.receive_object() == told(1, "tools/list_changed")
-
-    run(test())
+            reply = await Talk(web).post(listen(1))
+            await reply.message()
+        server.tool("t")(lambda: None)
+        assert await wire.receive_object() == told(1, "tools/list_changed")
 
 
 @CONNECTED
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#shutdown-4")
-def test_a_client_that_closes_is_not_waited_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_closes_is_not_waited_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_server, "GRACE", 10 * PATIENCE)
 
-    async def test() -> None:
-        server = make_server()
-        async with raw_client(server, kind) as wire:
-            await wire.send(listen(1))
-            await wire.receive_object()
-        assert not server.listeners
-
-    run(test())
+    server = make_server()
+    async with raw_client(server, kind) as wire:
+        await wire.send(listen(1))
+        await wire.receive_object()
+    assert not server.listeners
 
 
-def test_a_client_that_reads_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_reads_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "FAREWELL", 0.01)
 
-    async def test() -> None:
-        async with served(make_server()) as (wire, serving, ours):
-            await wire.send(listen(1))
-            await wire.receive_object()
-            ours._pump = lambda: None  # type: ignore[method-assign]
-            ours._valve.shut()
-            serving.cancel()
-            async with asyncio.timeout(PATIENCE):
-                await asyncio.wait([serving])
-
-    run(test())
+    async with served(make_server()) as (wire, serving, ours):
+        await wire.send(listen(1))
+        await wire.receive_object()
+        ours._pump = lambda: None  # type: ignore[method-assign]
+        ours._valve.shut()
+        serving.cancel()
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait([serving])
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals there")

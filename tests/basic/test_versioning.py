@@ -112,13 +112,10 @@ async def logged(wire: Wire, frame: Object) -> tuple[list[JSON], Object]:
     "2026-07-28/basic/index#messages-1",
     "2026-07-28/basic/transports/index#custom-transports-1",  # "memory" is one
 )
-def test_any_request_may_be_the_first(kind: str, speaks: list[str], method: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(speaks), kind) as wire:
-            result = result_of(await wire.ask_alone(method, LOOK if method == "tools/call" else {}))
-            assert result["resultType"] == "complete" and result["_meta"] == who()
-
-    run(test())
+async def test_any_request_may_be_the_first(kind: str, speaks: list[str], method: str) -> None:
+    async with raw_client(make_server(speaks), kind) as wire:
+        result = result_of(await wire.ask_alone(method, LOOK if method == "tools/call" else {}))
+        assert result["resultType"] == "complete" and result["_meta"] == who()
 
 
 @KINDS
@@ -129,30 +126,27 @@ def test_any_request_may_be_the_first(kind: str, speaks: list[str], method: str)
     "2026-07-28/basic/index#meta-13",
     "2026-07-28/server/discover#discoverresult-1",
 )
-def test_every_result_says_its_type_and_who_gives_it(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        server.prompt("p")(lambda: "hi")
-        server.resource("test://{x}")(lambda x: x)
-        server.completion("p", "x")
-        async with raw_client(server, kind) as wire:
-            asked: list[tuple[str, Object]] = [
-                ("server/discover", {}),
-                ("tools/list", {}),
-                ("prompts/list", {}),
-                ("prompts/get", {"name": "p"}),
-                ("resources/list", {}),
-                ("resources/templates/list", {}),
-                ("resources/read", {"uri": "test://a"}),
-                ("tools/call", LOOK),
-            ]
-            for method, params in asked:
-                result = result_of(await wire.ask_alone(method, params))
-                assert result["resultType"] == "complete" and result["_meta"] == who(), method
-            result = result_of(await wire.ask_alone("tools/call", ASK, capabilities={"roots": {}}))
-            assert result["resultType"] == "input_required" and result["_meta"] == who()
-
-    run(test())
+async def test_every_result_says_its_type_and_who_gives_it(kind: str) -> None:
+    server = make_server()
+    server.prompt("p")(lambda: "hi")
+    server.resource("test://{x}")(lambda x: x)
+    server.completion("p", "x")
+    async with raw_client(server, kind) as wire:
+        asked: list[tuple[str, Object]] = [
+            ("server/discover", {}),
+            ("tools/list", {}),
+            ("prompts/list", {}),
+            ("prompts/get", {"name": "p"}),
+            ("resources/list", {}),
+            ("resources/templates/list", {}),
+            ("resources/read", {"uri": "test://a"}),
+            ("tools/call", LOOK),
+        ]
+        for method, params in asked:
+            result = result_of(await wire.ask_alone(method, params))
+            assert result["resultType"] == "complete" and result["_meta"] == who(), method
+        result = result_of(await wire.ask_alone("tools/call", ASK, capabilities={"roots": {}}))
+        assert result["resultType"] == "input_required" and result["_meta"] == who()
 
 
 @KINDS
@@ -164,52 +158,43 @@ def test_every_result_says_its_type_and_who_gives_it(kind: str) -> None:
     "2026-07-28/basic/index#error-responses-3",
     "2026-07-28/basic/index#requests-1",
 )
-def test_results_and_errors_have_the_id_of_their_request(kind: str, id: JSON) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            answer = await wire.ask_alone("tools/call", LOOK, id)
-            assert answer["id"] == id and type(answer["id"]) is type(id)
-            for wrong in (
-                alone("tools/call", {}, id),
-                alone("no/such", {}, id),
-                alone("tools/list", {}, id, clientCapabilities=None),
-                alone("tools/list", {}, id, protocolVersion="1900-01-01"),
-                alone("tools/call", ASK, id),
-            ):
-                await wire.send(wrong)
-                answer = await wire.receive_object()
-                assert "error" in answer and answer["id"] == id and type(answer["id"]) is type(id)
-
-    run(test())
+async def test_results_and_errors_have_the_id_of_their_request(kind: str, id: JSON) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        answer = await wire.ask_alone("tools/call", LOOK, id)
+        assert answer["id"] == id and type(answer["id"]) is type(id)
+        for wrong in (
+            alone("tools/call", {}, id),
+            alone("no/such", {}, id),
+            alone("tools/list", {}, id, clientCapabilities=None),
+            alone("tools/list", {}, id, protocolVersion="1900-01-01"),
+            alone("tools/call", ASK, id),
+        ):
+            await wire.send(wrong)
+            answer = await wire.receive_object()
+            assert "error" in answer and answer["id"] == id and type(answer["id"]) is type(id)
 
 
 @CONNECTED
 @pytest.mark.parametrize("id", [None, True, 1.5, [], {}])
 @pytest.mark.spec("2026-07-28/basic/index#requests-2")
-def test_an_id_that_is_none_is_refused(kind: str, id: JSON) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            answer = await wire.ask_alone("tools/list", {}, id)
-            assert isinstance(answer["error"], dict) and answer["error"]["code"] == INVALID_REQUEST
-            assert "id" not in answer
-            await wire.nothing_else()
-
-    run(test())
+async def test_an_id_that_is_none_is_refused(kind: str, id: JSON) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        answer = await wire.ask_alone("tools/list", {}, id)
+        assert isinstance(answer["error"], dict) and answer["error"]["code"] == INVALID_REQUEST
+        assert "id" not in answer
+        await wire.nothing_else()
 
 
 @CONNECTED
 @pytest.mark.spec("2026-07-28/basic/index#requests-3")
-def test_an_id_is_free_again_once_it_is_answered_and_not_before(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            for _ in range(2):
-                assert "result" in await wire.ask_alone("tools/list", {}, 7)
-            await wire.send(alone("subscriptions/listen", {"notifications": {}}, 7))
-            assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
-            error_of(await wire.ask_alone("tools/list", {}, 7), INVALID_REQUEST, 7)
-            assert "result" in await wire.ask_alone("tools/list", {}, "7")
-
-    run(test())
+async def test_an_id_is_free_again_once_it_is_answered_and_not_before(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        for _ in range(2):
+            assert "result" in await wire.ask_alone("tools/list", {}, 7)
+        await wire.send(alone("subscriptions/listen", {"notifications": {}}, 7))
+        assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
+        error_of(await wire.ask_alone("tools/list", {}, 7), INVALID_REQUEST, 7)
+        assert "result" in await wire.ask_alone("tools/list", {}, "7")
 
 
 # ------------------------------------------------------------------------------------------------ what it must say
@@ -230,29 +215,23 @@ def test_an_id_is_free_again_once_it_is_answered_and_not_before(kind: str) -> No
 )
 @SPEAKS
 @pytest.mark.spec("2026-07-28/basic/index#meta-7")
-def test_a_request_without_a_required_field_is_malformed(kind: str, speaks: list[str], meta: Object) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(speaks), kind) as wire:
-            for method in ("tools/list", "tools/call", "server/discover", "no/such", "ping"):
-                error = error_of(await wire.ask_alone(method, LOOK, **meta), INVALID_PARAMS)  # type: ignore[arg-type]
-                assert META + next(iter(meta)) in str(error["message"])
-
-    run(test())
+async def test_a_request_without_a_required_field_is_malformed(kind: str, speaks: list[str], meta: Object) -> None:
+    async with raw_client(make_server(speaks), kind) as wire:
+        for method in ("tools/list", "tools/call", "server/discover", "no/such", "ping"):
+            error = error_of(await wire.ask_alone(method, LOOK, **meta), INVALID_PARAMS)  # type: ignore[arg-type]
+            assert META + next(iter(meta)) in str(error["message"])
 
 
 @KINDS
 @pytest.mark.parametrize("meta", [None, {}, [], "x", {"progressToken": 1}, {META + "clientCapabilities": {}}], ids=str)
 @pytest.mark.spec("2026-07-28/basic/index#meta-7")
-def test_without_handshakes_a_request_that_names_no_revision_is_malformed(kind: str, meta: JSON) -> None:
-    async def test() -> None:
-        async with raw_client(make_server([MODERN]), kind) as wire:
-            for method in ("tools/list", "tools/call", "ping", "server/discover", "no/such"):
-                params: Object = {**LOOK} if meta is None else {**LOOK, "_meta": meta}
-                error = error_of(await wire.ask(method, params, 1), INVALID_PARAMS)
-                assert f"{META}protocolVersion" in str(error["message"])
-            error_of(await wire.ask("tools/list", None, 1), INVALID_PARAMS)
-
-    run(test())
+async def test_without_handshakes_a_request_that_names_no_revision_is_malformed(kind: str, meta: JSON) -> None:
+    async with raw_client(make_server([MODERN]), kind) as wire:
+        for method in ("tools/list", "tools/call", "ping", "server/discover", "no/such"):
+            params: Object = {**LOOK} if meta is None else {**LOOK, "_meta": meta}
+            error = error_of(await wire.ask(method, params, 1), INVALID_PARAMS)
+            assert f"{META}protocolVersion" in str(error["message"])
+        error_of(await wire.ask("tools/list", None, 1), INVALID_PARAMS)
 
 
 @pytest.mark.parametrize(
@@ -260,53 +239,41 @@ def test_without_handshakes_a_request_that_names_no_revision_is_malformed(kind: 
     [{}, {"clientCapabilities": {}}, {"protocolVersion": MODERN}, {"protocolVersion": 1, "clientCapabilities": {}}],
 )
 @pytest.mark.spec("2026-07-28/basic/index#meta-8")
-def test_over_http_it_is_a_400_also_where_the_header_alone_names_the_revision(wrong: Object) -> None:
-    async def test() -> None:
-        for speaks in (ALL, [MODERN]):
-            async with on_the_web(make_server(speaks)) as web:
-                meta: Object = {META + name: value for name, value in wrong.items()}
-                frame = request("tools/list", {"_meta": meta} if wrong else {})
-                reply = await Talk(web).post(frame, MCP_Protocol_Version=MODERN, Mcp_Method="tools/list")
-                assert reply.status == 400
-                error_of(reply.json, INVALID_PARAMS)
-
-    run(test())
+async def test_over_http_it_is_a_400_also_where_the_header_alone_names_the_revision(wrong: Object) -> None:
+    for speaks in (ALL, [MODERN]):
+        async with on_the_web(make_server(speaks)) as web:
+            meta: Object = {META + name: value for name, value in wrong.items()}
+            frame = request("tools/list", {"_meta": meta} if wrong else {})
+            reply = await Talk(web).post(frame, MCP_Protocol_Version=MODERN, Mcp_Method="tools/list")
+            assert reply.status == 400
+            error_of(reply.json, INVALID_PARAMS)
 
 
 @KINDS
 @pytest.mark.parametrize("info", [None, "me", {}, {"name": 1}, {"name": "raw"}, []])
 @pytest.mark.spec("2026-07-28/basic/index#meta-14")
-def test_who_the_client_is_need_not_be_said_and_decides_nothing(kind: str, info: JSON) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            assert text_of(await wire.ask_alone("tools/call", LOOK, clientInfo=info)) == f"{MODERN} None "
-
-    run(test())
+async def test_who_the_client_is_need_not_be_said_and_decides_nothing(kind: str, info: JSON) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        assert text_of(await wire.ask_alone("tools/call", LOOK, clientInfo=info)) == f"{MODERN} None "
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/index#meta-17")
-def test_trace_context_passes_through_untouched(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            said = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b"}
-            answer = await wire.ask_alone("tools/call", {"name": "trace"}, 1, None, baggage="k=v", **said)
-            assert text_of(answer) == str([*said.values(), "k=v"])
-
-    run(test())
+async def test_trace_context_passes_through_untouched(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        said = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b"}
+        answer = await wire.ask_alone("tools/call", {"name": "trace"}, 1, None, baggage="k=v", **said)
+        assert text_of(answer) == str([*said.values(), "k=v"])
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-2")
-def test_a_client_with_an_extension_that_the_server_does_not_know_gets_the_core_protocol(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            plain = await wire.ask_alone("tools/list")
-            able: Object = {"extensions": {"com.example/x": {"a": 1}}}
-            assert await wire.ask_alone("tools/list", {}, 1, able) == plain
-            assert text_of(await wire.ask_alone("tools/call", LOOK, 1, able)) == f"{MODERN} raw extensions"
-
-    run(test())
+async def test_a_client_with_an_extension_that_the_server_does_not_know_gets_the_core_protocol(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        plain = await wire.ask_alone("tools/list")
+        able: Object = {"extensions": {"com.example/x": {"a": 1}}}
+        assert await wire.ask_alone("tools/list", {}, 1, able) == plain
+        assert text_of(await wire.ask_alone("tools/call", LOOK, 1, able)) == f"{MODERN} raw extensions"
 
 
 # ------------------------------------------------------------------------------------------------ its revision
@@ -316,29 +283,23 @@ def test_a_client_with_an_extension_that_the_server_does_not_know_gets_the_core_
 @SPEAKS
 @pytest.mark.parametrize("version", ["1900-01-01", "2026-07-29", "9999-99-99", "v999", "", *(map(str, LEGACY))])
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-1")
-def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(
+async def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(
     kind: str, speaks: list[str], version: str
 ) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(speaks), kind) as wire:
-            for method in ("tools/list", "server/discover", "no/such"):
-                error = error_of(await wire.ask_alone(method, protocolVersion=version), UNSUPPORTED)
-                assert error["data"] == {"supported": speaks, "requested": version}
-
-    run(test())
+    async with raw_client(make_server(speaks), kind) as wire:
+        for method in ("tools/list", "server/discover", "no/such"):
+            error = error_of(await wire.ask_alone(method, protocolVersion=version), UNSUPPORTED)
+            assert error["data"] == {"supported": speaks, "requested": version}
 
 
 @SPEAKS
 @pytest.mark.parametrize("version", ["1900-01-01", "2025-11-25"])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-4")
-def test_over_http_a_revision_that_is_not_spoken_is_a_400(speaks: list[str], version: str) -> None:
-    async def test() -> None:
-        async with on_the_web(make_server(speaks)) as web:
-            reply = await Talk(web).post(alone("tools/list", protocolVersion=version))
-            assert reply.status == 400
-            assert error_of(reply.json, UNSUPPORTED)["data"] == {"supported": speaks, "requested": version}
-
-    run(test())
+async def test_over_http_a_revision_that_is_not_spoken_is_a_400(speaks: list[str], version: str) -> None:
+    async with on_the_web(make_server(speaks)) as web:
+        reply = await Talk(web).post(alone("tools/list", protocolVersion=version))
+        assert reply.status == 400
+        assert error_of(reply.json, UNSUPPORTED)["data"] == {"supported": speaks, "requested": version}
 
 
 def test_a_long_name_of_a_revision_is_not_repeated_whole() -> None:
@@ -362,47 +323,35 @@ def test_a_request_is_of_this_era_if_it_says_which_revision_it_is_in(params: Obj
 @KINDS
 @SPEAKS
 @pytest.mark.parametrize("method", [*REMOVED, *NEVER_A_REQUEST])
-def test_a_method_of_earlier_revisions_is_unknown(kind: str, speaks: list[str], method: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(speaks), kind) as wire:
-            error_of(await wire.ask_alone(method, REMOVED.get(method, {})), METHOD_NOT_FOUND)
-
-    run(test())
+async def test_a_method_of_earlier_revisions_is_unknown(kind: str, speaks: list[str], method: str) -> None:
+    async with raw_client(make_server(speaks), kind) as wire:
+        error_of(await wire.ask_alone(method, REMOVED.get(method, {})), METHOD_NOT_FOUND)
 
 
 @KINDS
 @pytest.mark.parametrize("method", [*REMOVED])
-def test_it_is_unknown_after_a_handshake_too_and_has_no_effect(kind: str, method: str) -> None:
-    async def test() -> None:
-        async with greeted_client(make_server(), kind) as wire:
-            error_of(await wire.ask_alone(method, REMOVED[method]), METHOD_NOT_FOUND)
-            levels, answer = await logged(wire, request("tools/call", LOOK))
-            assert levels == ["debug", "error"] and text_of(answer) == "2025-11-25 raw "
-            await wire.nothing_more()
-
-    run(test())
+async def test_it_is_unknown_after_a_handshake_too_and_has_no_effect(kind: str, method: str) -> None:
+    async with greeted_client(make_server(), kind) as wire:
+        error_of(await wire.ask_alone(method, REMOVED[method]), METHOD_NOT_FOUND)
+        levels, answer = await logged(wire, request("tools/call", LOOK))
+        assert levels == ["debug", "error"] and text_of(answer) == "2025-11-25 raw "
+        await wire.nothing_more()
 
 
 @KINDS
 @pytest.mark.parametrize("method", ["prompts/list", "prompts/get", "completion/complete"])
-def test_a_method_of_a_feature_that_is_not_offered_is_unknown(kind: str, method: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            error_of(await wire.ask_alone(method, {"name": "p"}), METHOD_NOT_FOUND)
-
-    run(test())
+async def test_a_method_of_a_feature_that_is_not_offered_is_unknown(kind: str, method: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        error_of(await wire.ask_alone(method, {"name": "p"}), METHOD_NOT_FOUND)
 
 
 @CONNECTED
-def test_a_feature_is_served_from_the_moment_it_is_offered(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        async with raw_client(server, kind) as wire:
-            error_of(await wire.ask_alone("tools/list"), METHOD_NOT_FOUND)
-            server.tool("t")(lambda: None)
-            assert "tools" in result_of(await wire.ask_alone("tools/list"))
-
-    run(test())
+async def test_a_feature_is_served_from_the_moment_it_is_offered(kind: str) -> None:
+    server = Server("s")
+    async with raw_client(server, kind) as wire:
+        error_of(await wire.ask_alone("tools/list"), METHOD_NOT_FOUND)
+        server.tool("t")(lambda: None)
+        assert "tools" in result_of(await wire.ask_alone("tools/list"))
 
 
 # ------------------------------------------------------------------------------------------------ both eras at once
@@ -411,84 +360,66 @@ def test_a_feature_is_served_from_the_moment_it_is_offered(kind: str) -> None:
 @KINDS
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-2")
-def test_both_eras_are_served_on_one_connection_message_by_message(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
-            await wire.send(initialize(revision, {"roots": {}}))
-            assert result_of(await wire.receive_object())["protocolVersion"] == revision
-            assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
-            await wire.send(notification("notifications/initialized"))
-            assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
-            listed = result_of(await wire.ask("tools/list", {}))
-            assert "tools" in listed and not listed.keys() & {"resultType", "_meta", "ttlMs", "cacheScope"}
-            assert result_of(await wire.ask_alone("tools/list"))["resultType"] == "complete"
-
-    run(test())
+async def test_both_eras_are_served_on_one_connection_message_by_message(kind: str, revision: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
+        await wire.send(initialize(revision, {"roots": {}}))
+        assert result_of(await wire.receive_object())["protocolVersion"] == revision
+        assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
+        await wire.send(notification("notifications/initialized"))
+        assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
+        listed = result_of(await wire.ask("tools/list", {}))
+        assert "tools" in listed and not listed.keys() & {"resultType", "_meta", "ttlMs", "cacheScope"}
+        assert result_of(await wire.ask_alone("tools/list"))["resultType"] == "complete"
 
 
 @KINDS
 @pytest.mark.parametrize("offered", [MODERN, "1900-01-01"])
-def test_a_handshake_never_agrees_on_this_revision(kind: str, offered: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            await wire.send(initialize(offered))
-            assert result_of(await wire.receive_object())["protocolVersion"] == "2025-11-25"
-
-    run(test())
+async def test_a_handshake_never_agrees_on_this_revision(kind: str, offered: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        await wire.send(initialize(offered))
+        assert result_of(await wire.receive_object())["protocolVersion"] == "2025-11-25"
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
-def test_without_handshakes_initialize_is_refused_with_the_revisions_that_are_spoken(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server([MODERN]), kind) as wire:
-            await wire.send(initialize("2025-11-25"))
-            error = error_of(await wire.receive_object(), UNSUPPORTED, "init")
-            assert error["data"] == {"supported": [MODERN], "requested": "2025-11-25"}
-
-    run(test())
+async def test_without_handshakes_initialize_is_refused_with_the_revisions_that_are_spoken(kind: str) -> None:
+    async with raw_client(make_server([MODERN]), kind) as wire:
+        await wire.send(initialize("2025-11-25"))
+        error = error_of(await wire.receive_object(), UNSUPPORTED, "init")
+        assert error["data"] == {"supported": [MODERN], "requested": "2025-11-25"}
 
 
 @pytest.mark.parametrize("version", [None, "2025-11-25", MODERN])
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
-def test_over_http_that_is_a_400_whatever_the_header_says(version: str | None) -> None:
-    async def test() -> None:
-        async with on_the_web(make_server([MODERN])) as web:
-            reply = await Talk(web).post(initialize(), MCP_Protocol_Version=version)
-            assert reply.status == 400 and "mcp-session-id" not in reply.headers
-            assert error_of(reply.json, UNSUPPORTED, "init")["data"] == {
-                "supported": [MODERN],
-                "requested": "2025-11-25",
-            }
-
-    run(test())
+async def test_over_http_that_is_a_400_whatever_the_header_says(version: str | None) -> None:
+    async with on_the_web(make_server([MODERN])) as web:
+        reply = await Talk(web).post(initialize(), MCP_Protocol_Version=version)
+        assert reply.status == 400 and "mcp-session-id" not in reply.headers
+        assert error_of(reply.json, UNSUPPORTED, "init")["data"] == {
+            "supported": [MODERN],
+            "requested": "2025-11-25",
+        }
 
 
 @CONNECTED
-def test_a_server_of_the_earlier_era_alone_is_that_and_no_half_of_this_one(kind: str) -> None:
+async def test_a_server_of_the_earlier_era_alone_is_that_and_no_half_of_this_one(kind: str) -> None:
     """A client of both eras that sees an error of this one would not go back to the handshake."""
 
-    async def test() -> None:
-        server = make_server([str(revision) for revision in LEGACY])
-        async with raw_client(server, kind) as wire:
-            error_of(await wire.ask_alone("server/discover"), INVALID_REQUEST)
-            await wire.send(initialize())
-            assert result_of(await wire.receive_object())["protocolVersion"] == "2025-11-25"
-            await wire.send(notification("notifications/initialized"))
-            error_of(await wire.ask_alone("server/discover"), METHOD_NOT_FOUND)
-            assert "resultType" not in result_of(await wire.ask_alone("tools/list"))
-
-    run(test())
+    server = make_server([str(revision) for revision in LEGACY])
+    async with raw_client(server, kind) as wire:
+        error_of(await wire.ask_alone("server/discover"), INVALID_REQUEST)
+        await wire.send(initialize())
+        assert result_of(await wire.receive_object())["protocolVersion"] == "2025-11-25"
+        await wire.send(notification("notifications/initialized"))
+        error_of(await wire.ask_alone("server/discover"), METHOD_NOT_FOUND)
+        assert "resultType" not in result_of(await wire.ask_alone("tools/list"))
 
 
-def test_over_http_it_refuses_the_revision_without_an_error_of_this_one() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server([str(revision) for revision in LEGACY])) as web:
-            reply = await Talk(web).post(alone("server/discover"))
-            assert reply.status == 400 and "is not supported here" in reply.why
-
-    run(test())
+async def test_over_http_it_refuses_the_revision_without_an_error_of_this_one() -> None:
+    async with on_the_web(make_server([str(revision) for revision in LEGACY])) as web:
+        reply = await Talk(web).post(alone("server/discover"))
+        assert reply.status == 400 and "is not supported here" in reply.why
 
 
 # ------------------------------------------------------------------------------------------------ nothing leaks
@@ -523,31 +454,25 @@ def test_the_log_level_of_one_request_is_not_that_of_another(kind: str) -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#meta-10", "2026-07-28/basic/index#meta-11"
 )
-def test_what_the_client_can_do_is_what_that_request_says(kind: str) -> None:
-    async def test() -> None:
-        async with greeted_client(make_server(), kind, capabilities={"roots": {}, "sampling": {}}) as wire:
-            error = error_of(await wire.ask_alone("tools/call", ASK), MISSING_CAPABILITY)
-            assert error["data"] == {"requiredCapabilities": {"roots": {}}}
-            answer = await wire.ask_alone("tools/call", ASK, capabilities={"roots": {}})
-            assert result_of(answer)["resultType"] == "input_required"
-            error_of(await wire.ask_alone("tools/call", ASK), MISSING_CAPABILITY)
-            assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
-            able = await wire.ask_alone("tools/call", LOOK, capabilities={"elicitation": {}}, clientInfo=None)
-            assert text_of(able) == f"{MODERN} None elicitation"
-            assert text_of((await logged(wire, request("tools/call", LOOK)))[1]) == "2025-11-25 raw roots,sampling"
-
-    run(test())
+async def test_what_the_client_can_do_is_what_that_request_says(kind: str) -> None:
+    async with greeted_client(make_server(), kind, capabilities={"roots": {}, "sampling": {}}) as wire:
+        error = error_of(await wire.ask_alone("tools/call", ASK), MISSING_CAPABILITY)
+        assert error["data"] == {"requiredCapabilities": {"roots": {}}}
+        answer = await wire.ask_alone("tools/call", ASK, capabilities={"roots": {}})
+        assert result_of(answer)["resultType"] == "input_required"
+        error_of(await wire.ask_alone("tools/call", ASK), MISSING_CAPABILITY)
+        assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
+        able = await wire.ask_alone("tools/call", LOOK, capabilities={"elicitation": {}}, clientInfo=None)
+        assert text_of(able) == f"{MODERN} None elicitation"
+        assert text_of((await logged(wire, request("tools/call", LOOK)))[1]) == "2025-11-25 raw roots,sampling"
 
 
 @pytest.mark.spec("2026-07-28/basic/index#meta-12")
-def test_over_http_a_missing_capability_is_a_400() -> None:
-    async def test() -> None:
-        async with on_the_web(make_server()) as web:
-            reply = await Talk(web).post(alone("tools/call", ASK))
-            assert reply.status == 400
-            error_of(reply.json, MISSING_CAPABILITY)
-
-    run(test())
+async def test_over_http_a_missing_capability_is_a_400() -> None:
+    async with on_the_web(make_server()) as web:
+        reply = await Talk(web).post(alone("tools/call", ASK))
+        assert reply.status == 400
+        error_of(reply.json, MISSING_CAPABILITY)
 
 
 @KINDS
@@ -559,19 +484,16 @@ def test_over_http_a_missing_capability_is_a_400() -> None:
     "2026-07-28/server/prompts#capabilities-2",
     "2026-07-28/server/prompts#capabilities-3",
 )
-def test_lists_are_the_same_on_every_connection_whatever_was_asked_before(kind: str) -> None:
-    async def test() -> None:
-        server = make_server()
-        server.prompt("p")(lambda: "hi")
-        methods = ("tools/list", "resources/list", "prompts/list")
-        async with raw_client(server, kind) as one, greeted_client(server, kind, "2025-06-18") as other:
-            first = [result_of(await one.ask_alone(method)) for method in methods]
-            await other.ask_alone("tools/call", LOOK, capabilities={"sampling": {}}, clientInfo=None)
-            await one.ask_alone("tools/call", LOOK, logLevel="debug", protocolVersion="1900-01-01")
-            for wire in (other, one):
-                assert [result_of(await wire.ask_alone(method)) for method in methods] == first
-
-    run(test())
+async def test_lists_are_the_same_on_every_connection_whatever_was_asked_before(kind: str) -> None:
+    server = make_server()
+    server.prompt("p")(lambda: "hi")
+    methods = ("tools/list", "resources/list", "prompts/list")
+    async with raw_client(server, kind) as one, greeted_client(server, kind, "2025-06-18") as other:
+        first = [result_of(await one.ask_alone(method)) for method in methods]
+        await other.ask_alone("tools/call", LOOK, capabilities={"sampling": {}}, clientInfo=None)
+        await one.ask_alone("tools/call", LOOK, logLevel="debug", protocolVersion="1900-01-01")
+        for wire in (other, one):
+            assert [result_of(await wire.ask_alone(method)) for method in methods] == first
 
 
 # ------------------------------------------------------------------------------------------------ codes
@@ -586,69 +508,60 @@ def test_lists_are_the_same_on_every_connection_whatever_was_asked_before(kind: 
     "2026-07-28/basic/index#error-codes-7",
     "2026-07-28/basic/index#error-codes-2",
 )
-def test_all_error_codes_are_json_rpcs_or_defined_by_this_revision(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            wrong = [
-                alone("resources/read", {"uri": "test://none"}),
-                alone("resources/read", {}),
-                alone("tools/call", {"name": "none"}),
-                alone("tools/call", {"name": "look", "arguments": 3}),
-                alone("tools/call", ASK),
-                alone("tools/call", {**ASK, "requestState": "x"}, capabilities={"roots": {}}),
-                alone("tools/list", {"cursor": "x"}),
-                alone("no/such"),
-                alone("tools/list", protocolVersion="x"),
-                alone("tools/list", clientCapabilities=None),
-                alone("subscriptions/listen"),
-            ]
-            for frame in wrong:
-                await wire.send(frame)
-                error = (await wire.receive_object())["error"]
-                assert isinstance(error, dict)
-                assert error["code"] in (-32603, -32602, -32601, -32600, -32020, -32021, -32022)
-
-    run(test())
+async def test_all_error_codes_are_json_rpcs_or_defined_by_this_revision(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        wrong = [
+            alone("resources/read", {"uri": "test://none"}),
+            alone("resources/read", {}),
+            alone("tools/call", {"name": "none"}),
+            alone("tools/call", {"name": "look", "arguments": 3}),
+            alone("tools/call", ASK),
+            alone("tools/call", {**ASK, "requestState": "x"}, capabilities={"roots": {}}),
+            alone("tools/list", {"cursor": "x"}),
+            alone("no/such"),
+            alone("tools/list", protocolVersion="x"),
+            alone("tools/list", clientCapabilities=None),
+            alone("subscriptions/listen"),
+        ]
+        for frame in wrong:
+            await wire.send(frame)
+            error = (await wire.receive_object())["error"]
+            assert isinstance(error, dict)
+            assert error["code"] in (-32603, -32602, -32601, -32600, -32020, -32021, -32022)
 
 
 @KINDS
 @pytest.mark.parametrize(("raised", "said"), [(-32042, -32603), (-32002, INVALID_PARAMS), (7, 7)])
 @pytest.mark.spec("2026-07-28/basic/index#error-codes-6", "2026-07-28/basic/index#error-codes-7")
-def test_an_error_of_earlier_revisions_is_said_as_one_of_this(kind: str, raised: int, said: int) -> None:
-    async def test() -> None:
-        server = Server("s")
-        extended: Object = {"extensions": {EXTENSION: {}}}
-        visit: JSON = [{"mode": "url", "message": "m", "url": "https://example.com/", "elicitationId": "e"}]
+async def test_an_error_of_earlier_revisions_is_said_as_one_of_this(kind: str, raised: int, said: int) -> None:
+    server = Server("s")
+    extended: Object = {"extensions": {EXTENSION: {}}}
+    visit: JSON = [{"mode": "url", "message": "m", "url": "https://example.com/", "elicitationId": "e"}]
 
-        async def refuse(value: str = "") -> list[str]:
-            raise ProtocolError(raised, "not so", {"elicitations": visit})
+    async def refuse(value: str = "") -> list[str]:
+        raise ProtocolError(raised, "not so", {"elicitations": visit})
 
-        server.tool("refuse", task="required")(refuse)
-        server.prompt("prompt")(lambda name: name)
-        server.completion("prompt", "name")(refuse)
-        async with raw_client(server, kind) as wire:
-            asked: Object = {"ref": {"type": "ref/prompt", "name": "prompt"}, "argument": {"name": "name", "value": ""}}
-            assert error_of(await wire.ask_alone("completion/complete", asked), said)["message"] == "not so"
-            created = result_of(await wire.ask_alone("tools/call", {"name": "refuse"}, capabilities=extended))
-            id: Object = {"taskId": created["taskId"]}
-            async with asyncio.timeout(PATIENCE):
-                task: Object = {}
-                while task.get("status") != "failed":
-                    task = result_of(await wire.ask_alone("tasks/get", id, capabilities=extended))
-            assert isinstance(task["error"], dict) and task["error"]["code"] == said
-
-    run(test())
+    server.tool("refuse", task="required")(refuse)
+    server.prompt("prompt")(lambda name: name)
+    server.completion("prompt", "name")(refuse)
+    async with raw_client(server, kind) as wire:
+        asked: Object = {"ref": {"type": "ref/prompt", "name": "prompt"}, "argument": {"name": "name", "value": ""}}
+        assert error_of(await wire.ask_alone("completion/complete", asked), said)["message"] == "not so"
+        created = result_of(await wire.ask_alone("tools/call", {"name": "refuse"}, capabilities=extended))
+        id: Object = {"taskId": created["taskId"]}
+        async with asyncio.timeout(PATIENCE):
+            task: Object = {}
+            while task.get("status") != "failed":
+                task = result_of(await wire.ask_alone("tasks/get", id, capabilities=extended))
+        assert isinstance(task["error"], dict) and task["error"]["code"] == said
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/server/resources#error-handling-1", "2026-07-28/server/resources#error-handling-4")
-def test_a_resource_that_is_not_there_is_invalid_params(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(make_server(), kind) as wire:
-            error = error_of(await wire.ask_alone("resources/read", {"uri": "test://none"}), INVALID_PARAMS)
-            assert error["data"] == {"uri": "test://none"}
-
-    run(test())
+async def test_a_resource_that_is_not_there_is_invalid_params(kind: str) -> None:
+    async with raw_client(make_server(), kind) as wire:
+        error = error_of(await wire.ask_alone("resources/read", {"uri": "test://none"}), INVALID_PARAMS)
+        assert error["data"] == {"uri": "test://none"}
 
 
 # ------------------------------------------------------------------------------------------------ extensions

@@ -18,7 +18,7 @@ from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.memory import MemoryTransport
 from tests.alone import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
-from tests.support import PATIENCE, Wire, greet, notification, raw_server, run
+from tests.support import PATIENCE, Wire, greet, notification, raw_server
 
 OFFERS: Object = {
     "tools": {"listChanged": True},
@@ -85,23 +85,20 @@ KEPT: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] = {
     "2026-07-28/server/utilities/caching#freshness-calculation-2",
 )
 @pytest.mark.parametrize("which", KEPT)
-def test_a_result_is_asked_for_once_and_anew_when_its_time_is_over(which: str) -> None:
+async def test_a_result_is_asked_for_once_and_anew_when_its_time_is_over(which: str) -> None:
     method, call, result = KEPT[which]
 
-    async def test() -> None:
-        clock = Clock()
-        async with raw_server(of(ResponseCache(clock))) as (client, wire):
-            await meet(client, wire, OFFERS)
-            first = await asks(wire, call(client), method, result)
-            clock.now += 59.9
-            assert await asks_nothing(wire, call(client)) == first
-            clock.now += 0.2
-            await asyncio.sleep(0)
-            assert wire.frames.empty()  # nothing is asked before somebody wants it
-            await asks(wire, call(client), method, result)
-            assert await asks_nothing(wire, call(client)) == first
-
-    run(test())
+    clock = Clock()
+    async with raw_server(of(ResponseCache(clock))) as (client, wire):
+        await meet(client, wire, OFFERS)
+        first = await asks(wire, call(client), method, result)
+        clock.now += 59.9
+        assert await asks_nothing(wire, call(client)) == first
+        clock.now += 0.2
+        await asyncio.sleep(0)
+        assert wire.frames.empty()  # nothing is asked before somebody wants it
+        await asks(wire, call(client), method, result)
+        assert await asks_nothing(wire, call(client)) == first
 
 
 @pytest.mark.spec(
@@ -111,86 +108,68 @@ def test_a_result_is_asked_for_once_and_anew_when_its_time_is_over(which: str) -
 )
 @pytest.mark.parametrize("hints", [{"ttlMs": 0}, {"ttlMs": -1}, {"ttlMs": None}, {"ttlMs": "60000"}, {}])
 @pytest.mark.parametrize("which", KEPT)
-def test_a_result_without_time_is_asked_for_each_time(which: str, hints: Object) -> None:
+async def test_a_result_without_time_is_asked_for_each_time(which: str, hints: Object) -> None:
     method, call, result = KEPT[which]
 
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, OFFERS)
-            for _ in range(3):
-                calling = asyncio.ensure_future(call(client))
-                await wire.send(answer(await asked_for(wire, method), {**result, "cacheScope": "public", **hints}))
-                async with asyncio.timeout(PATIENCE):
-                    await calling
-
-    run(test())
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, OFFERS)
+        for _ in range(3):
+            calling = asyncio.ensure_future(call(client))
+            await wire.send(answer(await asked_for(wire, method), {**result, "cacheScope": "public", **hints}))
+            async with asyncio.timeout(PATIENCE):
+                await calling
 
 
 @pytest.mark.parametrize("which", KEPT)
-def test_without_a_cache_everything_is_asked_for(which: str) -> None:
+async def test_without_a_cache_everything_is_asked_for(which: str) -> None:
     method, call, result = KEPT[which]
 
-    async def test() -> None:
-        async with raw_server(of(False)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            assert client.cache is None
-            for _ in range(3):
-                await asks(wire, call(client), method, result)
-            await wire.send(notification("notifications/tools/list_changed"))
-
-    run(test())
+    async with raw_server(of(False)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        assert client.cache is None
+        for _ in range(3):
+            await asks(wire, call(client), method, result)
+        await wire.send(notification("notifications/tools/list_changed"))
 
 
-def test_in_the_earlier_era_nothing_is_kept() -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await greet(client, wire, "2025-11-25", OFFERS)
-            for _ in range(2):
-                listing = asyncio.create_task(client.list_tools())
-                asked = await wire.receive_object()
-                await wire.send(answer(asked, {"tools": [], "ttlMs": 60_000, "cacheScope": "public"}))
-                async with asyncio.timeout(PATIENCE):
-                    await listing
-
-    run(test())
+async def test_in_the_earlier_era_nothing_is_kept() -> None:
+    async with raw_server(of()) as (client, wire):
+        await greet(client, wire, "2025-11-25", OFFERS)
+        for _ in range(2):
+            listing = asyncio.create_task(client.list_tools())
+            asked = await wire.receive_object()
+            await wire.send(answer(asked, {"tools": [], "ttlMs": 60_000, "cacheScope": "public"}))
+            async with asyncio.timeout(PATIENCE):
+                await listing
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-1")
-def test_what_was_asked_otherwise_is_asked_for() -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, OFFERS)
-            for uri in ("test://a", "test://b", "test://a/"):
-                contents: Object = {"contents": [{"uri": uri, "text": uri}]}
-                await asks(wire, client.read_resource(uri), "resources/read", contents)
-            found = await client.read_resource("test://b")
-            assert found.contents[0].uri == "test://b" and wire.frames.empty()
-
-    run(test())
+async def test_what_was_asked_otherwise_is_asked_for() -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, OFFERS)
+        for uri in ("test://a", "test://b", "test://a/"):
+            contents: Object = {"contents": [{"uri": uri, "text": uri}]}
+            await asks(wire, client.read_resource(uri), "resources/read", contents)
+        found = await client.read_resource("test://b")
+        assert found.contents[0].uri == "test://b" and wire.frames.empty()
 
 
-def test_who_changes_what_was_found_does_not_change_it_for_others() -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, OFFERS)
-            tools: Object = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
-            await asks(wire, client.list_tools(), "tools/list", tools)
-            for _ in range(2):
-                (found,) = await client.list_tools()
-                assert found.input_schema == {"type": "object"}
-                found.input_schema["type"] = "changed"
-
-    run(test())
+async def test_who_changes_what_was_found_does_not_change_it_for_others() -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, OFFERS)
+        tools: Object = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+        await asks(wire, client.list_tools(), "tools/list", tools)
+        for _ in range(2):
+            (found,) = await client.list_tools()
+            assert found.input_schema == {"type": "object"}
+            found.input_schema["type"] = "changed"
 
 
-def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, OFFERS, ttlMs=60_000)
-            for _ in range(2):
-                await asks(wire, client.ping(), "server/discover", discovered())
-
-    run(test())
+async def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, OFFERS, ttlMs=60_000)
+        for _ in range(2):
+            await asks(wire, client.ping(), "server/discover", discovered())
 
 
 # ------------------------------------------------------------------------------------------------ what has changed
@@ -207,76 +186,69 @@ def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() -> Non
         ("notifications/resources/updated", {"uri": "test://b"}, set()),
     ],
 )
-def test_what_a_notification_says_has_changed_is_asked_for_anew(method: str, params: Object, stale: set[str]) -> None:
-    async def test() -> None:
-        heard: list[str] = []
-        make = of(
-            on_tools_changed=lambda: heard.append("tools"),
-            on_prompts_changed=lambda: heard.append("prompts"),
-            on_resources_changed=lambda: heard.append("resources"),
-        )
-        async with raw_server(make) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=OFFERS)))
-            asked = await asked_for(wire, "subscriptions/listen")
-            meta: Object = {f"{META}subscriptionId": asked["id"]}
-            wanted = params_of(asked)["notifications"]
-            told: Object = {"_meta": meta, "notifications": wanted}
-            await wire.send(notification("notifications/subscriptions/acknowledged", told))
-            async with asyncio.timeout(PATIENCE):
-                await connecting
-            for which, call, result in KEPT.values():
+async def test_what_a_notification_says_has_changed_is_asked_for_anew(
+    method: str, params: Object, stale: set[str]
+) -> None:
+    heard: list[str] = []
+    make = of(
+        on_tools_changed=lambda: heard.append("tools"),
+        on_prompts_changed=lambda: heard.append("prompts"),
+        on_resources_changed=lambda: heard.append("resources"),
+    )
+    async with raw_server(make) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=OFFERS)))
+        asked = await asked_for(wire, "subscriptions/listen")
+        meta: Object = {f"{META}subscriptionId": asked["id"]}
+        wanted = params_of(asked)["notifications"]
+        told: Object = {"_meta": meta, "notifications": wanted}
+        await wire.send(notification("notifications/subscriptions/acknowledged", told))
+        async with asyncio.timeout(PATIENCE):
+            await connecting
+        for which, call, result in KEPT.values():
+            await asks(wire, call(client), which, result)
+        await wire.send(notification(method, {**params, "_meta": meta}))
+        for which, call, result in KEPT.values():
+            if which in stale:
                 await asks(wire, call(client), which, result)
-            await wire.send(notification(method, {**params, "_meta": meta}))
-            for which, call, result in KEPT.values():
-                if which in stale:
-                    await asks(wire, call(client), which, result)
-                else:
-                    await asks_nothing(wire, call(client))
-
-    run(test())
+            else:
+                await asks_nothing(wire, call(client))
 
 
-def test_a_result_that_was_under_way_when_it_changed_is_not_kept() -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, OFFERS)
-            listing = asyncio.create_task(client.list_tools())
-            asked = await asked_for(wire, "tools/list")
-            await wire.send(notification("notifications/tools/list_changed"))
-            old: Object = {"resultType": "complete", "tools": [], "ttlMs": 60_000, "cacheScope": "public"}
-            await wire.send(answer(asked, old))
-            async with asyncio.timeout(PATIENCE):
-                assert await listing == []
-            tools: Object = {"tools": [{"name": "new", "inputSchema": {"type": "object"}}]}
-            await asks(wire, client.list_tools(), "tools/list", tools)
-
-    run(test())
+async def test_a_result_that_was_under_way_when_it_changed_is_not_kept() -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, OFFERS)
+        listing = asyncio.create_task(client.list_tools())
+        asked = await asked_for(wire, "tools/list")
+        await wire.send(notification("notifications/tools/list_changed"))
+        old: Object = {"resultType": "complete", "tools": [], "ttlMs": 60_000, "cacheScope": "public"}
+        await wire.send(answer(asked, old))
+        async with asyncio.timeout(PATIENCE):
+            assert await listing == []
+        tools: Object = {"tools": [{"name": "new", "inputSchema": {"type": "object"}}]}
+        await asks(wire, client.list_tools(), "tools/list", tools)
 
 
-def test_who_watches_a_resource_reads_it_anew_when_it_has_changed() -> None:
-    async def test() -> None:
-        texts = ["one", "two"]
-        server = Server("s", "1")
+async def test_who_watches_a_resource_reads_it_anew_when_it_has_changed() -> None:
+    texts = ["one", "two"]
+    server = Server("s", "1")
 
-        @server.resource("test://a", cache_ttl=3600)
-        async def a() -> str:
-            return texts[0]
+    @server.resource("test://a", cache_ttl=3600)
+    async def a() -> str:
+        return texts[0]
 
-        async with Client(server, timeout=PATIENCE) as client, client.subscribe("test://a") as updates:
+    async with Client(server, timeout=PATIENCE) as client, client.subscribe("test://a") as updates:
 
-            async def read() -> str | None:
-                return getattr((await client.read_resource("test://a")).contents[0], "text", None)
+        async def read() -> str | None:
+            return getattr((await client.read_resource("test://a")).contents[0], "text", None)
 
-            assert await read() == "one"
-            texts.pop(0)
-            assert await read() == "one"  # as the server allows
-            server.resource_updated("test://a")
-            async with asyncio.timeout(PATIENCE):
-                assert await anext(updates) == "test://a"
-            assert await read() == "two"
-
-    run(test())
+        assert await read() == "one"
+        texts.pop(0)
+        assert await read() == "one"  # as the server allows
+        server.resource_updated("test://a")
+        async with asyncio.timeout(PATIENCE):
+            assert await anext(updates) == "test://a"
+        assert await read() == "two"
 
 
 # ------------------------------------------------------------------------------------------------ for whom
@@ -307,19 +279,16 @@ async def name_of_tool(site: Scripted, cache: ResponseCache, token: str, path: s
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-scope-field-1")
 @pytest.mark.parametrize("scope", ["public", "private"])
-def test_a_cache_that_clients_share_gives_what_is_private_to_the_same_credentials_alone(scope: str) -> None:
-    async def test() -> None:
-        cache, number = ResponseCache(), [0]
-        async with scripted() as site:
-            site.on("server/discover", *[meets] * 9)
-            site.on("tools/list", *[says(number, scope)] * 9)
-            assert await name_of_tool(site, cache, "one") == "t1"
-            assert await name_of_tool(site, cache, "one") == "t1"
-            assert await name_of_tool(site, cache, "two") == ("t1" if scope == "public" else "t2")
-            assert await name_of_tool(site, cache, "one") == "t1"
-            assert await name_of_tool(site, cache, "one", "?other") == ("t2" if scope == "public" else "t3")
-
-    run(test())
+async def test_a_cache_that_clients_share_gives_what_is_private_to_the_same_credentials_alone(scope: str) -> None:
+    cache, number = ResponseCache(), [0]
+    async with scripted() as site:
+        site.on("server/discover", *[meets] * 9)
+        site.on("tools/list", *[says(number, scope)] * 9)
+        assert await name_of_tool(site, cache, "one") == "t1"
+        assert await name_of_tool(site, cache, "one") == "t1"
+        assert await name_of_tool(site, cache, "two") == ("t1" if scope == "public" else "t2")
+        assert await name_of_tool(site, cache, "one") == "t1"
+        assert await name_of_tool(site, cache, "one", "?other") == ("t2" if scope == "public" else "t3")
 
 
 @pytest.mark.parametrize("scope", ["public", "private"])
@@ -343,59 +312,50 @@ def test_who_makes_the_requests_is_a_credential_too() -> None:
     assert [each.get("tools/list", {}) is not None for each in made] == [True, False, True]
 
 
-def test_servers_within_this_program_are_not_taken_for_each_other_also_when_one_is_gone() -> None:
-    async def test() -> None:
-        cache = ResponseCache()
-        for number in range(30):  # one soon lies in memory where another was
-            server = Server("s", "1", cache_ttl=60.0)
-            server.tool(name=f"t{number}")(lambda: "x")
-            for _ in range(2):
-                async with Client(server, cache=cache, timeout=PATIENCE) as client:
-                    assert [tool.name for tool in await client.list_tools()] == [f"t{number}"]
-            del server, client
-            gc.collect()
-
-    run(test())
+async def test_servers_within_this_program_are_not_taken_for_each_other_also_when_one_is_gone() -> None:
+    cache = ResponseCache()
+    for number in range(30):  # one soon lies in memory where another was
+        server = Server("s", "1", cache_ttl=60.0)
+        server.tool(name=f"t{number}")(lambda: "x")
+        for _ in range(2):
+            async with Client(server, cache=cache, timeout=PATIENCE) as client:
+                assert [tool.name for tool in await client.list_tools()] == [f"t{number}"]
+        del server, client
+        gc.collect()
 
 
-def test_a_result_that_cannot_be_read_is_asked_for_again() -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, OFFERS)
-            with pytest.raises(InvalidMessage, match="wrong shape"):
-                await asks(wire, client.list_tools(), "tools/list", {"tools": "none"})
-            assert await asks(wire, client.list_tools(), "tools/list", {"tools": []}) == []
-            assert await asks_nothing(wire, client.list_tools()) == []
-
-    run(test())
+async def test_a_result_that_cannot_be_read_is_asked_for_again() -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, OFFERS)
+        with pytest.raises(InvalidMessage, match="wrong shape"):
+            await asks(wire, client.list_tools(), "tools/list", {"tools": "none"})
+        assert await asks(wire, client.list_tools(), "tools/list", {"tools": []}) == []
+        assert await asks_nothing(wire, client.list_tools()) == []
 
 
 # ------------------------------------------------------------------------------------------------ rounds and pages
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-2")
-def test_what_came_of_a_retry_is_not_kept_nor_a_question() -> None:
-    async def test() -> None:
-        async with raw_server(of(roots=[])) as (client, wire):
-            await meet(client, wire, OFFERS)
-            for _ in range(2):
-                reading = asyncio.create_task(client.read_resource("test://a"))
-                question: Object = {
-                    "resultType": "input_required",
-                    "inputRequests": {"q": {"method": "roots/list"}},
-                    "ttlMs": 60_000,
-                    "cacheScope": "public",
-                }
-                await wire.send(answer(await asked_for(wire, "resources/read"), question))
-                again = await asked_for(wire, "resources/read")
-                assert "inputResponses" in params_of(again)
-                done: Object = {"resultType": "complete", "contents": [], "ttlMs": 60_000, "cacheScope": "public"}
-                await wire.send(answer(again, done))
-                async with asyncio.timeout(PATIENCE):
-                    await reading
-            assert client.cache is not None and not client.cache._kept
-
-    run(test())
+async def test_what_came_of_a_retry_is_not_kept_nor_a_question() -> None:
+    async with raw_server(of(roots=[])) as (client, wire):
+        await meet(client, wire, OFFERS)
+        for _ in range(2):
+            reading = asyncio.create_task(client.read_resource("test://a"))
+            question: Object = {
+                "resultType": "input_required",
+                "inputRequests": {"q": {"method": "roots/list"}},
+                "ttlMs": 60_000,
+                "cacheScope": "public",
+            }
+            await wire.send(answer(await asked_for(wire, "resources/read"), question))
+            again = await asked_for(wire, "resources/read")
+            assert "inputResponses" in params_of(again)
+            done: Object = {"resultType": "complete", "contents": [], "ttlMs": 60_000, "cacheScope": "public"}
+            await wire.send(answer(again, done))
+            async with asyncio.timeout(PATIENCE):
+                await reading
+        assert client.cache is not None and not client.cache._kept
 
 
 def tools(*names: str, cursor: str | None = None) -> Object:
@@ -405,94 +365,84 @@ def tools(*names: str, cursor: str | None = None) -> Object:
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-1")
-def test_each_page_is_kept_for_itself_and_one_that_is_over_is_asked_for_by_its_cursor() -> None:
-    async def test() -> None:
-        clock = Clock()
-        async with raw_server(of(ResponseCache(clock))) as (client, wire):
-            await meet(client, wire, OFFERS)
-            listing = asyncio.create_task(client.list_tools())
-            await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
-            await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
-            async with asyncio.timeout(PATIENCE):
-                assert [tool.name for tool in await listing] == ["a", "b"]
-            clock.now += 20
-            listing = asyncio.create_task(client.list_tools())
-            asked = await asked_for(wire, "tools/list")
-            assert params_of(asked)["cursor"] == "2"  # the first page still counts
-            await wire.send(answer(asked, {**tools("c"), "resultType": "complete", "ttlMs": 0, "cacheScope": "public"}))
-            async with asyncio.timeout(PATIENCE):
-                assert [tool.name for tool in await listing] == ["a", "c"]
-
-    run(test())
+async def test_each_page_is_kept_for_itself_and_one_that_is_over_is_asked_for_by_its_cursor() -> None:
+    clock = Clock()
+    async with raw_server(of(ResponseCache(clock))) as (client, wire):
+        await meet(client, wire, OFFERS)
+        listing = asyncio.create_task(client.list_tools())
+        await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
+        await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
+        async with asyncio.timeout(PATIENCE):
+            assert [tool.name for tool in await listing] == ["a", "b"]
+        clock.now += 20
+        listing = asyncio.create_task(client.list_tools())
+        asked = await asked_for(wire, "tools/list")
+        assert params_of(asked)["cursor"] == "2"  # the first page still counts
+        await wire.send(answer(asked, {**tools("c"), "resultType": "complete", "ttlMs": 0, "cacheScope": "public"}))
+        async with asyncio.timeout(PATIENCE):
+            assert [tool.name for tool in await listing] == ["a", "c"]
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-3")
-def test_a_cursor_from_a_kept_page_that_is_invalid_by_now_is_followed_by_the_whole_list_anew() -> None:
-    async def test() -> None:
-        clock = Clock()
-        async with raw_server(of(ResponseCache(clock))) as (client, wire):
-            await meet(client, wire, OFFERS)
-            listing = asyncio.create_task(client.list_tools())
-            await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
-            await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
-            async with asyncio.timeout(PATIENCE):
-                await listing
-            clock.now += 20
-            listing = asyncio.create_task(client.list_tools())
-            await wire.send(refusal(await asked_for(wire, "tools/list"), -32602, "no such cursor"))
-            asked = await asked_for(wire, "tools/list")
-            assert "cursor" not in params_of(asked)
-            page: Object = {**tools("c"), "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"}
-            await wire.send(answer(asked, page))
-            async with asyncio.timeout(PATIENCE):
-                assert [tool.name for tool in await listing] == ["c"]
-            assert [tool.name for tool in await client.list_tools()] == ["c"] and wire.frames.empty()
-
-    run(test())
+async def test_a_cursor_from_a_kept_page_that_is_invalid_by_now_is_followed_by_the_whole_list_anew() -> None:
+    clock = Clock()
+    async with raw_server(of(ResponseCache(clock))) as (client, wire):
+        await meet(client, wire, OFFERS)
+        listing = asyncio.create_task(client.list_tools())
+        await asks(wire, asyncio.sleep(0), "tools/list", tools("a", cursor="2"), ttl=60)
+        await asks(wire, asyncio.sleep(0), "tools/list", tools("b"), ttl=10)
+        async with asyncio.timeout(PATIENCE):
+            await listing
+        clock.now += 20
+        listing = asyncio.create_task(client.list_tools())
+        await wire.send(refusal(await asked_for(wire, "tools/list"), -32602, "no such cursor"))
+        asked = await asked_for(wire, "tools/list")
+        assert "cursor" not in params_of(asked)
+        page: Object = {**tools("c"), "resultType": "complete", "ttlMs": 60_000, "cacheScope": "public"}
+        await wire.send(answer(asked, page))
+        async with asyncio.timeout(PATIENCE):
+            assert [tool.name for tool in await listing] == ["c"]
+        assert [tool.name for tool in await client.list_tools()] == ["c"] and wire.frames.empty()
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_list_that_is_refused_otherwise_is_not_asked_for_again(kept: bool) -> None:
-    async def test() -> None:
-        async with raw_server(of(kept)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            listing = asyncio.create_task(client.list_tools())
-            await wire.send(refusal(await asked_for(wire, "tools/list"), -32602, "no"))
-            with pytest.raises(RemoteError):
-                await listing
-            assert wire.frames.empty()
-
-    run(test())
+async def test_a_list_that_is_refused_otherwise_is_not_asked_for_again(kept: bool) -> None:
+    async with raw_server(of(kept)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        listing = asyncio.create_task(client.list_tools())
+        await wire.send(refusal(await asked_for(wire, "tools/list"), -32602, "no"))
+        with pytest.raises(RemoteError):
+            await listing
+        assert wire.frames.empty()
 
 
-def test_what_may_have_changed_while_a_stream_was_broken_is_asked_for_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_may_have_changed_while_a_stream_was_broken_is_asked_for_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(subscribing, "MAX_PAUSE", 0.0)
 
-    async def test() -> None:
-        number, changes, broken = [0], [0], asyncio.Event()
+    number, changes, broken = [0], [0], asyncio.Event()
 
-        def listens(until: asyncio.Event | None) -> Step:
-            async def step(exchange: Exchange, message: Object) -> None:
-                stream = await exchange.stream(200, SSE)
-                meta: Object = {f"{META}subscriptionId": message["id"]}
-                told: Object = {"_meta": meta, "notifications": params_of(message)["notifications"]}
-                stream.write(encode_event(frame(notification("notifications/subscriptions/acknowledged", told))))
-                await (until.wait() if until is not None else stream.gone)
+    def listens(until: asyncio.Event | None) -> Step:
+        async def step(exchange: Exchange, message: Object) -> None:
+            stream = await exchange.stream(200, SSE)
+            meta: Object = {f"{META}subscriptionId": message["id"]}
+            told: Object = {"_meta": meta, "notifications": params_of(message)["notifications"]}
+            stream.write(encode_event(frame(notification("notifications/subscriptions/acknowledged", told))))
+            await (until.wait() if until is not None else stream.gone)
 
-            return step
+        return step
 
-        def changed() -> None:
-            changes[0] += 1
+    def changed() -> None:
+        changes[0] += 1
 
-        async with scripted() as site:
-            site.on("server/discover", meets)
-            site.on("tools/list", *[says(number, "public")] * 2)
-            site.on("subscriptions/listen", listens(broken), listens(None))
-            async with Client(site.url, on_tools_changed=changed, timeout=PATIENCE) as client:
-                assert [tool.name for tool in await client.list_tools()] == ["t1"]
-                assert [tool.name for tool in await client.list_tools()] == ["t1"]
-                broken.set()
-                await eventually(lambda: changes[0] == 1)
-                assert [tool.name for tool in await client.list_tools()] == ["t2"]
-
-    run(test())
+    async with scripted() as site:
+        site.on("server/discover", meets)
+        site.on("tools/list", *[says(number, "public")] * 2)
+        site.on("subscriptions/listen", listens(broken), listens(None))
+        async with Client(site.url, on_tools_changed=changed, timeout=PATIENCE) as client:
+            assert [tool.name for tool in await client.list_tools()] == ["t1"]
+            assert [tool.name for tool in await client.list_tools()] == ["t1"]
+            broken.set()
+            await eventually(lambda: changes[0] == 1)
+            assert [tool.name for tool in await client.list_tools()] == ["t2"]

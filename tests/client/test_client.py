@@ -53,52 +53,46 @@ async def answer(wire: Wire, method: str, result: Object) -> Object:
         ("prompts/list", "prompts", lambda client: client.list_prompts()),
     ],
 )
-def test_a_client_follows_no_more_pages_than_the_maximum_also_when_cursors_go_in_circles(
+async def test_a_client_follows_no_more_pages_than_the_maximum_also_when_cursors_go_in_circles(
     method: str, member: str, lister: Callable[[Client], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pagination, "MAX_PAGES", 5)
 
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            listing = asyncio.ensure_future(lister(client))
-            for page in range(5):
-                await answer(wire, method, {member: [], "nextCursor": "ab"[page % 2]})
-            with pytest.raises(InvalidMessage, match="do not end"):
-                await asyncio.wait_for(listing, PATIENCE)
-            await wire.nothing_more()
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        listing = asyncio.ensure_future(lister(client))
+        for page in range(5):
+            await answer(wire, method, {member: [], "nextCursor": "ab"[page % 2]})
+        with pytest.raises(InvalidMessage, match="do not end"):
+            await asyncio.wait_for(listing, PATIENCE)
+        await wire.nothing_more()
 
 
-def test_a_list_that_fails_on_a_later_page_is_no_list_and_leaves_the_known_schemas_as_they_were() -> None:
+async def test_a_list_that_fails_on_a_later_page_is_no_list_and_leaves_the_known_schemas_as_they_were() -> None:
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
 
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            listing = asyncio.create_task(client.list_tools())
-            await answer(wire, "tools/list", {"tools": [tool]})
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        listing = asyncio.create_task(client.list_tools())
+        await answer(wire, "tools/list", {"tools": [tool]})
+        await listing
+        listing = asyncio.create_task(client.list_tools())
+        await answer(wire, "tools/list", {"tools": [], "nextCursor": "more"})
+        asked = await wire.receive_object()
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "gone"}})
+        with pytest.raises(RemoteError, match="gone"):
             await listing
-            listing = asyncio.create_task(client.list_tools())
-            await answer(wire, "tools/list", {"tools": [], "nextCursor": "more"})
-            asked = await wire.receive_object()
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "gone"}})
-            with pytest.raises(RemoteError, match="gone"):
-                await listing
-            calling = asyncio.create_task(client.call_tool("t"))
-            await answer(wire, "tools/call", {"content": [], "structuredContent": {"n": "no number"}})
-            with pytest.raises(InvalidMessage, match="output schema"):
-                await calling
-            listing = asyncio.create_task(client.list_tools())  # a new list takes the place of the old one
-            await answer(wire, "tools/list", {"tools": []})
-            await listing
-            calling = asyncio.create_task(client.call_tool("t"))
-            await answer(wire, "tools/call", {"content": [], "structuredContent": {"n": "no number"}})
-            assert (await calling).structured_content == {"n": "no number"}
-
-    run(test())
+        calling = asyncio.create_task(client.call_tool("t"))
+        await answer(wire, "tools/call", {"content": [], "structuredContent": {"n": "no number"}})
+        with pytest.raises(InvalidMessage, match="output schema"):
+            await calling
+        listing = asyncio.create_task(client.list_tools())  # a new list takes the place of the old one
+        await answer(wire, "tools/list", {"tools": []})
+        await listing
+        calling = asyncio.create_task(client.call_tool("t"))
+        await answer(wire, "tools/call", {"content": [], "structuredContent": {"n": "no number"}})
+        assert (await calling).structured_content == {"n": "no number"}
 
 
 # ------------------------------------------------------------------------------------------------ subscriptions
@@ -118,171 +112,154 @@ async def following(updates: Subscription) -> str:
     return await asyncio.wait_for(anext(updates), PATIENCE)
 
 
-def test_a_resource_that_changed_often_before_it_was_looked_at_is_named_once_in_the_order_of_first_change() -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            updates = await entered(client, wire, "test://a")
-            for uri in ("test://a/1", "test://a/2", "test://a/1", "test://a/2", "test://a"):
-                await wire.send(updated(uri))
-            await wire.nothing_more()
-            assert [await following(updates) for _ in range(3)] == ["test://a/1", "test://a/2", "test://a"]
-            await wire.send(updated("test://a/1"))  # it has changed since
-            assert await following(updates) == "test://a/1"
+async def test_a_resource_that_changed_often_before_it_was_looked_at_is_named_once_in_the_order_of_first_change() -> (
+    None
+):
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        updates = await entered(client, wire, "test://a")
+        for uri in ("test://a/1", "test://a/2", "test://a/1", "test://a/2", "test://a"):
+            await wire.send(updated(uri))
+        await wire.nothing_more()
+        assert [await following(updates) for _ in range(3)] == ["test://a/1", "test://a/2", "test://a"]
+        await wire.send(updated("test://a/1"))  # it has changed since
+        assert await following(updates) == "test://a/1"
 
-    run(test())
 
-
-def test_updates_that_nobody_reads_are_bounded_and_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_updates_that_nobody_reads_are_bounded_and_the_oldest_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(subscribing, "MAX_UPDATES", 3)
 
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            updates = await entered(client, wire, "test://a")
-            for number in range(10):
-                await wire.send(updated(f"test://a/{number}"))
-            await wire.nothing_more()
-            assert len(updates._changed) == 3
-            assert [await following(updates) for _ in range(3)] == ["test://a/7", "test://a/8", "test://a/9"]
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        updates = await entered(client, wire, "test://a")
+        for number in range(10):
+            await wire.send(updated(f"test://a/{number}"))
+        await wire.nothing_more()
+        assert len(updates._changed) == 3
+        assert [await following(updates) for _ in range(3)] == ["test://a/7", "test://a/8", "test://a/9"]
 
 
-def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_leave_unsubscribes() -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            first, second = await entered(client, wire, "test://a"), await entered(client, wire, "test://a")
-            await wire.send(updated("test://a"))
-            assert [await following(first), await following(second)] == ["test://a", "test://a"]
-            await first.__aexit__()
-            await wire.send(updated("test://a"))
-            await wire.nothing_more()
-            assert await following(second) == "test://a"
-            assert first._changed == {}
-            leaving = asyncio.create_task(second.__aexit__())
-            assert await answer(wire, "resources/unsubscribe", {}) == {"uri": "test://a"}
-            await leaving
-            assert client.subscriptions == {}
-
-    run(test())
+async def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_leave_unsubscribes() -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        first, second = await entered(client, wire, "test://a"), await entered(client, wire, "test://a")
+        await wire.send(updated("test://a"))
+        assert [await following(first), await following(second)] == ["test://a", "test://a"]
+        await first.__aexit__()
+        await wire.send(updated("test://a"))
+        await wire.nothing_more()
+        assert await following(second) == "test://a"
+        assert first._changed == {}
+        leaving = asyncio.create_task(second.__aexit__())
+        assert await answer(wire, "resources/unsubscribe", {}) == {"uri": "test://a"}
+        await leaving
+        assert client.subscriptions == {}
 
 
 @pytest.mark.parametrize("how", ["refused", "cancelled", "timed out"])
-def test_a_subscription_that_does_not_come_about_watches_nothing(how: str) -> None:
-    async def test() -> None:
-        timeout = 0.01 if how == "timed out" else PATIENCE
-        async with raw_server(lambda transport: Client(transport, timeout=PATIENCE)) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            client.timeout = timeout
-            entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
-            asked = await wire.receive_object()
-            if how == "refused":
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "no"}})
-                with pytest.raises(RemoteError, match="no"):
-                    await entering
-            else:
-                if how == "cancelled":
-                    entering.cancel()
-                with pytest.raises((RequestTimeout, asyncio.CancelledError)):
-                    await entering
-                assert (await wire.receive_object())["method"] == "notifications/cancelled"
-            assert client.subscriptions == {}
-            await wire.send(updated("test://a"))
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_subscription_that_does_not_come_about_watches_nothing(how: str) -> None:
+    timeout = 0.01 if how == "timed out" else PATIENCE
+    async with raw_server(lambda transport: Client(transport, timeout=PATIENCE)) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        client.timeout = timeout
+        entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
+        asked = await wire.receive_object()
+        if how == "refused":
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "no"}})
+            with pytest.raises(RemoteError, match="no"):
+                await entering
+        else:
+            if how == "cancelled":
+                entering.cancel()
+            with pytest.raises((RequestTimeout, asyncio.CancelledError)):
+                await entering
+            assert (await wire.receive_object())["method"] == "notifications/cancelled"
+        assert client.subscriptions == {}
+        await wire.send(updated("test://a"))
+        await wire.nothing_more()
 
 
 @pytest.mark.parametrize("how", ["the server leaves", "the client closes"])
-def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come_before(how: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            updates, other = await entered(client, wire, "test://a"), await entered(client, wire, "test://b")
-            waiting = asyncio.create_task(anext(other))
-            await wire.send(updated("test://a"))
-            await wire.nothing_more()
-            if how == "the server leaves":
-                await client.connection.transport.peer.close()  # type: ignore[attr-defined]
-            else:
-                await client.close()
-            with pytest.raises(ConnectionClosed, match="subscription to test://b"):
-                await asyncio.wait_for(waiting, PATIENCE)
-            assert await following(updates) == "test://a"
-            for _ in range(2):
-                with pytest.raises(ConnectionClosed, match="subscription to test://a"):
-                    await following(updates)
-            for left in (updates, other):
-                await left.__aexit__()  # nobody is there to unsubscribe from
-            assert client.subscriptions == {}
-            with pytest.raises(ConnectionClosed):
-                await client.subscribe("test://a").__aenter__()
-            assert client.subscriptions == {}
-
-    run(test())
+async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come_before(how: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        updates, other = await entered(client, wire, "test://a"), await entered(client, wire, "test://b")
+        waiting = asyncio.create_task(anext(other))
+        await wire.send(updated("test://a"))
+        await wire.nothing_more()
+        if how == "the server leaves":
+            await client.connection.transport.peer.close()  # type: ignore[attr-defined]
+        else:
+            await client.close()
+        with pytest.raises(ConnectionClosed, match="subscription to test://b"):
+            await asyncio.wait_for(waiting, PATIENCE)
+        assert await following(updates) == "test://a"
+        for _ in range(2):
+            with pytest.raises(ConnectionClosed, match="subscription to test://a"):
+                await following(updates)
+        for left in (updates, other):
+            await left.__aexit__()  # nobody is there to unsubscribe from
+        assert client.subscriptions == {}
+        with pytest.raises(ConnectionClosed):
+            await client.subscribe("test://a").__aenter__()
+        assert client.subscriptions == {}
 
 
 # ------------------------------------------------------------------------------------------------ batches
 
 
-def test_a_batch_leaves_as_one_array_and_each_call_gets_its_own_result_or_exception() -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, timeout=PATIENCE)) as (client, wire):
-            await greet(client, wire, "2025-03-26", {"tools": {}})
-            batch = asyncio.create_task(
-                client.batch(
-                    client.ping(),
-                    client.list_prompts(),  # never sent: the server declared none
-                    client.call_tool("refused"),
-                    client.call_tool("late", timeout=0.05),
-                    client.list_tools(),
-                    client.call_tool("wrong"),
-                )
+async def test_a_batch_leaves_as_one_array_and_each_call_gets_its_own_result_or_exception() -> None:
+    async with raw_server(lambda transport: Client(transport, timeout=PATIENCE)) as (client, wire):
+        await greet(client, wire, "2025-03-26", {"tools": {}})
+        batch = asyncio.create_task(
+            client.batch(
+                client.ping(),
+                client.list_prompts(),  # never sent: the server declared none
+                client.call_tool("refused"),
+                client.call_tool("late", timeout=0.05),
+                client.list_tools(),
+                client.call_tool("wrong"),
             )
-            asked = await wire.receive()
-            assert isinstance(asked, list)
-            named: dict[str, JSON] = {}
-            for each in asked:
-                assert isinstance(each, dict)
-                params = each.get("params", {})
-                assert isinstance(params, dict)
-                named[str(params.get("name", each["method"]))] = each["id"]
-            assert list(named) == ["ping", "refused", "late", "tools/list", "wrong"]
-            good: dict[str, Object] = {
-                "ping": {"result": {}},
-                "refused": {"error": {"code": -5, "message": "no", "data": [1]}},
-                "tools/list": {"result": {"tools": [], "nextCursor": "more"}},
-                "wrong": {"result": {"content": 7}},
-            }
-            answers: list[JSON] = [{"jsonrpc": "2.0", "id": named[name], **good[name]} for name in reversed(good)]
-            await wire.send(answers)
-            later = {str(each["method"]): each for each in [await wire.receive_object(), await wire.receive_object()]}
-            assert set(later) == {"tools/list", "notifications/cancelled"}  # by themselves: the array has been sent
-            assert later["tools/list"]["params"] == {"cursor": "more"}
-            await wire.send({"jsonrpc": "2.0", "id": later["tools/list"]["id"], "result": {"tools": []}})
-            results = await asyncio.wait_for(batch, PATIENCE)
-            kinds = [type(None), CapabilityError, RemoteError, RequestTimeout, list, InvalidMessage]
-            assert [type(result) for result in results] == kinds
-            refused = results[2]
-            assert isinstance(refused, RemoteError)
-            assert (refused.code, refused.message, refused.data) == (-5, "no", [1])
-            await wire.nothing_more()
+        )
+        asked = await wire.receive()
+        assert isinstance(asked, list)
+        named: dict[str, JSON] = {}
+        for each in asked:
+            assert isinstance(each, dict)
+            params = each.get("params", {})
+            assert isinstance(params, dict)
+            named[str(params.get("name", each["method"]))] = each["id"]
+        assert list(named) == ["ping", "refused", "late", "tools/list", "wrong"]
+        good: dict[str, Object] = {
+            "ping": {"result": {}},
+            "refused": {"error": {"code": -5, "message": "no", "data": [1]}},
+            "tools/list": {"result": {"tools": [], "nextCursor": "more"}},
+            "wrong": {"result": {"content": 7}},
+        }
+        answers: list[JSON] = [{"jsonrpc": "2.0", "id": named[name], **good[name]} for name in reversed(good)]
+        await wire.send(answers)
+        later = {str(each["method"]): each for each in [await wire.receive_object(), await wire.receive_object()]}
+        assert set(later) == {"tools/list", "notifications/cancelled"}  # by themselves: the array has been sent
+        assert later["tools/list"]["params"] == {"cursor": "more"}
+        await wire.send({"jsonrpc": "2.0", "id": later["tools/list"]["id"], "result": {"tools": []}})
+        results = await asyncio.wait_for(batch, PATIENCE)
+        kinds = [type(None), CapabilityError, RemoteError, RequestTimeout, list, InvalidMessage]
+        assert [type(result) for result in results] == kinds
+        refused = results[2]
+        assert isinstance(refused, RemoteError)
+        assert (refused.code, refused.message, refused.data) == (-5, "no", [1])
+        await wire.nothing_more()
 
-    run(test())
 
-
-def test_a_batch_of_nothing_that_can_be_sent_sends_nothing() -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-03-26", {})
-            assert await client.batch() == []
-            (refused,) = await client.batch(client.list_tools())
-            assert isinstance(refused, CapabilityError)
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_batch_of_nothing_that_can_be_sent_sends_nothing() -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-03-26", {})
+        assert await client.batch() == []
+        (refused,) = await client.batch(client.list_tools())
+        assert isinstance(refused, CapabilityError)
+        await wire.nothing_more()
 
 
 @pytest.mark.parametrize("revision", [None, *(each.name for each in LEGACY if not each.batch)])
@@ -318,62 +295,53 @@ def test_a_batch_where_there_are_none_sends_nothing_and_leaves_no_call_behind(re
         (7, None, TypeError),
     ],
 )
-def test_what_json_cannot_hold_is_the_callers_mistake_sends_nothing_and_leaves_nothing_waiting(
+async def test_what_json_cannot_hold_is_the_callers_mistake_sends_nothing_and_leaves_nothing_waiting(
     arguments: dict[str, object], meta: dict[str, object] | None, error: type[Exception]
 ) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            with pytest.raises(error):
-                await client.call_tool("t", arguments, meta=meta)
-            assert client.connection.dispatcher.pending == {}
-            await wire.nothing_more()
-            calling = asyncio.create_task(client.call_tool("t", {"a": None}, meta={"example.com/a": 1}))
-            asked = await answer(wire, "tools/call", {"content": []})
-            assert asked == {"name": "t", "arguments": {"a": None}, "_meta": {"example.com/a": 1}}
-            assert isinstance(await calling, CallToolResult)
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        with pytest.raises(error):
+            await client.call_tool("t", arguments, meta=meta)
+        assert client.connection.dispatcher.pending == {}
+        await wire.nothing_more()
+        calling = asyncio.create_task(client.call_tool("t", {"a": None}, meta={"example.com/a": 1}))
+        asked = await answer(wire, "tools/call", {"content": []})
+        assert asked == {"name": "t", "arguments": {"a": None}, "_meta": {"example.com/a": 1}}
+        assert isinstance(await calling, CallToolResult)
 
 
-def test_a_client_that_is_not_connected_says_what_to_write() -> None:
-    async def test() -> None:
-        client = Client(Server("s"))
-        attempts: list[Callable[[], object]] = [
-            lambda: client.revision,
-            lambda: client.server_info,
-            lambda: client.server_capabilities,
-            lambda: client.instructions,
-            lambda: client.server_can("tools"),
-        ]
-        for attempt in attempts:
-            with pytest.raises(RuntimeError, match="use `async with Client"):
-                attempt()
-        calls = [client.ping(), client.list_tools(), client.call_tool("t"), client.subscribe("test://a").__aenter__()]
-        for call in calls:
-            with pytest.raises(RuntimeError, match="use `async with Client"):
-                await call
-        await client.close()  # which does nothing
-
-    run(test())
+async def test_a_client_that_is_not_connected_says_what_to_write() -> None:
+    client = Client(Server("s"))
+    attempts: list[Callable[[], object]] = [
+        lambda: client.revision,
+        lambda: client.server_info,
+        lambda: client.server_capabilities,
+        lambda: client.instructions,
+        lambda: client.server_can("tools"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(RuntimeError, match="use `async with Client"):
+            attempt()
+    calls = [client.ping(), client.list_tools(), client.call_tool("t"), client.subscribe("test://a").__aenter__()]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="use `async with Client"):
+            await call
+    await client.close()  # which does nothing
 
 
-def test_a_client_connects_once_whatever_became_of_it() -> None:
-    async def test() -> None:
-        client = Client(Server("s"))
-        async with client:
-            with pytest.raises(RuntimeError, match="connects once"):
-                await client.connect()
-            await client.ping()
+async def test_a_client_connects_once_whatever_became_of_it() -> None:
+    client = Client(Server("s"))
+    async with client:
         with pytest.raises(RuntimeError, match="connects once"):
             await client.connect()
-        failed = Client(["no-such-command-anywhere"])
-        with pytest.raises(ConnectionClosed):
-            await failed.connect()
-        with pytest.raises(RuntimeError, match="connects once"):
-            await failed.connect()
-
-    run(test())
+        await client.ping()
+    with pytest.raises(RuntimeError, match="connects once"):
+        await client.connect()
+    failed = Client(["no-such-command-anywhere"])
+    with pytest.raises(ConnectionClosed):
+        await failed.connect()
+    with pytest.raises(RuntimeError, match="connects once"):
+        await failed.connect()
 
 
 @pytest.mark.parametrize("revision", ["2025-12-31", ""])
@@ -386,28 +354,25 @@ def test_a_revision_that_this_client_cannot_open_with_is_refused_at_construction
 
 
 @pytest.mark.parametrize("data", [None, 0, "", [], {}, {"a": [1]}, False])
-def test_the_servers_error_is_an_exception_with_its_code_message_and_data(data: JSON) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            calls: list[Awaitable[object]] = [
-                client.call_tool("t"),
-                client.read_resource("test://a"),
-                client.get_prompt("p"),
-                client.set_logging_level("info"),
-            ]
-            for call in calls:
-                calling = asyncio.ensure_future(call)
-                asked = await wire.receive_object()
-                error: Object = {"code": -32099, "message": "no", "data": data}
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-                with pytest.raises(RemoteError, match=r"no \(error -32099\)") as caught:
-                    await calling
-                assert isinstance(caught.value, McpError)
-                assert (caught.value.code, caught.value.message) == (-32099, "no")
-                assert caught.value.data == data and type(caught.value.data) is type(data)
-
-    run(test())
+async def test_the_servers_error_is_an_exception_with_its_code_message_and_data(data: JSON) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        calls: list[Awaitable[object]] = [
+            client.call_tool("t"),
+            client.read_resource("test://a"),
+            client.get_prompt("p"),
+            client.set_logging_level("info"),
+        ]
+        for call in calls:
+            calling = asyncio.ensure_future(call)
+            asked = await wire.receive_object()
+            error: Object = {"code": -32099, "message": "no", "data": data}
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+            with pytest.raises(RemoteError, match=r"no \(error -32099\)") as caught:
+                await calling
+            assert isinstance(caught.value, McpError)
+            assert (caught.value.code, caught.value.message) == (-32099, "no")
+            assert caught.value.data == data and type(caught.value.data) is type(data)
 
 
 def fail(*anything: object) -> NoReturn:
@@ -477,27 +442,21 @@ def test_a_user_interface_that_fails_tells_the_server_nothing_of_why(
         run(test())
 
 
-def test_who_is_talked_to_is_known_after_the_greeting() -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-06-18", {"tools": {"listChanged": False}, "resources": {"subscribe": True}})
-            assert (client.server_info.name, client.server_info.version) == ("raw", "1")
-            assert client.server_capabilities == {"tools": {"listChanged": False}, "resources": {"subscribe": True}}
-            assert client.instructions is None
-            asked = ["tools", "tools.listChanged", "resources.subscribe", "prompts", ""]
-            assert [client.server_can(name) for name in asked] == [True, False, True, False, False]
-
-    run(test())
+async def test_who_is_talked_to_is_known_after_the_greeting() -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-06-18", {"tools": {"listChanged": False}, "resources": {"subscribe": True}})
+        assert (client.server_info.name, client.server_info.version) == ("raw", "1")
+        assert client.server_capabilities == {"tools": {"listChanged": False}, "resources": {"subscribe": True}}
+        assert client.instructions is None
+        asked = ["tools", "tools.listChanged", "resources.subscribe", "prompts", ""]
+        assert [client.server_can(name) for name in asked] == [True, False, True, False, False]
 
 
 @pytest.mark.parametrize("server", [None, 5, Path("server.py")])
-def test_what_no_client_can_be_of_is_named(server: object) -> None:
-    async def test() -> None:
-        with pytest.raises(TypeError, match="a client is of a command as a list, a URL, a Server or a transport"):
-            async with Client(server):  # type: ignore[arg-type]
-                pass
-
-    run(test())
+async def test_what_no_client_can_be_of_is_named(server: object) -> None:
+    with pytest.raises(TypeError, match="a client is of a command as a list, a URL, a Server or a transport"):
+        async with Client(server):  # type: ignore[arg-type]
+            pass
 
 
 def test_one_revision_is_no_list_of_them() -> None:

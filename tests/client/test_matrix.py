@@ -25,7 +25,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS, Revision
-from tests.support import PATIENCE, python, run
+from tests.support import PATIENCE, python
 
 PAIRS = [(client, server) for client in REVISIONS for server in REVISIONS]
 NAMES = [f"client {client}, server {server}" for client, server in PAIRS]
@@ -150,71 +150,56 @@ async def use_every_feature(client: Client) -> None:
     "2025-11-25/basic/lifecycle#version-negotiation-1",
 )
 @pytest.mark.parametrize(("client_revision", "server_revision"), PAIRS, ids=NAMES)
-def test_peers_of_one_revision_each_agree_if_it_is_the_same(
+async def test_peers_of_one_revision_each_agree_if_it_is_the_same(
     client_revision: Revision, server_revision: Revision
 ) -> None:
-    async def test() -> None:
-        client = connecting(featured((server_revision,)), revision=client_revision)
-        if client_revision is not server_revision:
-            alone = client_revision.era == "modern"  # asks nothing else; a server of the earlier era only says no
-            with pytest.raises(UnsupportedRevision, match="earlier revision" if alone else str(server_revision)):
-                await client.connect()
-            return
-        async with client:
-            assert client.revision is client_revision
-            await use_every_feature(client)
-
-    run(test())
+    client = connecting(featured((server_revision,)), revision=client_revision)
+    if client_revision is not server_revision:
+        alone = client_revision.era == "modern"  # asks nothing else; a server of the earlier era only says no
+        with pytest.raises(UnsupportedRevision, match="earlier revision" if alone else str(server_revision)):
+            await client.connect()
+        return
+    async with client:
+        assert client.revision is client_revision
+        await use_every_feature(client)
 
 
 @pytest.mark.parametrize(("client_revision", "server_revision"), PAIRS, ids=NAMES)
-def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
+async def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
     client_revision: Revision, server_revision: Revision
 ) -> None:
     """Each side speaks its own latest revision and all before, as most software does."""
 
-    async def test() -> None:
-        server = featured(REVISIONS[: server_revision.number + 1])
-        client = connecting(server)
-        client.revisions = REVISIONS[: client_revision.number + 1]
-        async with client:
-            assert client.revision is min(client_revision, server_revision, key=lambda revision: revision.number)
-            await use_every_feature(client)
-
-    run(test())
+    server = featured(REVISIONS[: server_revision.number + 1])
+    client = connecting(server)
+    client.revisions = REVISIONS[: client_revision.number + 1]
+    async with client:
+        assert client.revision is min(client_revision, server_revision, key=lambda revision: revision.number)
+        await use_every_feature(client)
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
+async def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
     source = "from tests.runtime.test_matrix import featured, REVISIONS\nfeatured(REVISIONS).run()"
 
-    async def test() -> None:
-        async with connecting(python(source), revision=revision) as client:
-            assert client.revision is revision
-            await use_every_feature(client)
-
-    run(test())
+    async with connecting(python(source), revision=revision) as client:
+        assert client.revision is revision
+        await use_every_feature(client)
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-def test_the_suite_runs_over_http(revision: Revision) -> None:
-    async def test() -> None:
-        async with featured(REVISIONS).serve_http() as url, connecting(url, revision=revision) as client:
-            assert client.revision is revision
-            await use_every_feature(client)
-
-    run(test())
+async def test_the_suite_runs_over_http(revision: Revision) -> None:
+    async with featured(REVISIONS).serve_http() as url, connecting(url, revision=revision) as client:
+        assert client.revision is revision
+        await use_every_feature(client)
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-def test_what_a_revision_does_not_have_is_refused_before_it_is_sent(revision: Revision) -> None:
-    async def test() -> None:
-        async with connecting(featured(REVISIONS), revision=revision) as client:
-            if not revision.batch:
-                with pytest.raises(CapabilityError, match="batch"):
-                    await client.batch(client.ping())
-            elsewhere = "ping" if revision.era == "modern" else "server/discover"
-            with pytest.raises(NotInRevision, match=elsewhere):
-                await client.connection.request(elsewhere, {}, dict, timeout=1)
-
-    run(test())
+async def test_what_a_revision_does_not_have_is_refused_before_it_is_sent(revision: Revision) -> None:
+    async with connecting(featured(REVISIONS), revision=revision) as client:
+        if not revision.batch:
+            with pytest.raises(CapabilityError, match="batch"):
+                await client.batch(client.ping())
+        elsewhere = "ping" if revision.era == "modern" else "server/discover"
+        with pytest.raises(NotInRevision, match=elsewhere):
+            await client.connection.request(elsewhere, {}, dict, timeout=1)

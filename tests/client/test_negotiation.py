@@ -37,7 +37,7 @@ from tests.scripted import (
     scripted,
     status,
 )
-from tests.support import PATIENCE, Wire, python, raw_server, run
+from tests.support import PATIENCE, Wire, python, raw_server
 
 LATEST = "2025-11-25"
 
@@ -73,146 +73,121 @@ async def done(connecting: asyncio.Task[None]) -> None:
     "2026-07-28/basic/index#meta-9",
 )
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-def test_the_first_thing_that_a_server_is_asked_is_who_it_is(make: object) -> None:
-    async def test() -> None:
-        async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-            connecting = asyncio.create_task(client.connect())
-            asked = await wire.receive_object()
-            assert asked["method"] == "server/discover" and params_of(asked).keys() == {"_meta"}
-            assert meta_of(asked)[f"{META}clientInfo"] == {"name": "mcp_ref", "version": client._info.version}
-            members: Object = {"instructions": "be kind"}
-            await wire.send(answer(asked, discovered(MODERN, capabilities={"tools": {}}, **members)))
-            await done(connecting)
-            assert wire.frames.empty()  # nothing else is said before something is wanted
-            assert str(client.revision) == MODERN and client.server_can("tools") and client.instructions == "be kind"
-            assert (client.server_info.name, client.server_info.version) == ("raw", "1")
-
-    run(test())
+async def test_the_first_thing_that_a_server_is_asked_is_who_it_is(make: object) -> None:
+    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
+        connecting = asyncio.create_task(client.connect())
+        asked = await wire.receive_object()
+        assert asked["method"] == "server/discover" and params_of(asked).keys() == {"_meta"}
+        assert meta_of(asked)[f"{META}clientInfo"] == {"name": "mcp_ref", "version": client._info.version}
+        members: Object = {"instructions": "be kind"}
+        await wire.send(answer(asked, discovered(MODERN, capabilities={"tools": {}}, **members)))
+        await done(connecting)
+        assert wire.frames.empty()  # nothing else is said before something is wanted
+        assert str(client.revision) == MODERN and client.server_can("tools") and client.instructions == "be kind"
+        assert (client.server_info.name, client.server_info.version) == ("raw", "1")
 
 
 @pytest.mark.spec("2026-07-28/server/discover#discoverresult-2")
 @pytest.mark.parametrize("meta", [{}, {f"{META}serverInfo": 5}, {f"{META}serverInfo": {"name": "x"}}])
-def test_a_server_need_not_say_who_it_is(meta: Object) -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await asked_for(wire, "server/discover")
-            await wire.send(answer(asked, discovered(_meta=meta)))
-            await done(connecting)
-            assert client.revision.era == "modern" and client.server_info.name == ""
-
-    run(test())
+async def test_a_server_need_not_say_who_it_is(meta: Object) -> None:
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await asked_for(wire, "server/discover")
+        await wire.send(answer(asked, discovered(_meta=meta)))
+        await done(connecting)
+        assert client.revision.era == "modern" and client.server_info.name == ""
 
 
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-3")
-def test_a_discover_result_without_a_type_and_without_hints_is_one() -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await asked_for(wire, "server/discover")
-            await wire.send(answer(asked, {"supportedVersions": ["1999-01-01", MODERN], "capabilities": {}}))
-            await done(connecting)
-            assert str(client.revision) == MODERN
-
-    run(test())
+async def test_a_discover_result_without_a_type_and_without_hints_is_one() -> None:
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await asked_for(wire, "server/discover")
+        await wire.send(answer(asked, {"supportedVersions": ["1999-01-01", MODERN], "capabilities": {}}))
+        await done(connecting)
+        assert str(client.revision) == MODERN
 
 
-def test_a_server_of_both_eras_that_names_only_earlier_revisions_is_shaken_hands_with() -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            await wire.send(answer(await asked_for(wire, "server/discover"), discovered(LATEST, "2025-06-18")))
-            await greeted(wire, await wire.receive_object(), "2025-06-18")
-            await done(connecting)
-            assert str(client.revision) == "2025-06-18"
-
-    run(test())
+async def test_a_server_of_both_eras_that_names_only_earlier_revisions_is_shaken_hands_with() -> None:
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        await wire.send(answer(await asked_for(wire, "server/discover"), discovered(LATEST, "2025-06-18")))
+        await greeted(wire, await wire.receive_object(), "2025-06-18")
+        await done(connecting)
+        assert str(client.revision) == "2025-06-18"
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-2")
 @pytest.mark.parametrize("versions", [["2030-01-01"], ["DRAFT-2026-v1", "2030-01-01"], []])
 @pytest.mark.parametrize("how", ["result", "error"])
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-def test_a_server_of_other_revisions_is_an_error_that_names_them(versions: list[str], how: str, make: object) -> None:
-    async def test() -> None:
-        async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-            connecting = asyncio.create_task(client.connect())
-            asked = await asked_for(wire, "server/discover")
-            supported: list[JSON] = [*versions]
-            if how == "result":
-                await wire.send(answer(asked, discovered() | {"supportedVersions": supported}))
-            else:
-                data: Object = {"supported": supported, "requested": MODERN}
-                await wire.send(refusal(asked, -32022, "Unsupported protocol version", data))
-            with pytest.raises(UnsupportedRevision, match=versions[0] if versions else "none that it names") as found:
-                await done(connecting)
-            assert MODERN in str(found.value)
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-            assert wire.frames.empty()  # no initialize: it is of the stateless era
-
-    run(test())
+async def test_a_server_of_other_revisions_is_an_error_that_names_them(
+    versions: list[str], how: str, make: object
+) -> None:
+    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
+        connecting = asyncio.create_task(client.connect())
+        asked = await asked_for(wire, "server/discover")
+        supported: list[JSON] = [*versions]
+        if how == "result":
+            await wire.send(answer(asked, discovered() | {"supportedVersions": supported}))
+        else:
+            data: Object = {"supported": supported, "requested": MODERN}
+            await wire.send(refusal(asked, -32022, "Unsupported protocol version", data))
+        with pytest.raises(UnsupportedRevision, match=versions[0] if versions else "none that it names") as found:
+            await done(connecting)
+        assert MODERN in str(found.value)
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+        assert wire.frames.empty()  # no initialize: it is of the stateless era
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-2")
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
 @pytest.mark.parametrize("times", [1, 2])
-def test_a_server_that_refuses_the_revision_which_it_names_is_asked_once_more_and_not_for_ever(
+async def test_a_server_that_refuses_the_revision_which_it_names_is_asked_once_more_and_not_for_ever(
     times: int, make: object
 ) -> None:
-    async def test() -> None:
-        async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-            connecting = asyncio.create_task(client.connect())
-            data: Object = {"supported": [MODERN], "requested": MODERN}
-            for _ in range(times):
-                await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
-            if times == 1:
-                await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
-                return await done(connecting)
-            with pytest.raises(UnsupportedRevision, match=MODERN):
-                await done(connecting)
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-            assert wire.frames.empty()
-
-    run(test())
-
-
-def test_a_refused_revision_with_earlier_ones_in_the_list_is_followed_by_the_handshake() -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            data: Object = {"supported": [LATEST, "2024-11-05"], "requested": MODERN}
+    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
+        connecting = asyncio.create_task(client.connect())
+        data: Object = {"supported": [MODERN], "requested": MODERN}
+        for _ in range(times):
             await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
-            await greeted(wire, await wire.receive_object())
+        if times == 1:
+            await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
+            return await done(connecting)
+        with pytest.raises(UnsupportedRevision, match=MODERN):
             await done(connecting)
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+        assert wire.frames.empty()
 
-    run(test())
+
+async def test_a_refused_revision_with_earlier_ones_in_the_list_is_followed_by_the_handshake() -> None:
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        data: Object = {"supported": [LATEST, "2024-11-05"], "requested": MODERN}
+        await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
+        await greeted(wire, await wire.receive_object())
+        await done(connecting)
 
 
 @pytest.mark.parametrize("data", [None, 5, "x", [], {"supported": MODERN}, {"supported": [5, None, {}, [], True]}])
-def test_a_list_of_revisions_that_is_none_is_no_more_than_an_error(data: JSON) -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
-            with pytest.raises(UnsupportedRevision):
-                await done(connecting)
-
-    run(test())
+async def test_a_list_of_revisions_that_is_none_is_no_more_than_an_error(data: JSON) -> None:
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
+        with pytest.raises(UnsupportedRevision):
+            await done(connecting)
 
 
 @pytest.mark.parametrize("code", [-32020, -32021])
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-def test_any_other_error_of_the_stateless_era_is_raised_and_no_handshake_tried(code: int, make: object) -> None:
-    async def test() -> None:
-        async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-            connecting = asyncio.create_task(client.connect())
-            await wire.send(refusal(await asked_for(wire, "server/discover"), code, "fix that"))
-            with pytest.raises(RemoteError, match="fix that"):
-                await done(connecting)
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-            assert wire.frames.empty()
-
-    run(test())
+async def test_any_other_error_of_the_stateless_era_is_raised_and_no_handshake_tried(code: int, make: object) -> None:
+    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
+        connecting = asyncio.create_task(client.connect())
+        await wire.send(refusal(await asked_for(wire, "server/discover"), code, "fix that"))
+        with pytest.raises(RemoteError, match="fix that"):
+            await done(connecting)
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+        assert wire.frames.empty()
 
 
 # ------------------------------------------------------------------------------------------------ an earlier server
@@ -233,145 +208,121 @@ NOT_MODERN: list[Object] = [
     "2026-07-28/basic/transports/stdio#backward-compatibility-2", "2026-07-28/server/discover#when-to-call-1"
 )
 @pytest.mark.parametrize("said", NOT_MODERN, ids=json.dumps)
-def test_any_other_answer_is_of_an_earlier_server_which_is_shaken_hands_with(said: Object) -> None:
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await asked_for(wire, "server/discover")
-            await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
-            await greeted(wire, await wire.receive_object())
-            await done(connecting)
-            assert str(client.revision) == LATEST
-            ping = asyncio.create_task(client.ping())
-            asked = await wire.receive_object()
-            assert asked["method"] == "ping" and "_meta" not in asked.get("params", {})  # type: ignore[operator]
-            await wire.send(answer(asked, {}))
-            await done(ping)
-
-    run(test())
+async def test_any_other_answer_is_of_an_earlier_server_which_is_shaken_hands_with(said: Object) -> None:
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await asked_for(wire, "server/discover")
+        await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
+        await greeted(wire, await wire.receive_object())
+        await done(connecting)
+        assert str(client.revision) == LATEST
+        ping = asyncio.create_task(client.ping())
+        asked = await wire.receive_object()
+        assert asked["method"] == "ping" and "_meta" not in asked.get("params", {})  # type: ignore[operator]
+        await wire.send(answer(asked, {}))
+        await done(ping)
 
 
 @pytest.mark.spec(
     "2026-07-28/basic/versioning#compatibility-matrix-1", "2026-07-28/basic/transports/stdio#backward-compatibility-3"
 )
 @pytest.mark.parametrize("said", NOT_MODERN, ids=json.dumps)
-def test_a_client_of_the_stateless_era_alone_says_what_to_do_about_an_earlier_server(said: Object) -> None:
-    async def test() -> None:
-        async with raw_server(alone) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await asked_for(wire, "server/discover")
-            await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
-            with pytest.raises(UnsupportedRevision, match="leave `revision` out"):
-                await done(connecting)
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-            assert wire.frames.empty()
-
-    run(test())
+async def test_a_client_of_the_stateless_era_alone_says_what_to_do_about_an_earlier_server(said: Object) -> None:
+    async with raw_server(alone) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await asked_for(wire, "server/discover")
+        await wire.send({"jsonrpc": "2.0", **said, "id": asked["id"]})
+        with pytest.raises(UnsupportedRevision, match="leave `revision` out"):
+            await done(connecting)
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+        assert wire.frames.empty()
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#backward-compatibility-1")
-def test_a_server_that_says_nothing_is_also_offered_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_says_nothing_is_also_offered_the_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
 
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            await asked_for(wire, "server/discover")
-            await greeted(wire, await wire.receive_object())
-            await done(connecting)
-            assert client.revision.era == "legacy"
-
-    run(test())
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        await asked_for(wire, "server/discover")
+        await greeted(wire, await wire.receive_object())
+        await done(connecting)
+        assert client.revision.era == "legacy"
 
 
 @pytest.mark.parametrize("how", ["at once", "after the handshake was refused"])
-def test_a_server_that_takes_its_time_may_still_say_that_it_is_modern(
+async def test_a_server_that_takes_its_time_may_still_say_that_it_is_modern(
     how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
 
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await asked_for(wire, "server/discover")
-            greeting = await wire.receive_object()
-            assert greeting["method"] == "initialize"
-            if how != "at once":
-                await wire.send(refusal(greeting, -32601))
-            await wire.send(answer(asked, discovered(capabilities={"tools": {}})))
-            await done(connecting)
-            assert client.revision.era == "modern" and client.server_can("tools")
-            listing = asyncio.create_task(client.list_tools())
-            result: Object = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "public"}
-            await wire.send(answer(await asked_for(wire, "tools/list"), result))
-            async with asyncio.timeout(PATIENCE):
-                assert await listing == []
-
-    run(test())
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await asked_for(wire, "server/discover")
+        greeting = await wire.receive_object()
+        assert greeting["method"] == "initialize"
+        if how != "at once":
+            await wire.send(refusal(greeting, -32601))
+        await wire.send(answer(asked, discovered(capabilities={"tools": {}})))
+        await done(connecting)
+        assert client.revision.era == "modern" and client.server_can("tools")
+        listing = asyncio.create_task(client.list_tools())
+        result: Object = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "public"}
+        await wire.send(answer(await asked_for(wire, "tools/list"), result))
+        async with asyncio.timeout(PATIENCE):
+            assert await listing == []
 
 
-def test_an_answer_to_the_first_question_that_comes_after_the_handshake_changes_nothing(
+async def test_an_answer_to_the_first_question_that_comes_after_the_handshake_changes_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
 
-    async def test() -> None:
-        async with raw_server(of) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await asked_for(wire, "server/discover")
-            await greeted(wire, await wire.receive_object())
-            await done(connecting)
-            await wire.send(answer(asked, discovered()))
-            ping = asyncio.create_task(client.ping())
-            asked = await wire.receive_object()
-            assert asked["method"] == "ping"
-            await wire.send(answer(asked, {}))
-            await done(ping)
-            assert str(client.revision) == LATEST
-
-    run(test())
+    async with raw_server(of) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await asked_for(wire, "server/discover")
+        await greeted(wire, await wire.receive_object())
+        await done(connecting)
+        await wire.send(answer(asked, discovered()))
+        ping = asyncio.create_task(client.ping())
+        asked = await wire.receive_object()
+        assert asked["method"] == "ping"
+        await wire.send(answer(asked, {}))
+        await done(ping)
+        assert str(client.revision) == LATEST
 
 
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-def test_a_server_that_never_says_anything_is_an_error_in_time(make: object) -> None:
-    async def test() -> None:
-        async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
-            client.timeout = 0.02
-            both = make is of
-            with pytest.raises(RequestTimeout if both else UnsupportedRevision, match="no answer within"):
-                await client.connect()
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-            methods = [json.loads(wire.frames.get_nowait())["method"] for _ in range(wire.frames.qsize())]
-            assert methods == ["server/discover", "initialize"][: 2 if both else 1]
-
-    run(test())
+async def test_a_server_that_never_says_anything_is_an_error_in_time(make: object) -> None:
+    async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
+        client.timeout = 0.02
+        both = make is of
+        with pytest.raises(RequestTimeout if both else UnsupportedRevision, match="no answer within"):
+            await client.connect()
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
+        methods = [json.loads(wire.frames.get_nowait())["method"] for _ in range(wire.frames.qsize())]
+        assert methods == ["server/discover", "initialize"][: 2 if both else 1]
 
 
 # ------------------------------------------------------------------------------------------------ earlier clients
 
 
 @pytest.mark.parametrize("revisions", [[LATEST], [revision.name for revision in LEGACY]])
-def test_a_client_of_the_earlier_era_alone_begins_with_the_handshake(revisions: list[str]) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, revisions=revisions)) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            await greeted(wire, await wire.receive_object())
+async def test_a_client_of_the_earlier_era_alone_begins_with_the_handshake(revisions: list[str]) -> None:
+    async with raw_server(lambda t: Client(t, revisions=revisions)) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        await greeted(wire, await wire.receive_object())
+        await done(connecting)
+
+
+async def test_a_handshake_that_is_refused_with_a_list_of_revisions_is_an_error_that_names_them() -> None:
+    async with raw_server(lambda t: Client(t, revision=LATEST)) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        asked = await wire.receive_object()
+        data: Object = {"supported": [MODERN], "requested": LATEST}
+        await wire.send(refusal(asked, -32022, "Unsupported protocol version", data))
+        with pytest.raises(UnsupportedRevision, match=f"the server speaks {MODERN}; this client speaks {LATEST}"):
             await done(connecting)
-
-    run(test())
-
-
-def test_a_handshake_that_is_refused_with_a_list_of_revisions_is_an_error_that_names_them() -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, revision=LATEST)) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            asked = await wire.receive_object()
-            data: Object = {"supported": [MODERN], "requested": LATEST}
-            await wire.send(refusal(asked, -32022, "Unsupported protocol version", data))
-            with pytest.raises(UnsupportedRevision, match=f"the server speaks {MODERN}; this client speaks {LATEST}"):
-                await done(connecting)
-
-    run(test())
 
 
 # ------------------------------------------------------------------------------------------------ server processes
@@ -393,106 +344,94 @@ for line in sys.stdin:
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-1")
-def test_a_server_process_that_ends_at_the_first_question_is_started_anew_for_the_handshake(tmp_path: Path) -> None:
-    async def test() -> None:
-        eras: dict[str, Era] = {}
-        command = python(DIES_AT_THE_PROBE.format(seen=str(tmp_path / "seen")))
-        for _ in range(2):  # the second time, it is known
-            async with Client(command, eras=eras) as client:
-                assert str(client.revision) == "2025-06-18" and client.server_info.name == "strict"
-                await client.ping()
-        assert (tmp_path / "seen").read_text().split() == ["server/discover", "initialize", "initialize"]
-        assert eras == {"\0".join(command): "legacy"}
-
-    run(test())
+async def test_a_server_process_that_ends_at_the_first_question_is_started_anew_for_the_handshake(
+    tmp_path: Path,
+) -> None:
+    eras: dict[str, Era] = {}
+    command = python(DIES_AT_THE_PROBE.format(seen=str(tmp_path / "seen")))
+    for _ in range(2):  # the second time, it is known
+        async with Client(command, eras=eras) as client:
+            assert str(client.revision) == "2025-06-18" and client.server_info.name == "strict"
+            await client.ping()
+    assert (tmp_path / "seen").read_text().split() == ["server/discover", "initialize", "initialize"]
+    assert eras == {"\0".join(command): "legacy"}
 
 
 @pytest.mark.parametrize("revision", [None, MODERN, LATEST])
-def test_a_server_process_that_ends_whatever_it_is_asked_is_an_error_with_its_last_words(revision: str | None) -> None:
-    async def test() -> None:
-        with pytest.raises(ConnectionClosed, match="so be it"):
-            async with Client(python("import sys; sys.stdin.readline(); sys.exit('so be it')"), revision=revision):
-                pass
-
-    run(test())
+async def test_a_server_process_that_ends_whatever_it_is_asked_is_an_error_with_its_last_words(
+    revision: str | None,
+) -> None:
+    with pytest.raises(ConnectionClosed, match="so be it"):
+        async with Client(python("import sys; sys.stdin.readline(); sys.exit('so be it')"), revision=revision):
+            pass
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-1")
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("known", ["modern", "legacy"])
 @pytest.mark.parametrize("speaks", ["modern", "legacy"])
-def test_what_was_found_is_kept_by_server_and_found_anew_where_it_is_wrong(
+async def test_what_was_found_is_kept_by_server_and_found_anew_where_it_is_wrong(
     transport: str, known: Era, speaks: Era
 ) -> None:
-    async def test() -> None:
-        async with a_server(speaks, transport) as server:
-            name = server if isinstance(server, str) else "\0".join(server)
-            eras: dict[str, Era] = {name: known}
-            async with Client(server, eras=eras, timeout=PATIENCE) as client:
-                assert client.revision.era == speaks
-                await client.ping()
-            assert eras == {name: speaks}
-
-    run(test())
+    async with a_server(speaks, transport) as server:
+        name = server if isinstance(server, str) else "\0".join(server)
+        eras: dict[str, Era] = {name: known}
+        async with Client(server, eras=eras, timeout=PATIENCE) as client:
+            assert client.revision.era == speaks
+            await client.ping()
+        assert eras == {name: speaks}
 
 
 async def says_who(exchange: Exchange, message: Object) -> None:
     await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))
 
 
-def test_what_makes_the_requests_is_still_open_when_the_server_is_asked_in_the_other_way() -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            refused = frame({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}})
-            site.on("initialize", status(400, refused))
-            site.on("server/discover", says_who)
-            eras: dict[str, Era] = {site.url: "legacy"}
-            async with Client(site.url, http=HttpClient(), eras=eras, timeout=PATIENCE) as client:
-                assert client.revision.era == "modern"
-            assert site.keys == ["initialize", "GET", "server/discover"]
-
-    run(test())
+async def test_what_makes_the_requests_is_still_open_when_the_server_is_asked_in_the_other_way() -> None:
+    async with scripted() as site:
+        refused = frame({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}})
+        site.on("initialize", status(400, refused))
+        site.on("server/discover", says_who)
+        eras: dict[str, Era] = {site.url: "legacy"}
+        async with Client(site.url, http=HttpClient(), eras=eras, timeout=PATIENCE) as client:
+            assert client.revision.era == "modern"
+        assert site.keys == ["initialize", "GET", "server/discover"]
 
 
-def test_a_client_of_the_earlier_era_alone_does_not_keep_later_ones_from_the_other() -> None:
-    async def test() -> None:
-        async with Server("s", "1").serve_http() as url:
-            eras: dict[str, Era] = {}
-            async with Client(url, revision=LATEST, eras=eras):
-                assert eras == {}
-            async with Client(url, eras=eras) as client:
-                assert client.revision.era == "modern" and eras == {url: "modern"}
-
-    run(test())
+async def test_a_client_of_the_earlier_era_alone_does_not_keep_later_ones_from_the_other() -> None:
+    async with Server("s", "1").serve_http() as url:
+        eras: dict[str, Era] = {}
+        async with Client(url, revision=LATEST, eras=eras):
+            assert eras == {}
+        async with Client(url, eras=eras) as client:
+            assert client.revision.era == "modern" and eras == {url: "modern"}
 
 
 @pytest.mark.parametrize("known", ["modern", "legacy"])
 @pytest.mark.parametrize("when", ["while it starts", "while it is asked"])
-def test_a_client_that_is_closed_while_it_connects_does_not_begin_again(known: Era, when: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        log = tmp_path / "starts"
-        command = python(f"""
+async def test_a_client_that_is_closed_while_it_connects_does_not_begin_again(
+    known: Era, when: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "starts"
+    command = python(f"""
 import os, sys
 open({str(log)!r}, "a").write(f"{{os.getpid()}} ")
 sys.stdin.read()
 """)
-        client = Client(command, eras={"\0".join(command): known})
-        connecting = asyncio.create_task(client.connect())
-        if when == "while it is asked":
-            await eventually(log.exists)
-        else:
-            await asyncio.sleep(0)
-        async with asyncio.timeout(PATIENCE):
-            await client.close()
-            with pytest.raises(ConnectionClosed):
-                await connecting
-        pids = log.read_text().split() if log.exists() else []
-        assert len(pids) <= 1
-        for pid in pids:
-            with pytest.raises(ProcessLookupError):
-                os.kill(int(pid), 0)
-
-    run(test())
+    client = Client(command, eras={"\0".join(command): known})
+    connecting = asyncio.create_task(client.connect())
+    if when == "while it is asked":
+        await eventually(log.exists)
+    else:
+        await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE):
+        await client.close()
+        with pytest.raises(ConnectionClosed):
+            await connecting
+    pids = log.read_text().split() if log.exists() else []
+    assert len(pids) <= 1
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(pid), 0)
 
 
 # ------------------------------------------------------------------------------------------------ the matrix
@@ -521,25 +460,22 @@ async def a_server(speaks: str, transport: str) -> AsyncIterator[str | list[str]
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("theirs", SIDES)
 @pytest.mark.parametrize("ours", SIDES)
-def test_every_client_with_every_server_ends_as_the_specs_matrix_says(ours: str, theirs: str, transport: str) -> None:
-    async def test() -> None:
-        async with a_server(theirs, transport) as server:
-            client = Client(server, revisions=SIDES[ours], timeout=PATIENCE)
-            if {ours, theirs} == {"modern", "legacy"}:
-                with pytest.raises(UnsupportedRevision) as found:
-                    await client.connect()
-                if theirs == "modern":
-                    assert f"the server speaks {MODERN}" in str(found.value)
-                else:
-                    assert "an earlier revision" in str(found.value) or f"the server speaks {LATEST}" in str(
-                        found.value
-                    )
-                return
-            async with client:
-                assert client.revision.era == ("legacy" if "legacy" in (ours, theirs) else "modern")
-                await client.ping()
-
-    run(test())
+async def test_every_client_with_every_server_ends_as_the_specs_matrix_says(
+    ours: str, theirs: str, transport: str
+) -> None:
+    async with a_server(theirs, transport) as server:
+        client = Client(server, revisions=SIDES[ours], timeout=PATIENCE)
+        if {ours, theirs} == {"modern", "legacy"}:
+            with pytest.raises(UnsupportedRevision) as found:
+                await client.connect()
+            if theirs == "modern":
+                assert f"the server speaks {MODERN}" in str(found.value)
+            else:
+                assert "an earlier revision" in str(found.value) or f"the server speaks {LATEST}" in str(found.value)
+            return
+        async with client:
+            assert client.revision.era == ("legacy" if "legacy" in (ours, theirs) else "modern")
+            await client.ping()
 
 
 # ------------------------------------------------------------------------------------------------ HTTP
@@ -570,32 +506,26 @@ FALLS_BACK: dict[str, Step] = {
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#backward-compatibility-1")
 @pytest.mark.parametrize("how", FALLS_BACK)
-def test_over_http_an_answer_that_is_no_modern_one_is_followed_by_the_handshake(how: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("server/discover", FALLS_BACK[how])
-            async with Client(site.url, timeout=PATIENCE) as client:
-                assert str(client.revision) == LATEST
-                await client.ping()
-            assert site.keys[:3] == ["server/discover", "initialize", "notifications/initialized"]
-            first, then = site.headers("server/discover")[0], site.headers("initialize")[0]
-            assert (first["mcp-protocol-version"], first["mcp-method"]) == (MODERN, "server/discover")
-            assert "mcp-protocol-version" not in then and "mcp-method" not in then
-
-    run(test())
+async def test_over_http_an_answer_that_is_no_modern_one_is_followed_by_the_handshake(how: str) -> None:
+    async with scripted() as site:
+        site.on("server/discover", FALLS_BACK[how])
+        async with Client(site.url, timeout=PATIENCE) as client:
+            assert str(client.revision) == LATEST
+            await client.ping()
+        assert site.keys[:3] == ["server/discover", "initialize", "notifications/initialized"]
+        first, then = site.headers("server/discover")[0], site.headers("initialize")[0]
+        assert (first["mcp-protocol-version"], first["mcp-method"]) == (MODERN, "server/discover")
+        assert "mcp-protocol-version" not in then and "mcp-method" not in then
 
 
 @pytest.mark.parametrize("how", FALLS_BACK)
-def test_over_http_a_client_of_the_stateless_era_alone_says_what_to_do_about_an_earlier_server(how: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("server/discover", FALLS_BACK[how])
-            with pytest.raises(UnsupportedRevision, match="leave `revision` out"):
-                async with Client(site.url, revision=MODERN, timeout=PATIENCE):
-                    pass
-            assert site.keys == ["server/discover"]
-
-    run(test())
+async def test_over_http_a_client_of_the_stateless_era_alone_says_what_to_do_about_an_earlier_server(how: str) -> None:
+    async with scripted() as site:
+        site.on("server/discover", FALLS_BACK[how])
+        with pytest.raises(UnsupportedRevision, match="leave `revision` out"):
+            async with Client(site.url, revision=MODERN, timeout=PATIENCE):
+                pass
+        assert site.keys == ["server/discover"]
 
 
 @pytest.mark.parametrize("revision", [None, MODERN])
@@ -612,78 +542,65 @@ def test_over_http_a_client_of_the_stateless_era_alone_says_what_to_do_about_an_
         ("text/plain", b"", ""),
     ],
 )
-def test_a_refusal_that_says_nothing_of_the_era_is_the_error_and_nothing_else_is_tried(
+async def test_a_refusal_that_says_nothing_of_the_era_is_the_error_and_nothing_else_is_tried(
     code: int, kind: str, body: bytes, words: str, revision: str | None
 ) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("server/discover", status(code, body, ("Content-Type", kind)))
-            with pytest.raises(ConnectionClosed) as found:
-                async with Client(site.url, revision=revision, timeout=PATIENCE):
-                    pass
-            assert str(found.value) == f"server/discover: {site.url}: the server answered HTTP {code}{words}"
-            assert site.keys == ["server/discover"]
-
-    run(test())
+    async with scripted() as site:
+        site.on("server/discover", status(code, body, ("Content-Type", kind)))
+        with pytest.raises(ConnectionClosed) as found:
+            async with Client(site.url, revision=revision, timeout=PATIENCE):
+                pass
+        assert str(found.value) == f"server/discover: {site.url}: the server answered HTTP {code}{words}"
+        assert site.keys == ["server/discover"]
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#backward-compatibility-1")
 @pytest.mark.parametrize("code", [-32020, -32021, -32022])
 @pytest.mark.parametrize("id", [1, None])
-def test_over_http_a_400_with_a_modern_error_is_of_a_modern_server_and_no_handshake_is_tried(
+async def test_over_http_a_400_with_a_modern_error_is_of_a_modern_server_and_no_handshake_is_tried(
     code: int, id: JSON
 ) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            body = frame({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "look here"}})
-            site.on("server/discover", status(400, body))
-            with pytest.raises(UnsupportedRevision if code == -32022 else RemoteError):
-                async with Client(site.url, timeout=PATIENCE):
-                    pass
-            assert site.keys == ["server/discover"]
-
-    run(test())
+    async with scripted() as site:
+        body = frame({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "look here"}})
+        site.on("server/discover", status(400, body))
+        with pytest.raises(UnsupportedRevision if code == -32022 else RemoteError):
+            async with Client(site.url, timeout=PATIENCE):
+                pass
+        assert site.keys == ["server/discover"]
 
 
-def test_over_http_silence_is_followed_by_the_handshake_and_the_question_is_given_up(
+async def test_over_http_silence_is_followed_by_the_handshake_and_the_question_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(opening, "PROBE_SECONDS", 0.02)
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("server/discover", events(b": wait\n\n", hold=True))
-            async with Client(site.url, timeout=PATIENCE) as client:
-                assert client.revision.era == "legacy"
-                await eventually(lambda: site.under_way == 0)
-                await client.ping()
-            assert "notifications/cancelled" not in site.keys  # closing the response was the cancellation
-
-    run(test())
+    async with scripted() as site:
+        site.on("server/discover", events(b": wait\n\n", hold=True))
+        async with Client(site.url, timeout=PATIENCE) as client:
+            assert client.revision.era == "legacy"
+            await eventually(lambda: site.under_way == 0)
+            await client.ping()
+        assert "notifications/cancelled" not in site.keys  # closing the response was the cancellation
 
 
-def test_over_http_a_modern_server_gets_no_session_no_listening_get_and_no_delete() -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("server/discover", discovers, discovers)
-            async with Client(site.url, timeout=PATIENCE) as client:
-                assert client.revision.era == "modern"
-                await client.ping()
-            assert site.keys == ["server/discover", "server/discover"]
-
-    run(test())
+async def test_over_http_a_modern_server_gets_no_session_no_listening_get_and_no_delete() -> None:
+    async with scripted() as site:
+        site.on("server/discover", discovers, discovers)
+        async with Client(site.url, timeout=PATIENCE) as client:
+            assert client.revision.era == "modern"
+            await client.ping()
+        assert site.keys == ["server/discover", "server/discover"]
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
-def test_over_http_a_handshake_that_is_refused_by_a_modern_server_is_no_reason_to_try_the_older_transport() -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            data: Object = {"supported": [MODERN], "requested": LATEST}
-            told: Object = {"code": -32022, "message": "Unsupported protocol version", "data": data}
-            site.on("initialize", status(400, frame({"jsonrpc": "2.0", "id": None, "error": told})))
-            with pytest.raises(UnsupportedRevision, match=f"the server speaks {MODERN}"):
-                async with Client(site.url, revision=LATEST, timeout=PATIENCE):
-                    pass
-            assert site.keys == ["initialize"]
-
-    run(test())
+async def test_over_http_a_handshake_that_is_refused_by_a_modern_server_is_no_reason_to_try_the_older_transport() -> (
+    None
+):
+    async with scripted() as site:
+        data: Object = {"supported": [MODERN], "requested": LATEST}
+        told: Object = {"code": -32022, "message": "Unsupported protocol version", "data": data}
+        site.on("initialize", status(400, frame({"jsonrpc": "2.0", "id": None, "error": told})))
+        with pytest.raises(UnsupportedRevision, match=f"the server speaks {MODERN}"):
+            async with Client(site.url, revision=LATEST, timeout=PATIENCE):
+                pass
+        assert site.keys == ["initialize"]

@@ -105,44 +105,41 @@ async def call(client: Client, name: str = "t", **arguments: object) -> str:
     "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-5",
     "2026-07-28/basic/patterns/mrtr#intro-2",
 )
-def test_several_questions_are_answered_in_one_retry_that_is_the_request_again() -> None:
-    async def test() -> None:
-        person = Person()
-        async with raw_server(offering(person)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(call(client, x=1))
-            first = await asked_for(wire, "tools/call")
-            sampling: Object = {
-                "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
-                "maxTokens": 5,
-            }
-            url: Object = {"mode": "url", "message": "go there", "url": "https://example.com/x"}
-            questions: Object = {
-                "user": ask_user(),
-                "model": {"method": "sampling/createMessage", "params": sampling},
-                "roots": {"method": "roots/list"},
-                "url": {"method": "elicitation/create", "params": url},
-                "an odd key!": {"method": "roots/list", "params": {}},
-            }
-            await wire.send(answer(first, asks("s1", **questions)))
-            again = await asked_for(wire, "tools/call")
-            assert again["id"] != first["id"]
-            params = params_of(again)
-            responses = params.pop("inputResponses")
-            assert params.pop("requestState") == "s1"
-            assert params == params_of(first)  # also its `_meta`
-            assert responses == {
-                "user": {"action": "accept", "content": {"name": "Ada who?"}},
-                "model": {"role": "assistant", "content": {"type": "text", "text": "hello"}, "model": "m"},
-                "roots": {"roots": [{"uri": "file:///home/user"}]},
-                "url": {"action": "accept"},
-                "an odd key!": {"roots": [{"uri": "file:///home/user"}]},
-            }
-            await wire.send(answer(again, DONE))
-            assert await calling == "done"
-            assert sorted(person.asked) == ["go there", "sample", "who?"]
-
-    run(test())
+async def test_several_questions_are_answered_in_one_retry_that_is_the_request_again() -> None:
+    person = Person()
+    async with raw_server(offering(person)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client, x=1))
+        first = await asked_for(wire, "tools/call")
+        sampling: Object = {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
+            "maxTokens": 5,
+        }
+        url: Object = {"mode": "url", "message": "go there", "url": "https://example.com/x"}
+        questions: Object = {
+            "user": ask_user(),
+            "model": {"method": "sampling/createMessage", "params": sampling},
+            "roots": {"method": "roots/list"},
+            "url": {"method": "elicitation/create", "params": url},
+            "an odd key!": {"method": "roots/list", "params": {}},
+        }
+        await wire.send(answer(first, asks("s1", **questions)))
+        again = await asked_for(wire, "tools/call")
+        assert again["id"] != first["id"]
+        params = params_of(again)
+        responses = params.pop("inputResponses")
+        assert params.pop("requestState") == "s1"
+        assert params == params_of(first)  # also its `_meta`
+        assert responses == {
+            "user": {"action": "accept", "content": {"name": "Ada who?"}},
+            "model": {"role": "assistant", "content": {"type": "text", "text": "hello"}, "model": "m"},
+            "roots": {"roots": [{"uri": "file:///home/user"}]},
+            "url": {"action": "accept"},
+            "an odd key!": {"roots": [{"uri": "file:///home/user"}]},
+        }
+        await wire.send(answer(again, DONE))
+        assert await calling == "done"
+        assert sorted(person.asked) == ["go there", "sample", "who?"]
 
 
 STATES = ["s", "", " ", "eyJ=.ä€😀\u2028", "\x00\r\n", '{"a":  1}', "x" * 100_000, "null"]
@@ -155,54 +152,48 @@ STATES = ["s", "", " ", "eyJ=.ä€😀\u2028", "\x00\r\n", '{"a":  1}', "x" * 1
 )
 @pytest.mark.parametrize("state", STATES, ids=lambda state: repr(state[:12]))
 @pytest.mark.parametrize("asking", [True, False], ids=["with a question", "alone"])
-def test_a_state_is_given_back_as_it_came(state: str, asking: bool) -> None:
-    async def test() -> None:
-        async with raw_server(offering(Person())) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(call(client))
-            questions = {"q": ask_user()} if asking else {}
-            await wire.send(answer(await asked_for(wire, "tools/call"), asks(state, **questions)))
-            again = await asked_for(wire, "tools/call")
-            assert params_of(again)["requestState"] == state
-            assert ("inputResponses" in params_of(again)) == asking
-            await wire.send(answer(again, DONE))
-            assert await calling == "done"
-
-    run(test())
+async def test_a_state_is_given_back_as_it_came(state: str, asking: bool) -> None:
+    async with raw_server(offering(Person())) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        questions = {"q": ask_user()} if asking else {}
+        await wire.send(answer(await asked_for(wire, "tools/call"), asks(state, **questions)))
+        again = await asked_for(wire, "tools/call")
+        assert params_of(again)["requestState"] == state
+        assert ("inputResponses" in params_of(again)) == asking
+        await wire.send(answer(again, DONE))
+        assert await calling == "done"
 
 
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-4",
     "2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-2",
 )
-def test_each_round_brings_its_own_answers_and_state_and_none_of_the_rounds_before() -> None:
-    async def test() -> None:
-        async with raw_server(offering(Person())) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(call(client))
-            rounds: list[Object] = [
-                asks("s1", a=ask_user("a")),
-                asks(b=ask_user("b")),
-                asks("s3"),
-                asks("s4", a=ask_user("c")),
-            ]
+async def test_each_round_brings_its_own_answers_and_state_and_none_of_the_rounds_before() -> None:
+    async with raw_server(offering(Person())) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        rounds: list[Object] = [
+            asks("s1", a=ask_user("a")),
+            asks(b=ask_user("b")),
+            asks("s3"),
+            asks("s4", a=ask_user("c")),
+        ]
+        asked = await asked_for(wire, "tools/call")
+        ids, found = {json.dumps(asked["id"])}, []
+        for each in rounds:
+            await wire.send(answer(asked, each))
             asked = await asked_for(wire, "tools/call")
-            ids, found = {json.dumps(asked["id"])}, []
-            for each in rounds:
-                await wire.send(answer(asked, each))
-                asked = await asked_for(wire, "tools/call")
-                ids.add(json.dumps(asked["id"]))
-                params = params_of(asked)
-                found.append((params.get("inputResponses"), params.get("requestState")))
-            await wire.send(answer(asked, DONE))
-            assert await calling == "done" and len(ids) == 5
+            ids.add(json.dumps(asked["id"]))
+            params = params_of(asked)
+            found.append((params.get("inputResponses"), params.get("requestState")))
+        await wire.send(answer(asked, DONE))
+        assert await calling == "done" and len(ids) == 5
 
-            def said(name: str) -> Object:
-                return {"action": "accept", "content": {"name": f"Ada {name}"}}
+        def said(name: str) -> Object:
+            return {"action": "accept", "content": {"name": f"Ada {name}"}}
 
-            assert found == [({"a": said("a")}, "s1"), ({"b": said("b")}, None), (None, "s3"), ({"a": said("c")}, "s4")]
-
-    run(test())
+        assert found == [({"a": said("a")}, "s1"), ({"b": said("b")}, None), (None, "s3"), ({"a": said("c")}, "s4")]
 
 
 REQUESTS: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] = {
@@ -217,51 +208,45 @@ REQUESTS: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] =
 
 
 @pytest.mark.parametrize("which", REQUESTS)
-def test_the_three_requests_that_may_ask_are_retried(which: str) -> None:
+async def test_the_three_requests_that_may_ask_are_retried(which: str) -> None:
     method, ask, result = REQUESTS[which]
 
-    async def test() -> None:
-        async with raw_server(offering(Person())) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.ensure_future(ask(client))
-            await wire.send(answer(await asked_for(wire, method), asks("s", q=ask_user())))
-            again = await asked_for(wire, method)
-            assert params_of(again)["inputResponses"]
-            await wire.send(answer(again, result))
-            async with asyncio.timeout(PATIENCE):
-                await calling
-
-    run(test())
+    async with raw_server(offering(Person())) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.ensure_future(ask(client))
+        await wire.send(answer(await asked_for(wire, method), asks("s", q=ask_user())))
+        again = await asked_for(wire, method)
+        assert params_of(again)["inputResponses"]
+        await wire.send(answer(again, result))
+        async with asyncio.timeout(PATIENCE):
+            await calling
 
 
-def test_the_same_callback_answers_in_both_eras() -> None:
-    async def test() -> None:
-        person = Person()
-        for revision in ("2025-11-25", MODERN):
-            async with raw_server(offering(person)) as (client, wire):
-                if revision == MODERN:
-                    await meet(client, wire, OFFERS)
-                else:
-                    await greet(client, wire, revision, OFFERS)
-                calling = asyncio.create_task(call(client))
+async def test_the_same_callback_answers_in_both_eras() -> None:
+    person = Person()
+    for revision in ("2025-11-25", MODERN):
+        async with raw_server(offering(person)) as (client, wire):
+            if revision == MODERN:
+                await meet(client, wire, OFFERS)
+            else:
+                await greet(client, wire, revision, OFFERS)
+            calling = asyncio.create_task(call(client))
+            asked = await wire.receive_object()
+            if revision == MODERN:
+                await wire.send(answer(asked, asks(q=ask_user(revision))))
                 asked = await wire.receive_object()
-                if revision == MODERN:
-                    await wire.send(answer(asked, asks(q=ask_user(revision))))
-                    asked = await wire.receive_object()
-                    responses = params_of(asked)["inputResponses"]
-                    assert isinstance(responses, dict)
-                    said = responses["q"]
-                else:
-                    params = ask_user(revision)["params"]
-                    assert isinstance(params, dict)
-                    await wire.send(request("elicitation/create", params, "theirs"))
-                    said = (await wire.receive_object())["result"]
-                assert said == {"action": "accept", "content": {"name": f"Ada {revision}"}}
-                await wire.send(answer(asked, DONE))
-                assert await calling == "done"
-        assert person.asked == ["2025-11-25", MODERN]
-
-    run(test())
+                responses = params_of(asked)["inputResponses"]
+                assert isinstance(responses, dict)
+                said = responses["q"]
+            else:
+                params = ask_user(revision)["params"]
+                assert isinstance(params, dict)
+                await wire.send(request("elicitation/create", params, "theirs"))
+                said = (await wire.receive_object())["result"]
+            assert said == {"action": "accept", "content": {"name": f"Ada {revision}"}}
+            await wire.send(answer(asked, DONE))
+            assert await calling == "done"
+    assert person.asked == ["2025-11-25", MODERN]
 
 
 @pytest.mark.spec(
@@ -270,42 +255,36 @@ def test_the_same_callback_answers_in_both_eras() -> None:
     "2026-07-28/client/roots#capabilities-1",
     "2026-07-28/basic/index#meta-6",
 )
-def test_every_request_says_what_the_client_can_do() -> None:
-    async def test() -> None:
-        async with raw_server(offering(Person(), sampling_tools=True)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(call(client))
-            for result in (asks("s", q=ask_user()), DONE):
-                asked = await asked_for(wire, "tools/call")
-                meta = params_of(asked)["_meta"]
-                assert isinstance(meta, dict)
-                capabilities = meta[f"{META}clientCapabilities"]
-                assert isinstance(capabilities, dict)
-                assert capabilities["elicitation"] == {"form": {}, "url": {}}
-                assert capabilities["sampling"] == {"tools": {}} and "roots" in capabilities
-                await wire.send(answer(asked, result))
-            assert await calling == "done"
-
-    run(test())
+async def test_every_request_says_what_the_client_can_do() -> None:
+    async with raw_server(offering(Person(), sampling_tools=True)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        for result in (asks("s", q=ask_user()), DONE):
+            asked = await asked_for(wire, "tools/call")
+            meta = params_of(asked)["_meta"]
+            assert isinstance(meta, dict)
+            capabilities = meta[f"{META}clientCapabilities"]
+            assert isinstance(capabilities, dict)
+            assert capabilities["elicitation"] == {"form": {}, "url": {}}
+            assert capabilities["sampling"] == {"tools": {}} and "roots" in capabilities
+            await wire.send(answer(asked, result))
+        assert await calling == "done"
 
 
 # ------------------------------------------------------------------------------------------------ what may not be
 
 
-def test_a_server_that_never_stops_asking_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_never_stops_asking_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mrtr, "MAX_ROUNDS", 3)
 
-    async def test() -> None:
-        async with raw_server(offering(Person())) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(call(client))
-            for _ in range(4):
-                await wire.send(answer(await asked_for(wire, "tools/call"), asks("s")))
-            with pytest.raises(InvalidMessage, match="still asks after 3 rounds"):
-                await calling
-            assert wire.frames.empty()
-
-    run(test())
+    async with raw_server(offering(Person())) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        for _ in range(4):
+            await wire.send(answer(await asked_for(wire, "tools/call"), asks("s")))
+        with pytest.raises(InvalidMessage, match="still asks after 3 rounds"):
+            await calling
+        assert wire.frames.empty()
 
 
 BAD: dict[str, tuple[Object, str]] = {
@@ -357,23 +336,20 @@ BAD: dict[str, tuple[Object, str]] = {
 
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-2")
 @pytest.mark.parametrize("what", BAD)
-def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_is_asked(what: str) -> None:
+async def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_is_asked(what: str) -> None:
     result, why = BAD[what]
 
-    async def test() -> None:
-        person = Person()
-        async with raw_server(offering(person)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(call(client))
-            await wire.send(answer(await asked_for(wire, "tools/call"), result))
-            with pytest.raises(InvalidMessage, match=why):
-                await calling
-            assert wire.frames.empty() and person.asked == []
-            calling = asyncio.create_task(call(client))
-            await wire.send(answer(await asked_for(wire, "tools/call"), DONE))
-            assert await calling == "done"
-
-    run(test())
+    person = Person()
+    async with raw_server(offering(person)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        await wire.send(answer(await asked_for(wire, "tools/call"), result))
+        with pytest.raises(InvalidMessage, match=why):
+            await calling
+        assert wire.frames.empty() and person.asked == []
+        calling = asyncio.create_task(call(client))
+        await wire.send(answer(await asked_for(wire, "tools/call"), DONE))
+        assert await calling == "done"
 
 
 @pytest.mark.parametrize(
@@ -384,18 +360,17 @@ def test_a_result_that_breaks_the_rules_is_an_invalid_message_and_nobody_is_aske
         ("prompts/list", lambda client: client.list_prompts()),
     ],
 )
-def test_a_request_that_may_not_ask_is_not_retried(method: str, ask: Callable[[Client], Awaitable[object]]) -> None:
-    async def test() -> None:
-        person = Person()
-        async with raw_server(offering(person)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.ensure_future(ask(client))
-            await wire.send(answer(await asked_for(wire, method), asks("s", q=ask_user())))
-            with pytest.raises(InvalidMessage, match="input_required"):
-                await calling
-            assert wire.frames.empty() and person.asked == []
-
-    run(test())
+async def test_a_request_that_may_not_ask_is_not_retried(
+    method: str, ask: Callable[[Client], Awaitable[object]]
+) -> None:
+    person = Person()
+    async with raw_server(offering(person)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.ensure_future(ask(client))
+        await wire.send(answer(await asked_for(wire, method), asks("s", q=ask_user())))
+        with pytest.raises(InvalidMessage, match="input_required"):
+            await calling
+        assert wire.frames.empty() and person.asked == []
 
 
 UNDECLARED: dict[str, tuple[Object, dict[str, object]]] = {
@@ -420,32 +395,26 @@ UNDECLARED: dict[str, tuple[Object, dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("what", UNDECLARED)
-def test_a_question_for_what_was_not_declared_is_an_invalid_message(what: str) -> None:
+async def test_a_question_for_what_was_not_declared_is_an_invalid_message(what: str) -> None:
     question, options = UNDECLARED[what]
 
-    async def test() -> None:
-        person = Person()
-        async with raw_server(offering(person, **options)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(call(client))
-            await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=question)))
-            with pytest.raises(InvalidMessage):
-                await calling
-            assert wire.frames.empty() and person.asked == []
-
-    run(test())
+    person = Person()
+    async with raw_server(offering(person, **options)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=question)))
+        with pytest.raises(InvalidMessage):
+            await calling
+        assert wire.frames.empty() and person.asked == []
 
 
 @pytest.mark.spec("2026-07-28/basic/index#resulttype-3")
-def test_a_result_without_a_type_is_complete() -> None:
-    async def test() -> None:
-        async with raw_server(offering(Person())) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(call(client))
-            await wire.send(answer(await asked_for(wire, "tools/call"), {"content": DONE["content"]}))
-            assert await calling == "done"
-
-    run(test())
+async def test_a_result_without_a_type_is_complete() -> None:
+    async with raw_server(offering(Person())) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        await wire.send(answer(await asked_for(wire, "tools/call"), {"content": DONE["content"]}))
+        assert await calling == "done"
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#sending-messages-1")
@@ -473,71 +442,62 @@ def test_a_request_from_the_server_is_not_answered_in_this_era(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("error", [ValueError("not today"), RemoteError(-1, "rejected")])
-def test_what_a_handler_raises_is_raised_from_the_call_as_itself(error: Exception) -> None:
+async def test_what_a_handler_raises_is_raised_from_the_call_as_itself(error: Exception) -> None:
     async def refuse(question: Question) -> ElicitResult:
         raise error
 
-    async def test() -> None:
-        person = Person()
-        person.gates["slow"] = asyncio.Event()
+    person = Person()
+    person.gates["slow"] = asyncio.Event()
 
-        async def user(question: Question) -> ElicitResult:
-            return await (person.elicit(question) if question.message == "slow" else refuse(question))
+    async def user(question: Question) -> ElicitResult:
+        return await (person.elicit(question) if question.message == "slow" else refuse(question))
 
-        async with raw_server(offering(person, elicitation=user)) as (client, wire):
-            await meet(client, wire, OFFERS)
+    async with raw_server(offering(person, elicitation=user)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        result = asks(q=ask_user("slow"), r=ask_user("quick"))
+        await wire.send(answer(await asked_for(wire, "tools/call"), result))
+        with pytest.raises(type(error)) as found:
+            await calling
+        assert found.value is error
+        assert person.left == ["slow"]  # the others are not left asking
+        assert wire.frames.empty()
+        calling = asyncio.create_task(call(client))
+        await wire.send(answer(await asked_for(wire, "tools/call"), DONE))
+        assert await calling == "done"
+
+
+async def test_a_handler_that_gives_no_answer_or_a_wrong_one_is_the_callers_error() -> None:
+    answers: list[object] = [None, ElicitResult("accept", {"name": 5})]
+
+    async def user(question: Question) -> ElicitResult:
+        return answers.pop(0)  # type: ignore[return-value]
+
+    async with raw_server(offering(Person(), elicitation=user)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        for kind in (TypeError, ValueError):
             calling = asyncio.create_task(call(client))
-            result = asks(q=ask_user("slow"), r=ask_user("quick"))
-            await wire.send(answer(await asked_for(wire, "tools/call"), result))
-            with pytest.raises(type(error)) as found:
+            await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
+            with pytest.raises(kind):
                 await calling
-            assert found.value is error
-            assert person.left == ["slow"]  # the others are not left asking
-            assert wire.frames.empty()
-            calling = asyncio.create_task(call(client))
-            await wire.send(answer(await asked_for(wire, "tools/call"), DONE))
-            assert await calling == "done"
-
-    run(test())
-
-
-def test_a_handler_that_gives_no_answer_or_a_wrong_one_is_the_callers_error() -> None:
-    async def test() -> None:
-        answers: list[object] = [None, ElicitResult("accept", {"name": 5})]
-
-        async def user(question: Question) -> ElicitResult:
-            return answers.pop(0)  # type: ignore[return-value]
-
-        async with raw_server(offering(Person(), elicitation=user)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            for kind in (TypeError, ValueError):
-                calling = asyncio.create_task(call(client))
-                await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
-                with pytest.raises(kind):
-                    await calling
-            assert wire.frames.empty()
-
-    run(test())
+        assert wire.frames.empty()
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
-def test_who_leaves_while_the_user_is_asked_leaves_nothing_behind() -> None:
-    async def test() -> None:
-        person = Person()
-        person.gates["who?"] = asyncio.Event()
-        async with raw_server(offering(person)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(client.call_tool("t"))
-            await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
-            async with asyncio.timeout(PATIENCE):
-                while not person.asked:
-                    await asyncio.sleep(0)
-            calling.cancel()
-            await asyncio.wait([calling], timeout=PATIENCE)
-            assert calling.cancelled() and person.left == ["who?"]
-            assert wire.frames.empty()  # the request is answered already: there is nothing to cancel
-
-    run(test())
+async def test_who_leaves_while_the_user_is_asked_leaves_nothing_behind() -> None:
+    person = Person()
+    person.gates["who?"] = asyncio.Event()
+    async with raw_server(offering(person)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(client.call_tool("t"))
+        await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
+        async with asyncio.timeout(PATIENCE):
+            while not person.asked:
+                await asyncio.sleep(0)
+        calling.cancel()
+        await asyncio.wait([calling], timeout=PATIENCE)
+        assert calling.cancelled() and person.left == ["who?"]
+        assert wire.frames.empty()  # the request is answered already: there is nothing to cancel
 
 
 @pytest.mark.spec(
@@ -546,73 +506,64 @@ def test_who_leaves_while_the_user_is_asked_leaves_nothing_behind() -> None:
     "2026-07-28/basic/patterns/cancellation#behavior-requirements-1",
 )
 @pytest.mark.parametrize("how", ["leaves", "time is up"])
-def test_who_leaves_while_a_retry_is_under_way_cancels_the_retry(how: str) -> None:
-    async def test() -> None:
-        async with raw_server(offering(Person())) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(client.call_tool("t", timeout=0.1 if how == "time is up" else None))
-            await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
-            again = await asked_for(wire, "tools/call")
-            if how == "leaves":
-                calling.cancel()
-            with pytest.raises(RequestTimeout if how == "time is up" else asyncio.CancelledError):
-                async with asyncio.timeout(PATIENCE):
-                    await calling
-            cancelled = await wire.receive_object()
-            assert cancelled["method"] == "notifications/cancelled"
-            assert params_of(cancelled)["requestId"] == again["id"]
-
-    run(test())
+async def test_who_leaves_while_a_retry_is_under_way_cancels_the_retry(how: str) -> None:
+    async with raw_server(offering(Person())) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(client.call_tool("t", timeout=0.1 if how == "time is up" else None))
+        await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
+        again = await asked_for(wire, "tools/call")
+        if how == "leaves":
+            calling.cancel()
+        with pytest.raises(RequestTimeout if how == "time is up" else asyncio.CancelledError):
+            async with asyncio.timeout(PATIENCE):
+                await calling
+        cancelled = await wire.receive_object()
+        assert cancelled["method"] == "notifications/cancelled"
+        assert params_of(cancelled)["requestId"] == again["id"]
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#client-requirements-basic-workflow-6")
-def test_calls_in_parallel_do_not_mix_their_answers_and_states() -> None:
-    async def test() -> None:
-        person = Person()
-        person.gates = {str(n): asyncio.Event() for n in range(20)}
-        async with raw_server(offering(person)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calls = [asyncio.create_task(call(client, n=n)) for n in range(20)]
-            for _ in calls:
-                asked = await asked_for(wire, "tools/call")
-                arguments = params_of(asked)["arguments"]
-                assert isinstance(arguments, dict)
-                n = str(arguments["n"])
-                await wire.send(answer(asked, asks(f"state {n}", q=ask_user(n))))
-            for gate in reversed(person.gates.values()):
-                gate.set()
+async def test_calls_in_parallel_do_not_mix_their_answers_and_states() -> None:
+    person = Person()
+    person.gates = {str(n): asyncio.Event() for n in range(20)}
+    async with raw_server(offering(person)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calls = [asyncio.create_task(call(client, n=n)) for n in range(20)]
+        for _ in calls:
+            asked = await asked_for(wire, "tools/call")
+            arguments = params_of(asked)["arguments"]
+            assert isinstance(arguments, dict)
+            n = str(arguments["n"])
+            await wire.send(answer(asked, asks(f"state {n}", q=ask_user(n))))
+        for gate in reversed(person.gates.values()):
+            gate.set()
+            await asyncio.sleep(0)
+        for _ in calls:
+            params = params_of(asked := await asked_for(wire, "tools/call"))
+            arguments = params["arguments"]
+            assert isinstance(arguments, dict)
+            n = str(arguments["n"])
+            assert params["requestState"] == f"state {n}"
+            assert params["inputResponses"] == {"q": {"action": "accept", "content": {"name": f"Ada {n}"}}}
+            text: Object = {"resultType": "complete", "content": [{"type": "text", "text": n}]}
+            await wire.send(answer(asked, text))
+        assert await asyncio.gather(*calls) == [str(n) for n in range(20)]
+
+
+async def test_a_server_that_is_lost_while_the_user_is_asked_fails_the_call() -> None:
+    person = Person()
+    async with raw_server(offering(person)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(call(client))
+        person.gates["who?"] = asyncio.Event()
+        await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
+        async with asyncio.timeout(PATIENCE):
+            while not person.asked:
                 await asyncio.sleep(0)
-            for _ in calls:
-                params = params_of(asked := await asked_for(wire, "tools/call"))
-                arguments = params["arguments"]
-                assert isinstance(arguments, dict)
-                n = str(arguments["n"])
-                assert params["requestState"] == f"state {n}"
-                assert params["inputResponses"] == {"q": {"action": "accept", "content": {"name": f"Ada {n}"}}}
-                text: Object = {"resultType": "complete", "content": [{"type": "text", "text": n}]}
-                await wire.send(answer(asked, text))
-            assert await asyncio.gather(*calls) == [str(n) for n in range(20)]
-
-    run(test())
-
-
-def test_a_server_that_is_lost_while_the_user_is_asked_fails_the_call() -> None:
-    async def test() -> None:
-        person = Person()
-        async with raw_server(offering(person)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(call(client))
-            person.gates["who?"] = asyncio.Event()
-            await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
-            async with asyncio.timeout(PATIENCE):
-                while not person.asked:
-                    await asyncio.sleep(0)
-            await client.close()
-            person.gates["who?"].set()
-            with pytest.raises(ConnectionClosed):
-                await calling
-
-    run(test())
+        await client.close()
+        person.gates["who?"].set()
+        with pytest.raises(ConnectionClosed):
+            await calling
 
 
 # ------------------------------------------------------------------------------------------------ header mismatch
@@ -645,42 +596,36 @@ async def meets(exchange: Exchange, message: Object) -> None:
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#client-behavior-6")
 @pytest.mark.parametrize("before", ["nothing", "an old list, which may be kept"])
-def test_a_header_mismatch_is_followed_by_a_fresh_list_of_tools_and_one_retry(before: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("server/discover", meets)
-            site.on("tools/call", mismatch, works, works)
+async def test_a_header_mismatch_is_followed_by_a_fresh_list_of_tools_and_one_retry(before: str) -> None:
+    async with scripted() as site:
+        site.on("server/discover", meets)
+        site.on("tools/call", mismatch, works, works)
+        if before != "nothing":
+            site.on("tools/list", lists(tool("t")))
+        site.on("tools/list", lists(tool("t", "Where")))
+        async with Client(site.url, timeout=PATIENCE) as client:
             if before != "nothing":
-                site.on("tools/list", lists(tool("t")))
-            site.on("tools/list", lists(tool("t", "Where")))
-            async with Client(site.url, timeout=PATIENCE) as client:
-                if before != "nothing":
-                    await client.list_tools()
-                assert await call(client, where="here") == "done"
-                assert await call(client, where="there") == "done"
-            found = [headers.get("mcp-param-where") for headers in site.headers("tools/call")]
-            assert found == [None, "here", "there"]
-            lists_asked = 1 + (before != "nothing")
-            assert site.keys.count("tools/list") == lists_asked
-
-    run(test())
+                await client.list_tools()
+            assert await call(client, where="here") == "done"
+            assert await call(client, where="there") == "done"
+        found = [headers.get("mcp-param-where") for headers in site.headers("tools/call")]
+        assert found == [None, "here", "there"]
+        lists_asked = 1 + (before != "nothing")
+        assert site.keys.count("tools/list") == lists_asked
 
 
 @pytest.mark.parametrize("then", ["the same list", "refused again"])
-def test_a_header_mismatch_that_stays_is_raised_after_one_retry_at_most(then: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("server/discover", meets)
-            site.on("tools/call", mismatch, mismatch)
-            site.on("tools/list", *[lists(tool("t", "Where" if then == "refused again" else None))] * 3)
-            async with Client(site.url, timeout=PATIENCE) as client:
-                with pytest.raises(RemoteError, match="Header mismatch") as found:
-                    await call(client, where="here")
-                assert found.value.code == -32020
-            assert site.keys.count("tools/call") == (2 if then == "refused again" else 1)
-            assert site.keys.count("tools/list") == 1
-
-    run(test())
+async def test_a_header_mismatch_that_stays_is_raised_after_one_retry_at_most(then: str) -> None:
+    async with scripted() as site:
+        site.on("server/discover", meets)
+        site.on("tools/call", mismatch, mismatch)
+        site.on("tools/list", *[lists(tool("t", "Where" if then == "refused again" else None))] * 3)
+        async with Client(site.url, timeout=PATIENCE) as client:
+            with pytest.raises(RemoteError, match="Header mismatch") as found:
+                await call(client, where="here")
+            assert found.value.code == -32020
+        assert site.keys.count("tools/call") == (2 if then == "refused again" else 1)
+        assert site.keys.count("tools/list") == 1
 
 
 WRONG: dict[str, Object] = {
@@ -743,40 +688,34 @@ def test_a_tool_that_asks_for_headers_wrongly_is_left_out_over_http_with_a_warni
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_on_stdio_such_a_tool_is_kept_for_there_are_no_headers(what: str) -> None:
-    async def test() -> None:
-        async with raw_server(offering(Person())) as (client, wire):
-            await meet(client, wire, OFFERS)
-            listing = asyncio.create_task(client.list_tools())
-            result: Object = {"resultType": "complete", "tools": [WRONG[what]], "ttlMs": 0, "cacheScope": "public"}
-            await wire.send(answer(await asked_for(wire, "tools/list"), result))
-            async with asyncio.timeout(PATIENCE):
-                assert [tool.name for tool in await listing] == ["bad"]
-            calling = asyncio.create_task(call(client, "bad"))
-            await wire.send(refusal(await asked_for(wire, "tools/call"), -32020, "odd"))
-            with pytest.raises(McpError, match="odd"):
-                await calling
-            assert wire.frames.empty()  # nothing is listed anew where there are no headers
-
-    run(test())
+async def test_on_stdio_such_a_tool_is_kept_for_there_are_no_headers(what: str) -> None:
+    async with raw_server(offering(Person())) as (client, wire):
+        await meet(client, wire, OFFERS)
+        listing = asyncio.create_task(client.list_tools())
+        result: Object = {"resultType": "complete", "tools": [WRONG[what]], "ttlMs": 0, "cacheScope": "public"}
+        await wire.send(answer(await asked_for(wire, "tools/list"), result))
+        async with asyncio.timeout(PATIENCE):
+            assert [tool.name for tool in await listing] == ["bad"]
+        calling = asyncio.create_task(call(client, "bad"))
+        await wire.send(refusal(await asked_for(wire, "tools/call"), -32020, "odd"))
+        with pytest.raises(McpError, match="odd"):
+            await calling
+        assert wire.frames.empty()  # nothing is listed anew where there are no headers
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_who_leaves_when_the_answer_has_come_already_cancels_nothing(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(offering(Person())) as (client, wire):
-            await (meet(client, wire, OFFERS) if revision == MODERN else greet(client, wire, revision, OFFERS))
-            calling = asyncio.create_task(client.call_tool("t"))
-            asked = await wire.receive_object()
-            pending = client.connection.dispatcher.pending[asked["id"]]  # type: ignore[index]
-            await wire.send(answer(asked, DONE))
-            async with asyncio.timeout(PATIENCE):
-                while not pending.answer.done():
-                    await asyncio.sleep(0)
-            calling.cancel()  # before it could go on
-            await asyncio.wait([calling], timeout=PATIENCE)
-            await client.close()
-            assert wire.frames.empty()
-
-    run(test())
+async def test_who_leaves_when_the_answer_has_come_already_cancels_nothing(revision: str) -> None:
+    async with raw_server(offering(Person())) as (client, wire):
+        await (meet(client, wire, OFFERS) if revision == MODERN else greet(client, wire, revision, OFFERS))
+        calling = asyncio.create_task(client.call_tool("t"))
+        asked = await wire.receive_object()
+        pending = client.connection.dispatcher.pending[asked["id"]]  # type: ignore[index]
+        await wire.send(answer(asked, DONE))
+        async with asyncio.timeout(PATIENCE):
+            while not pending.answer.done():
+                await asyncio.sleep(0)
+        calling.cancel()  # before it could go on
+        await asyncio.wait([calling], timeout=PATIENCE)
+        await client.close()
+        assert wire.frames.empty()

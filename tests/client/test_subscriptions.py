@@ -90,86 +90,71 @@ async def touch(client: Client, uri: str) -> None:
 
 @everywhere
 @both_eras
-def test_a_change_of_what_is_watched_is_heard_of(revision: str, transport: str) -> None:
-    async def test() -> None:
-        async with watching(transport, revision) as client:
-            async with client.subscribe("test://a") as updates:
-                await touch(client, "test://b/x")  # nobody watches it
-                await touch(client, "test://a")
-                assert await following(updates) == "test://a"
-                await touch(client, "test://a")
-                assert await following(updates) == "test://a"
-            async with client.subscribe("test://a") as again:
-                await touch(client, "test://a")
-                assert await following(again) == "test://a"
-
-    run(test())
-
-
-@everywhere
-@both_eras
-def test_several_subscriptions_at_once_hear_what_is_theirs(revision: str, transport: str) -> None:
-    async def test() -> None:
-        async with watching(transport, revision) as client, client.subscribe("test://a") as first:
-            async with client.subscribe("test://a") as second, client.subscribe("test://b/x") as other:
-                await touch(client, "test://b/x")
-                assert await following(other) == "test://b/x"
-                await touch(client, "test://a")
-                assert (await following(first), await following(second)) == ("test://a", "test://a")
+async def test_a_change_of_what_is_watched_is_heard_of(revision: str, transport: str) -> None:
+    async with watching(transport, revision) as client:
+        async with client.subscribe("test://a") as updates:
+            await touch(client, "test://b/x")  # nobody watches it
             await touch(client, "test://a")
-            assert await following(first) == "test://a"
-            assert not second._changed and not other._changed
-
-    run(test())
+            assert await following(updates) == "test://a"
+            await touch(client, "test://a")
+            assert await following(updates) == "test://a"
+        async with client.subscribe("test://a") as again:
+            await touch(client, "test://a")
+            assert await following(again) == "test://a"
 
 
 @everywhere
 @both_eras
-def test_a_new_tool_is_told_of_to_who_asked_for_that(revision: str, transport: str) -> None:
-    async def test() -> None:
-        changes: list[str] = []
-        heard = asyncio.Event()
+async def test_several_subscriptions_at_once_hear_what_is_theirs(revision: str, transport: str) -> None:
+    async with watching(transport, revision) as client, client.subscribe("test://a") as first:
+        async with client.subscribe("test://a") as second, client.subscribe("test://b/x") as other:
+            await touch(client, "test://b/x")
+            assert await following(other) == "test://b/x"
+            await touch(client, "test://a")
+            assert (await following(first), await following(second)) == ("test://a", "test://a")
+        await touch(client, "test://a")
+        assert await following(first) == "test://a"
+        assert not second._changed and not other._changed
 
-        def changed() -> None:
-            changes.append("tools")
-            heard.set()
 
-        async with watching(transport, revision, on_tools_changed=changed) as client:
-            await client.call_tool("grow", {"name": "new"})
+@everywhere
+@both_eras
+async def test_a_new_tool_is_told_of_to_who_asked_for_that(revision: str, transport: str) -> None:
+    changes: list[str] = []
+    heard = asyncio.Event()
+
+    def changed() -> None:
+        changes.append("tools")
+        heard.set()
+
+    async with watching(transport, revision, on_tools_changed=changed) as client:
+        await client.call_tool("grow", {"name": "new"})
+        async with asyncio.timeout(PATIENCE):
+            await heard.wait()
+        assert "new" in [tool.name for tool in await client.list_tools()]
+
+
+@both_eras
+async def test_when_the_connection_is_closed_subscriptions_end_with_that(revision: str) -> None:
+    async with watching("memory", revision) as client:
+        updates = await client.subscribe("test://a").__aenter__()
+        await touch(client, "test://a")
+        await client.close()
+        with pytest.raises(ConnectionClosed, match="subscription to test://a"):
             async with asyncio.timeout(PATIENCE):
-                await heard.wait()
-            assert "new" in [tool.name for tool in await client.list_tools()]
-
-    run(test())
-
-
-@both_eras
-def test_when_the_connection_is_closed_subscriptions_end_with_that(revision: str) -> None:
-    async def test() -> None:
-        async with watching("memory", revision) as client:
-            updates = await client.subscribe("test://a").__aenter__()
-            await touch(client, "test://a")
-            await client.close()
-            with pytest.raises(ConnectionClosed, match="subscription to test://a"):
-                async with asyncio.timeout(PATIENCE):
-                    async for _ in updates:
-                        pass
-            await updates.__aexit__()
-
-    run(test())
-
-
-@both_eras
-def test_a_server_that_offers_no_subscriptions_is_not_watched(revision: str) -> None:
-    async def test() -> None:
-        server = Server("s", "1")
-        async with Client(server, revision=revision, timeout=PATIENCE) as client:
-            with pytest.raises(CapabilityError):
-                async with client.subscribe("test://a"):
+                async for _ in updates:
                     pass
-            await client.ping()
+        await updates.__aexit__()
 
-    run(test())
+
+@both_eras
+async def test_a_server_that_offers_no_subscriptions_is_not_watched(revision: str) -> None:
+    server = Server("s", "1")
+    async with Client(server, revision=revision, timeout=PATIENCE) as client:
+        with pytest.raises(CapabilityError):
+            async with client.subscribe("test://a"):
+                pass
+        await client.ping()
 
 
 # ------------------------------------------------------------------------------------------------ on the wire
@@ -201,40 +186,34 @@ def of(**options: object) -> Callable[[MemoryTransport], Client]:
     "2026-07-28/basic/transports/stdio#receiving-messages-1",
     "2026-07-28/basic/patterns/subscriptions#receiving-notifications-1",
 )
-def test_on_one_channel_a_notification_goes_by_the_id_of_its_subscription() -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, WATCHED)
-            one, first = await entered(client, wire, "test://a")
-            two, second = await entered(client, wire, "test://a")
-            assert first["id"] != second["id"]
-            others: list[JSON] = [str(second["id"]), 99, None, True, [], {}, 1.5]
-            for id in others:
-                await wire.send(told(id, uri="test://a/lost"))
-            await wire.send(notification("notifications/resources/updated", {"uri": "test://a/lost"}))
-            await wire.send(told(second["id"], uri="test://a/2"))
-            await wire.send(told(first["id"], uri="test://a/1"))
-            assert (await following(two), await following(one)) == ("test://a/2", "test://a/1")
-            assert not one._changed and not two._changed
-            await one.__aexit__()
-            await two.__aexit__()
-
-    run(test())
+async def test_on_one_channel_a_notification_goes_by_the_id_of_its_subscription() -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, WATCHED)
+        one, first = await entered(client, wire, "test://a")
+        two, second = await entered(client, wire, "test://a")
+        assert first["id"] != second["id"]
+        others: list[JSON] = [str(second["id"]), 99, None, True, [], {}, 1.5]
+        for id in others:
+            await wire.send(told(id, uri="test://a/lost"))
+        await wire.send(notification("notifications/resources/updated", {"uri": "test://a/lost"}))
+        await wire.send(told(second["id"], uri="test://a/2"))
+        await wire.send(told(first["id"], uri="test://a/1"))
+        assert (await following(two), await following(one)) == ("test://a/2", "test://a/1")
+        assert not one._changed and not two._changed
+        await one.__aexit__()
+        await two.__aexit__()
 
 
-def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, WATCHED)
-            updates, asked = await entered(client, wire, "test://a")
-            await wire.send(told(asked["id"], "notifications/tools/list_changed"))
-            await wire.send(told(asked["id"], "notifications/message", level="info", data="x"))
-            await wire.send(told(asked["id"], uri="test://b"))
-            await wire.send(told(asked["id"], uri="test://a/below"))
-            assert await following(updates) == "test://a/below" and not updates._changed
-            await updates.__aexit__()
-
-    run(test())
+async def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, WATCHED)
+        updates, asked = await entered(client, wire, "test://a")
+        await wire.send(told(asked["id"], "notifications/tools/list_changed"))
+        await wire.send(told(asked["id"], "notifications/message", level="info", data="x"))
+        await wire.send(told(asked["id"], uri="test://b"))
+        await wire.send(told(asked["id"], uri="test://a/below"))
+        assert await following(updates) == "test://a/below" and not updates._changed
+        await updates.__aexit__()
 
 
 def test_what_cannot_be_sent_is_an_error_of_who_subscribes() -> None:
@@ -252,119 +231,102 @@ def test_what_cannot_be_sent_is_an_error_of_who_subscribes() -> None:
     "2026-07-28/basic/patterns/cancellation#transport-specific-cancellation-2",
     "2026-07-28/basic/transports/stdio#cancellation-1",
 )
-def test_leaving_a_subscription_cancels_its_request_once() -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, WATCHED)
-            updates, asked = await entered(client, wire)
-            await updates.__aexit__()
-            cancelled = await wire.receive_object()
-            assert cancelled["method"] == "notifications/cancelled"
-            assert params_of(cancelled)["requestId"] == asked["id"]
-            await wire.send(told(asked["id"], uri="test://a"))  # too late
-            await wire.send(answer(asked, {"resultType": "complete"}))
-            await client.close()
-            assert wire.frames.empty() and not updates._changed
-
-    run(test())
+async def test_leaving_a_subscription_cancels_its_request_once() -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, WATCHED)
+        updates, asked = await entered(client, wire)
+        await updates.__aexit__()
+        cancelled = await wire.receive_object()
+        assert cancelled["method"] == "notifications/cancelled"
+        assert params_of(cancelled)["requestId"] == asked["id"]
+        await wire.send(told(asked["id"], uri="test://a"))  # too late
+        await wire.send(answer(asked, {"resultType": "complete"}))
+        await client.close()
+        assert wire.frames.empty() and not updates._changed
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
 @pytest.mark.parametrize("how", ["an answer", "a cancellation"])
-def test_a_subscription_that_the_server_ends_in_good_order_ends_after_what_had_come(how: str) -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, WATCHED)
-            updates, asked = await entered(client, wire)
-            await wire.send(told(asked["id"], uri="test://a"))
-            if how == "an answer":
-                await wire.send(
-                    answer(asked, {"resultType": "complete", "_meta": {f"{META}subscriptionId": asked["id"]}})
-                )
-            else:
-                await wire.send(notification("notifications/cancelled", {"requestId": asked["id"]}))
-            async with asyncio.timeout(PATIENCE):
-                assert [uri async for uri in updates] == ["test://a"]
-                assert [uri async for uri in updates] == []
-            await updates.__aexit__()
-            await client.close()
-            assert wire.frames.empty()  # nothing is cancelled that has ended
-
-    run(test())
+async def test_a_subscription_that_the_server_ends_in_good_order_ends_after_what_had_come(how: str) -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, WATCHED)
+        updates, asked = await entered(client, wire)
+        await wire.send(told(asked["id"], uri="test://a"))
+        if how == "an answer":
+            await wire.send(answer(asked, {"resultType": "complete", "_meta": {f"{META}subscriptionId": asked["id"]}}))
+        else:
+            await wire.send(notification("notifications/cancelled", {"requestId": asked["id"]}))
+        async with asyncio.timeout(PATIENCE):
+            assert [uri async for uri in updates] == ["test://a"]
+            assert [uri async for uri in updates] == []
+        await updates.__aexit__()
+        await client.close()
+        assert wire.frames.empty()  # nothing is cancelled that has ended
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
 @pytest.mark.parametrize("honoured", [{}, {"resourceSubscriptions": []}, {"toolsListChanged": False}])
-def test_a_server_that_honours_nothing_of_it_is_a_capability_error(honoured: Object) -> None:
-    async def test() -> None:
-        async with raw_server(of()) as (client, wire):
-            await meet(client, wire, WATCHED)
-            entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
-            asked = await asked_for(wire, "subscriptions/listen")
-            await wire.send(acknowledged(asked, **honoured))
-            with pytest.raises(CapabilityError, match="test://a"):
-                await entering
-            assert (await wire.receive_object())["method"] == "notifications/cancelled"
-            assert not client.connection.listeners
-
-    run(test())
+async def test_a_server_that_honours_nothing_of_it_is_a_capability_error(honoured: Object) -> None:
+    async with raw_server(of()) as (client, wire):
+        await meet(client, wire, WATCHED)
+        entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
+        asked = await asked_for(wire, "subscriptions/listen")
+        await wire.send(acknowledged(asked, **honoured))
+        with pytest.raises(CapabilityError, match="test://a"):
+            await entering
+        assert (await wire.receive_object())["method"] == "notifications/cancelled"
+        assert not client.connection.listeners
 
 
 @pytest.mark.parametrize("how", ["an error", "an answer at once", "a cancellation at once", "silence", "leaving"])
-def test_a_subscription_that_does_not_come_about_is_an_error_and_watches_nothing(how: str) -> None:
-    async def test() -> None:
-        async with raw_server(of(timeout=0.1 if how == "silence" else PATIENCE)) as (client, wire):
-            await meet(client, wire, WATCHED)
-            entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
-            asked = await asked_for(wire, "subscriptions/listen")
-            expected: type[BaseException] = ConnectionClosed
-            if how == "an error":
-                await wire.send(refusal(asked, -32602, "no such resource"))
-                expected = RemoteError
-            elif how == "an answer at once":
-                await wire.send(answer(asked, {"resultType": "complete"}))
-            elif how == "a cancellation at once":
-                await wire.send(notification("notifications/cancelled", {"requestId": asked["id"]}))
-            elif how == "silence":
-                expected = RequestTimeout
-            else:
-                entering.cancel()
-                expected = asyncio.CancelledError
-            with pytest.raises(expected):
-                async with asyncio.timeout(PATIENCE):
-                    await entering
-            if how in ("silence", "leaving"):
-                assert (await wire.receive_object())["method"] == "notifications/cancelled"
-            assert wire.frames.empty() and not client.connection.listeners
-
-    run(test())
+async def test_a_subscription_that_does_not_come_about_is_an_error_and_watches_nothing(how: str) -> None:
+    async with raw_server(of(timeout=0.1 if how == "silence" else PATIENCE)) as (client, wire):
+        await meet(client, wire, WATCHED)
+        entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
+        asked = await asked_for(wire, "subscriptions/listen")
+        expected: type[BaseException] = ConnectionClosed
+        if how == "an error":
+            await wire.send(refusal(asked, -32602, "no such resource"))
+            expected = RemoteError
+        elif how == "an answer at once":
+            await wire.send(answer(asked, {"resultType": "complete"}))
+        elif how == "a cancellation at once":
+            await wire.send(notification("notifications/cancelled", {"requestId": asked["id"]}))
+        elif how == "silence":
+            expected = RequestTimeout
+        else:
+            entering.cancel()
+            expected = asyncio.CancelledError
+        with pytest.raises(expected):
+            async with asyncio.timeout(PATIENCE):
+                await entering
+        if how in ("silence", "leaving"):
+            assert (await wire.receive_object())["method"] == "notifications/cancelled"
+        assert wire.frames.empty() and not client.connection.listeners
 
 
 # ------------------------------------------------------------------------------------------------ what has changed
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
-def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_server_offers() -> None:
-    async def test() -> None:
-        heard: list[str] = []
-        make = of(
-            on_tools_changed=lambda: heard.append("tools"),
-            on_prompts_changed=lambda: heard.append("prompts"),
-            on_resources_changed=lambda: heard.append("resources"),
-        )
-        async with raw_server(make) as (client, wire):
-            connecting = asyncio.create_task(client.connect())
-            await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
-            asked = await asked_for(wire, "subscriptions/listen")
-            wanted = {"toolsListChanged": True, "resourcesListChanged": True}  # it has no prompts
-            assert params_of(asked)["notifications"] == wanted
-            await wire.send(acknowledged(asked, toolsListChanged=True))  # a part of it is enough
-            async with asyncio.timeout(PATIENCE):
-                await connecting
-            await wire.send(told(asked["id"], "notifications/tools/list_changed"))
-            await eventually(lambda: heard == ["tools"])
-
-    run(test())
+async def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_server_offers() -> None:
+    heard: list[str] = []
+    make = of(
+        on_tools_changed=lambda: heard.append("tools"),
+        on_prompts_changed=lambda: heard.append("prompts"),
+        on_resources_changed=lambda: heard.append("resources"),
+    )
+    async with raw_server(make) as (client, wire):
+        connecting = asyncio.create_task(client.connect())
+        await wire.send(answer(await asked_for(wire, "server/discover"), discovered(capabilities=WATCHED)))
+        asked = await asked_for(wire, "subscriptions/listen")
+        wanted = {"toolsListChanged": True, "resourcesListChanged": True}  # it has no prompts
+        assert params_of(asked)["notifications"] == wanted
+        await wire.send(acknowledged(asked, toolsListChanged=True))  # a part of it is enough
+        async with asyncio.timeout(PATIENCE):
+            await connecting
+        await wire.send(told(asked["id"], "notifications/tools/list_changed"))
+        await eventually(lambda: heard == ["tools"])
 
 
 @pytest.mark.parametrize("how", ["silence", "an error", "nothing honoured"])
@@ -450,33 +412,27 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscribing, "MAX_PAUSE", 0.0)
 
 
-def test_a_stream_that_breaks_is_asked_for_again_and_what_is_watched_counts_as_changed(no_pauses: None) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("subscriptions/listen", listens("test://a/1"), gone, gone, listens("test://a/2", then="hold"))
-            async with met(site) as client, client.subscribe("test://a") as updates:
-                assert [await following(updates) for _ in range(3)] == ["test://a/1", "test://a", "test://a/2"]
-            assert site.keys.count("subscriptions/listen") == 4
-            assert all("last-event-id" not in headers for headers in site.headers("subscriptions/listen"))
-            await eventually(lambda: site.under_way == 0)
-
-    run(test())
+async def test_a_stream_that_breaks_is_asked_for_again_and_what_is_watched_counts_as_changed(no_pauses: None) -> None:
+    async with scripted() as site:
+        site.on("subscriptions/listen", listens("test://a/1"), gone, gone, listens("test://a/2", then="hold"))
+        async with met(site) as client, client.subscribe("test://a") as updates:
+            assert [await following(updates) for _ in range(3)] == ["test://a/1", "test://a", "test://a/2"]
+        assert site.keys.count("subscriptions/listen") == 4
+        assert all("last-event-id" not in headers for headers in site.headers("subscriptions/listen"))
+        await eventually(lambda: site.under_way == 0)
 
 
-def test_a_stream_of_changes_that_breaks_is_asked_for_again_and_counts_as_changed(no_pauses: None) -> None:
-    async def test() -> None:
-        heard: list[str] = []
-        async with scripted() as site:
-            site.on("subscriptions/listen", listens(), listens(then="hold"))
-            on_changed = {
-                "on_tools_changed": lambda: heard.append("tools"),
-                "on_resources_changed": lambda: heard.append("resources"),
-                "on_prompts_changed": lambda: heard.append("prompts"),
-            }
-            async with met(site, **on_changed):
-                await eventually(lambda: sorted(heard) == ["resources", "tools"])
-
-    run(test())
+async def test_a_stream_of_changes_that_breaks_is_asked_for_again_and_counts_as_changed(no_pauses: None) -> None:
+    heard: list[str] = []
+    async with scripted() as site:
+        site.on("subscriptions/listen", listens(), listens(then="hold"))
+        on_changed = {
+            "on_tools_changed": lambda: heard.append("tools"),
+            "on_resources_changed": lambda: heard.append("resources"),
+            "on_prompts_changed": lambda: heard.append("prompts"),
+        }
+        async with met(site, **on_changed):
+            await eventually(lambda: sorted(heard) == ["resources", "tools"])
 
 
 def test_a_function_that_fails_keeps_no_change_from_the_others(
@@ -498,22 +454,21 @@ def test_a_function_that_fails_keeps_no_change_from_the_others(
     assert "the function's own fault" in caplog.text
 
 
-def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends_with_that_reason(no_pauses: None) -> None:
+async def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends_with_that_reason(
+    no_pauses: None,
+) -> None:
     async def hold(exchange: Exchange, message: Object) -> None:
         stream = await exchange.stream(200, SSE)
         await stream.gone
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("subscriptions/listen", listens(), hold)
-            async with met(site) as client:
-                client.timeout = 0.2
-                async with client.subscribe("test://a") as updates:
-                    with pytest.raises(ConnectionClosed, match="did not acknowledge"):
-                        await following(updates)
-            await eventually(lambda: site.under_way == 0)
-
-    run(test())
+    async with scripted() as site:
+        site.on("subscriptions/listen", listens(), hold)
+        async with met(site) as client:
+            client.timeout = 0.2
+            async with client.subscribe("test://a") as updates:
+                with pytest.raises(ConnectionClosed, match="did not acknowledge"):
+                    await following(updates)
+        await eventually(lambda: site.under_way == 0)
 
 
 def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_for_again(
@@ -537,50 +492,41 @@ def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_fo
         run(test(), 3 * PATIENCE)
 
 
-def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("subscriptions/listen", listens("test://a", then="end"))
-            async with met(site) as client, client.subscribe("test://a") as updates:
-                async with asyncio.timeout(PATIENCE):
-                    assert [uri async for uri in updates] == ["test://a"]
-            assert site.keys.count("subscriptions/listen") == 1
-
-    run(test())
+async def test_a_stream_that_ends_in_good_order_is_not_asked_for_again(no_pauses: None) -> None:
+    async with scripted() as site:
+        site.on("subscriptions/listen", listens("test://a", then="end"))
+        async with met(site) as client, client.subscribe("test://a") as updates:
+            async with asyncio.timeout(PATIENCE):
+                assert [uri async for uri in updates] == ["test://a"]
+        assert site.keys.count("subscriptions/listen") == 1
 
 
-def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason(no_pauses: None) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("subscriptions/listen", listens(), gone, listens(), *[gone] * 20)
-            async with met(site) as client, client.subscribe("test://a") as updates:
-                with pytest.raises(ConnectionClosed, match="HTTP 503"):
-                    while True:
-                        await following(updates)
-            assert site.keys.count("subscriptions/listen") == 3 + subscribing.ATTEMPTS
-
-    run(test())
+async def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason(no_pauses: None) -> None:
+    async with scripted() as site:
+        site.on("subscriptions/listen", listens(), gone, listens(), *[gone] * 20)
+        async with met(site) as client, client.subscribe("test://a") as updates:
+            with pytest.raises(ConnectionClosed, match="HTTP 503"):
+                while True:
+                    await following(updates)
+        assert site.keys.count("subscriptions/listen") == 3 + subscribing.ATTEMPTS
 
 
-def test_a_stream_that_breaks_again_and_again_is_asked_for_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_breaks_again_and_again_is_asked_for_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
 
     async def noted(reach: Connector, seconds: float) -> None:
         pauses.append(seconds)
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("subscriptions/listen", *[listens()] * 8, listens("test://a/x"), listens(then="hold"))
-            async with met(site) as client:
-                with monkeypatch.context() as patch:
-                    patch.setattr(Connector, "rest", noted)
-                    async with client.subscribe("test://a") as updates:
-                        while await following(updates) != "test://a/x":
-                            pass
-                        assert await following(updates) == "test://a"
-            assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.1]
-
-    run(test())
+    async with scripted() as site:
+        site.on("subscriptions/listen", *[listens()] * 8, listens("test://a/x"), listens(then="hold"))
+        async with met(site) as client:
+            with monkeypatch.context() as patch:
+                patch.setattr(Connector, "rest", noted)
+                async with client.subscribe("test://a") as updates:
+                    while await following(updates) != "test://a/x":
+                        pass
+                    assert await following(updates) == "test://a"
+        assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 0.1]
 
 
 # ------------------------------------------------------------------------------------------------ a process that ends
@@ -644,21 +590,20 @@ def test_a_server_process_that_ends_is_started_anew_and_subscriptions_come_back(
     assert caplog.text.count("started anew") == 5
 
 
-def test_requests_in_flight_fail_and_those_that_come_meanwhile_are_served_by_the_new_process(tmp_path: Path) -> None:
+async def test_requests_in_flight_fail_and_those_that_come_meanwhile_are_served_by_the_new_process(
+    tmp_path: Path,
+) -> None:
     log = tmp_path / "starts"
 
-    async def test() -> None:
-        body = "import asyncio\n@server.tool()\nasync def wait() -> None:\n    await asyncio.Event().wait()"
-        async with Client(starts(log, body), timeout=PATIENCE) as client:
-            waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(5)]
-            await client.ping()
-            kill(client)
-            found = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE)
-            assert all(isinstance(each, ConnectionClosed) and "SIGKILL" in str(each) for each in found), found
-            await asyncio.gather(*(client.ping() for _ in range(5)), touch(client, "test://a"))
-            assert count(log) == 2
-
-    run(test())
+    body = "import asyncio\n@server.tool()\nasync def wait() -> None:\n    await asyncio.Event().wait()"
+    async with Client(starts(log, body), timeout=PATIENCE) as client:
+        waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(5)]
+        await client.ping()
+        kill(client)
+        found = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), PATIENCE)
+        assert all(isinstance(each, ConnectionClosed) and "SIGKILL" in str(each) for each in found), found
+        await asyncio.gather(*(client.ping() for _ in range(5)), touch(client, "test://a"))
+        assert count(log) == 2
 
 
 def test_a_subscription_lives_as_long_as_the_process_is_started_anew(tmp_path: Path, no_pauses: None) -> None:
@@ -745,15 +690,12 @@ def test_a_client_that_is_closed_while_its_server_is_started_anew_leaves_nothing
     run(test(), 60.0)
 
 
-def test_in_the_earlier_era_a_server_process_that_ends_is_not_started_anew(tmp_path: Path) -> None:
+async def test_in_the_earlier_era_a_server_process_that_ends_is_not_started_anew(tmp_path: Path) -> None:
     log = tmp_path / "starts"
 
-    async def test() -> None:
-        async with Client(starts(log, ""), revision="2025-11-25", timeout=PATIENCE) as client:
-            kill(client)
-            for _ in range(2):
-                with pytest.raises(ConnectionClosed):
-                    await client.ping()
-            assert count(log) == 1
-
-    run(test())
+    async with Client(starts(log, ""), revision="2025-11-25", timeout=PATIENCE) as client:
+        kill(client)
+        for _ in range(2):
+            with pytest.raises(ConnectionClosed):
+                await client.ping()
+        assert count(log) == 1

@@ -32,7 +32,6 @@ from tests.support import (
     raw_server,
     reply,
     result_of,
-    run,
 )
 
 KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
@@ -87,92 +86,77 @@ def hints_in(result: Object) -> tuple[JSON, JSON]:
     "2026-07-28/server/utilities/caching#cacheable-results-6",
 )
 @KINDS
-def test_the_six_results_say_how_long_they_may_be_kept_and_by_default_not_at_all(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(full(Server("s")), kind) as wire:
-            for method, params in SIX.items():
-                result = result_of(await wire.ask_alone(method, params))
-                scope = "private" if method == "resources/read" else "public"
-                assert result["resultType"] == "complete" and hints_in(result) == (0, scope), method
-
-    run(test())
+async def test_the_six_results_say_how_long_they_may_be_kept_and_by_default_not_at_all(kind: str) -> None:
+    async with raw_client(full(Server("s")), kind) as wire:
+        for method, params in SIX.items():
+            result = result_of(await wire.ask_alone(method, params))
+            scope = "private" if method == "resources/read" else "public"
+            assert result["resultType"] == "complete" and hints_in(result) == (0, scope), method
 
 
 @KINDS
-def test_other_results_say_nothing_of_it(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(full(Server("s", cache_ttl=300.0)), kind) as wire:
-            for method, params in {
-                "tools/call": {"name": "add", "arguments": {"a": 1, "b": 2}},
-                "prompts/get": {"name": "greet"},
-            }.items():
-                result = result_of(await wire.ask_alone(method, params))  # type: ignore[arg-type]
-                assert not {"ttlMs", "cacheScope"} & result.keys()
-
-    run(test())
+async def test_other_results_say_nothing_of_it(kind: str) -> None:
+    async with raw_client(full(Server("s", cache_ttl=300.0)), kind) as wire:
+        for method, params in {
+            "tools/call": {"name": "add", "arguments": {"a": 1, "b": 2}},
+            "prompts/get": {"name": "greet"},
+        }.items():
+            result = result_of(await wire.ask_alone(method, params))  # type: ignore[arg-type]
+            assert not {"ttlMs", "cacheScope"} & result.keys()
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
-def test_a_client_of_an_earlier_revision_is_told_nothing_of_it(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = full(Server("s", cache_ttl=300.0, cache_scope="private"))
-        async with greeted_client(server, kind, revision) as wire:
+async def test_a_client_of_an_earlier_revision_is_told_nothing_of_it(kind: str, revision: str) -> None:
+    server = full(Server("s", cache_ttl=300.0, cache_scope="private"))
+    async with greeted_client(server, kind, revision) as wire:
+        for method, params in SIX.items():
+            if method != "server/discover":
+                result = result_of(await wire.ask(method, params))
+                assert not {"ttlMs", "cacheScope"} & result.keys()
+
+
+@KINDS
+async def test_the_server_is_told_once_for_all_lists_or_for_each(kind: str) -> None:
+    for server, expected in {
+        Server("s", cache_ttl=300.0, cache_scope="private"): {
+            **dict.fromkeys(SIX, (300_000, "private")),
+            "resources/read": (0, "private"),
+        },
+        Server("s", cache_ttl={"tools/list": 1.5, "server/discover": 60}, cache_scope={"tools/list": "private"}): {
+            **dict.fromkeys(SIX, (0, "public")),
+            "server/discover": (60_000, "public"),
+            "tools/list": (1500, "private"),
+            "resources/read": (0, "private"),
+        },
+    }.items():
+        async with raw_client(full(server), kind) as wire:
             for method, params in SIX.items():
-                if method != "server/discover":
-                    result = result_of(await wire.ask(method, params))
-                    assert not {"ttlMs", "cacheScope"} & result.keys()
-
-    run(test())
+                assert hints_in(result_of(await wire.ask_alone(method, params))) == expected[method], method
 
 
 @KINDS
-def test_the_server_is_told_once_for_all_lists_or_for_each(kind: str) -> None:
-    async def test() -> None:
-        for server, expected in {
-            Server("s", cache_ttl=300.0, cache_scope="private"): {
-                **dict.fromkeys(SIX, (300_000, "private")),
-                "resources/read": (0, "private"),
-            },
-            Server("s", cache_ttl={"tools/list": 1.5, "server/discover": 60}, cache_scope={"tools/list": "private"}): {
-                **dict.fromkeys(SIX, (0, "public")),
-                "server/discover": (60_000, "public"),
-                "tools/list": (1500, "private"),
-                "resources/read": (0, "private"),
-            },
+async def test_each_resource_and_template_is_told_for_itself(kind: str) -> None:
+    server = Server("s", cache_ttl=5.0)
+
+    @server.resource("test://shared", cache_ttl=60.0, cache_scope="public")
+    @server.resource("test://own", cache_ttl=0.25)
+    @server.resource("test://never", cache_scope="public")
+    async def one() -> str:
+        return "one"
+
+    @server.resource("test://of/{name}", cache_ttl=3600, cache_scope="public")
+    async def of(name: str) -> str:
+        return name
+
+    async with raw_client(server, kind) as wire:
+        for uri, expected in {
+            "test://shared": (60_000, "public"),
+            "test://own": (250, "private"),
+            "test://never": (0, "public"),
+            "test://of/you": (3_600_000, "public"),
         }.items():
-            async with raw_client(full(server), kind) as wire:
-                for method, params in SIX.items():
-                    assert hints_in(result_of(await wire.ask_alone(method, params))) == expected[method], method
-
-    run(test())
-
-
-@KINDS
-def test_each_resource_and_template_is_told_for_itself(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s", cache_ttl=5.0)
-
-        @server.resource("test://shared", cache_ttl=60.0, cache_scope="public")
-        @server.resource("test://own", cache_ttl=0.25)
-        @server.resource("test://never", cache_scope="public")
-        async def one() -> str:
-            return "one"
-
-        @server.resource("test://of/{name}", cache_ttl=3600, cache_scope="public")
-        async def of(name: str) -> str:
-            return name
-
-        async with raw_client(server, kind) as wire:
-            for uri, expected in {
-                "test://shared": (60_000, "public"),
-                "test://own": (250, "private"),
-                "test://never": (0, "public"),
-                "test://of/you": (3_600_000, "public"),
-            }.items():
-                assert hints_in(result_of(await wire.ask_alone("resources/read", {"uri": uri}))) == expected
-
-    run(test())
+            assert hints_in(result_of(await wire.ask_alone("resources/read", {"uri": uri}))) == expected
 
 
 @pytest.mark.spec(
@@ -181,42 +165,36 @@ def test_each_resource_and_template_is_told_for_itself(kind: str) -> None:
 )
 @KINDS
 @pytest.mark.parametrize("scope", ["public", "private"])
-def test_all_pages_of_a_list_have_the_same_scope(kind: str, scope: CacheScope) -> None:
-    async def test() -> None:
-        server = Server("s", page_size=1, cache_ttl=300.0, cache_scope=scope)
-        for number in range(3):
-            server.tools.add(lambda: None, f"t{number}")
-        async with raw_client(server, kind) as wire:
-            pages = [result_of(await wire.ask_alone("tools/list"))]
-            while "nextCursor" in pages[-1]:
-                pages.append(result_of(await wire.ask_alone("tools/list", {"cursor": pages[-1]["nextCursor"]})))
-            assert [hints_in(page) for page in pages] == [(300_000, scope)] * 3
-
-    run(test())
+async def test_all_pages_of_a_list_have_the_same_scope(kind: str, scope: CacheScope) -> None:
+    server = Server("s", page_size=1, cache_ttl=300.0, cache_scope=scope)
+    for number in range(3):
+        server.tools.add(lambda: None, f"t{number}")
+    async with raw_client(server, kind) as wire:
+        pages = [result_of(await wire.ask_alone("tools/list"))]
+        while "nextCursor" in pages[-1]:
+            pages.append(result_of(await wire.ask_alone("tools/list", {"cursor": pages[-1]["nextCursor"]})))
+        assert [hints_in(page) for page in pages] == [(300_000, scope)] * 3
 
 
 @KINDS
-def test_a_result_that_asks_for_input_carries_no_hints_and_the_complete_one_after_it_does(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_result_that_asks_for_input_carries_no_hints_and_the_complete_one_after_it_does(kind: str) -> None:
+    server = Server("s")
 
-        @server.resource("test://a", cache_ttl=60.0)
-        async def a(context: Context) -> str:
-            return (await context.list_roots())[0].uri
+    @server.resource("test://a", cache_ttl=60.0)
+    async def a(context: Context) -> str:
+        return (await context.list_roots())[0].uri
 
-        async with raw_client(server, kind) as wire:
-            asked = result_of(await wire.ask_alone("resources/read", SIX["resources/read"], capabilities={"roots": {}}))
-            assert asked["resultType"] == "input_required" and not {"ttlMs", "cacheScope"} & asked.keys()
-            assert isinstance(asked["inputRequests"], dict)
-            answers: Object = {key: {"roots": [{"uri": "file:///r"}]} for key in asked["inputRequests"]}
-            again: Object = {"inputResponses": answers, "requestState": asked["requestState"]}
-            answer = await wire.ask_alone(
-                "resources/read", {**SIX["resources/read"], **again}, id=2, capabilities={"roots": {}}
-            )
-            result = result_of(answer)
-            assert result["resultType"] == "complete" and hints_in(result) == (60_000, "private")
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        asked = result_of(await wire.ask_alone("resources/read", SIX["resources/read"], capabilities={"roots": {}}))
+        assert asked["resultType"] == "input_required" and not {"ttlMs", "cacheScope"} & asked.keys()
+        assert isinstance(asked["inputRequests"], dict)
+        answers: Object = {key: {"roots": [{"uri": "file:///r"}]} for key in asked["inputRequests"]}
+        again: Object = {"inputResponses": answers, "requestState": asked["requestState"]}
+        answer = await wire.ask_alone(
+            "resources/read", {**SIX["resources/read"], **again}, id=2, capabilities={"roots": {}}
+        )
+        result = result_of(answer)
+        assert result["resultType"] == "complete" and hints_in(result) == (60_000, "private")
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#time-to-live-ttl-field-5")
@@ -531,101 +509,85 @@ def tools(*names: str) -> list[JSON]:
     "2026-07-28/server/utilities/caching#freshness-calculation-1",
     "2026-07-28/server/utilities/caching#freshness-calculation-2",
 )
-def test_a_client_asks_again_when_it_needs_a_result_that_is_no_longer_fresh_and_not_before() -> None:
-    async def test() -> None:
-        clock = Clock()
-        async with modern(cache=ResponseCache(clock)) as (client, wire):
-            assert await listed(client, wire, tools=tools("a"), ttlMs=2000, cacheScope="public") == ["a"]
-            clock.now += 1.999
-            assert await listed(client) == ["a"]
-            clock.now += 3600.0
-            assert wire.frames.empty(), "nothing is fetched in the background"
-            assert await listed(client, wire, tools=tools("b"), ttlMs=2000, cacheScope="public") == ["b"]
-
-    run(test())
+async def test_a_client_asks_again_when_it_needs_a_result_that_is_no_longer_fresh_and_not_before() -> None:
+    clock = Clock()
+    async with modern(cache=ResponseCache(clock)) as (client, wire):
+        assert await listed(client, wire, tools=tools("a"), ttlMs=2000, cacheScope="public") == ["a"]
+        clock.now += 1.999
+        assert await listed(client) == ["a"]
+        clock.now += 3600.0
+        assert wire.frames.empty(), "nothing is fetched in the background"
+        assert await listed(client, wire, tools=tools("b"), ttlMs=2000, cacheScope="public") == ["b"]
 
 
 @pytest.mark.parametrize("cache", [True, False])
-def test_a_client_may_keep_nothing(cache: bool) -> None:
-    async def test() -> None:
-        async with modern(cache=cache) as (client, wire):
-            await listed(client, wire, tools=tools("a"), ttlMs=60_000, cacheScope="public")
-            names = await listed(client, None if cache else wire, tools=tools("b"), ttlMs=60_000, cacheScope="public")
-            assert names == (["a"] if cache else ["b"])
-
-    run(test())
+async def test_a_client_may_keep_nothing(cache: bool) -> None:
+    async with modern(cache=cache) as (client, wire):
+        await listed(client, wire, tools=tools("a"), ttlMs=60_000, cacheScope="public")
+        names = await listed(client, None if cache else wire, tools=tools("b"), ttlMs=60_000, cacheScope="public")
+        assert names == (["a"] if cache else ["b"])
 
 
-def test_what_a_notification_is_about_is_asked_for_anew() -> None:
-    async def test() -> None:
-        async with modern() as (client, wire):
-            await listed(client, wire, tools=tools("a"), ttlMs=60_000, cacheScope="public")
-            await wire.send(notification("notifications/tools/list_changed"))
-            assert await listed(client, wire, tools=tools("b"), ttlMs=60_000, cacheScope="public") == ["b"]
-
-    run(test())
+async def test_what_a_notification_is_about_is_asked_for_anew() -> None:
+    async with modern() as (client, wire):
+        await listed(client, wire, tools=tools("a"), ttlMs=60_000, cacheScope="public")
+        await wire.send(notification("notifications/tools/list_changed"))
+        assert await listed(client, wire, tools=tools("b"), ttlMs=60_000, cacheScope="public") == ["b"]
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-1")
-def test_each_page_is_kept_for_its_own_time_and_asked_for_with_its_own_cursor() -> None:
-    async def test() -> None:
-        clock = Clock()
-        async with modern(cache=ResponseCache(clock)) as (client, wire):
-            listing = asyncio.create_task(client.list_tools())
-            await answer(wire, "tools/list", tools=tools("a"), nextCursor="2", ttlMs=60_000, cacheScope="public")
-            await answer(wire, "tools/list", tools=tools("b"), ttlMs=1000, cacheScope="public")
-            await listing
-            clock.now += 2.0
-            listing = asyncio.create_task(client.list_tools())
-            params = await answer(wire, "tools/list", tools=tools("c"), ttlMs=1000, cacheScope="public")
-            assert params["cursor"] == "2"
-            assert [tool.name for tool in await listing] == ["a", "c"]
-
-    run(test())
+async def test_each_page_is_kept_for_its_own_time_and_asked_for_with_its_own_cursor() -> None:
+    clock = Clock()
+    async with modern(cache=ResponseCache(clock)) as (client, wire):
+        listing = asyncio.create_task(client.list_tools())
+        await answer(wire, "tools/list", tools=tools("a"), nextCursor="2", ttlMs=60_000, cacheScope="public")
+        await answer(wire, "tools/list", tools=tools("b"), ttlMs=1000, cacheScope="public")
+        await listing
+        clock.now += 2.0
+        listing = asyncio.create_task(client.list_tools())
+        params = await answer(wire, "tools/list", tools=tools("c"), ttlMs=1000, cacheScope="public")
+        assert params["cursor"] == "2"
+        assert [tool.name for tool in await listing] == ["a", "c"]
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-3")
-def test_a_cursor_that_has_become_invalid_costs_all_kept_pages_and_the_list_is_fetched_from_the_beginning() -> None:
-    async def test() -> None:
-        clock = Clock()
-        async with modern(cache=ResponseCache(clock)) as (client, wire):
-            listing = asyncio.create_task(client.list_tools())
-            await answer(wire, "tools/list", tools=tools("a"), nextCursor="2", ttlMs=60_000, cacheScope="public")
-            await answer(wire, "tools/list", tools=tools("b"), ttlMs=1000, cacheScope="public")
-            await listing
-            clock.now += 2.0
-            listing = asyncio.create_task(client.list_tools())
-            asked = await wire.receive_object()
-            error: Object = {"code": -32602, "message": "unknown cursor"}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-            params = await answer(wire, "tools/list", tools=tools("c"), ttlMs=0, cacheScope="public")
-            assert "cursor" not in params
-            assert [tool.name for tool in await listing] == ["c"]
+async def test_a_cursor_that_has_become_invalid_costs_all_kept_pages_and_the_list_is_fetched_from_the_beginning() -> (
+    None
+):
+    clock = Clock()
+    async with modern(cache=ResponseCache(clock)) as (client, wire):
+        listing = asyncio.create_task(client.list_tools())
+        await answer(wire, "tools/list", tools=tools("a"), nextCursor="2", ttlMs=60_000, cacheScope="public")
+        await answer(wire, "tools/list", tools=tools("b"), ttlMs=1000, cacheScope="public")
+        await listing
+        clock.now += 2.0
+        listing = asyncio.create_task(client.list_tools())
+        asked = await wire.receive_object()
+        error: Object = {"code": -32602, "message": "unknown cursor"}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        params = await answer(wire, "tools/list", tools=tools("c"), ttlMs=0, cacheScope="public")
+        assert "cursor" not in params
+        assert [tool.name for tool in await listing] == ["c"]
 
-    run(test())
 
+async def test_clients_that_share_a_cache_share_what_is_public_and_nothing_else() -> None:
+    server, reads = Server("s", cache_ttl=60.0), list[str]()
 
-def test_clients_that_share_a_cache_share_what_is_public_and_nothing_else() -> None:
-    async def test() -> None:
-        server, reads = Server("s", cache_ttl=60.0), list[str]()
+    @server.resource("test://own", cache_ttl=60.0)
+    async def own() -> str:
+        reads.append("own")
+        return "own"
 
-        @server.resource("test://own", cache_ttl=60.0)
-        async def own() -> str:
-            reads.append("own")
-            return "own"
+    @server.resource("test://shared", cache_ttl=60.0, cache_scope="public")
+    async def shared() -> str:
+        reads.append("shared")
+        return "shared"
 
-        @server.resource("test://shared", cache_ttl=60.0, cache_scope="public")
-        async def shared() -> str:
-            reads.append("shared")
-            return "shared"
-
-        cache = ResponseCache()
-        async with server.serve_http() as url:
-            for token in ("ada", "ada", "bob"):
-                headers = {"Authorization": f"Bearer {token}"}
-                async with Client(url, revision=MODERN, headers=headers, cache=cache) as client:
-                    for uri in ("test://own", "test://shared", "test://own"):
-                        await client.read_resource(uri)
-        assert reads == ["own", "shared", "own"]
-
-    run(test())
+    cache = ResponseCache()
+    async with server.serve_http() as url:
+        for token in ("ada", "ada", "bob"):
+            headers = {"Authorization": f"Bearer {token}"}
+            async with Client(url, revision=MODERN, headers=headers, cache=cache) as client:
+                for uri in ("test://own", "test://shared", "test://own"):
+                    await client.read_resource(uri)
+    assert reads == ["own", "shared", "own"]

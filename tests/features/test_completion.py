@@ -90,24 +90,21 @@ async def error_of(wire: Wire, params: JSON) -> Object:
 )
 @KINDS
 @EVERY
-def test_a_server_that_completes_declares_it_in_the_revisions_that_have_the_capability(
+async def test_a_server_that_completes_declares_it_in_the_revisions_that_have_the_capability(
     kind: str, revision: str
 ) -> None:
-    async def test() -> None:
-        bare = Server("bare")
-        bare.prompts.add(lambda: "", "review")
-        for server, completes in ((completing_server(), True), (bare, False)):
-            async with raw_client(server, kind) as wire:
-                await wire.send(initialize(revision))
-                result = (await wire.receive_object())["result"]
-                assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
-                declared = completes and revision >= "2025-03-26"
-                assert result["capabilities"].get("completions") == ({} if declared else None)
-                await wire.send(notification("notifications/initialized"))
-                if completes:
-                    assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
-
-    run(test())
+    bare = Server("bare")
+    bare.prompts.add(lambda: "", "review")
+    for server, completes in ((completing_server(), True), (bare, False)):
+        async with raw_client(server, kind) as wire:
+            await wire.send(initialize(revision))
+            result = (await wire.receive_object())["result"]
+            assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
+            declared = completes and revision >= "2025-03-26"
+            assert result["capabilities"].get("completions") == ({} if declared else None)
+            await wire.send(notification("notifications/initialized"))
+            if completes:
+                assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
 
 
 @pytest.mark.spec(
@@ -118,38 +115,29 @@ def test_a_server_that_completes_declares_it_in_the_revisions_that_have_the_capa
 )
 @KINDS
 @EVERY
-def test_a_server_that_does_not_complete_does_not_know_the_method(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.prompts.add(lambda: "", "review")
-        async with greeted_client(server, kind, revision) as wire:
-            assert (await error_of(wire, completing(PROMPT)))["code"] == METHOD_NOT_FOUND
-
-    run(test())
+async def test_a_server_that_does_not_complete_does_not_know_the_method(kind: str, revision: str) -> None:
+    server = Server("s")
+    server.prompts.add(lambda: "", "review")
+    async with greeted_client(server, kind, revision) as wire:
+        assert (await error_of(wire, completing(PROMPT)))["code"] == METHOD_NOT_FOUND
 
 
 @KINDS
 @EVERY
-def test_a_resource_template_is_completed_with_the_other_arguments_at_hand(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(completing_server(), kind, revision) as wire:
-            context: Object = {"arguments": {"owner": "me"}}
-            found = await suggestions(wire, completing(RESOURCE, "repo", "x", context=context))
-            assert found == {"values": ["me/x"]}, "also where it is before its time: nothing can be misunderstood"
-            assert await suggestions(wire, completing(RESOURCE, "repo", "")) == {"values": ["nobody/"]}
-
-    run(test())
+async def test_a_resource_template_is_completed_with_the_other_arguments_at_hand(kind: str, revision: str) -> None:
+    async with greeted_client(completing_server(), kind, revision) as wire:
+        context: Object = {"arguments": {"owner": "me"}}
+        found = await suggestions(wire, completing(RESOURCE, "repo", "x", context=context))
+        assert found == {"values": ["me/x"]}, "also where it is before its time: nothing can be misunderstood"
+        assert await suggestions(wire, completing(RESOURCE, "repo", "")) == {"values": ["nobody/"]}
 
 
 @KINDS
 @EVERY
-def test_an_argument_without_a_completer_has_no_suggestions(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(completing_server(), kind, revision) as wire:
-            assert await suggestions(wire, completing(PROMPT, "style")) == {"values": []}
-            assert await suggestions(wire, completing(RESOURCE, "owner")) == {"values": []}
-
-    run(test())
+async def test_an_argument_without_a_completer_has_no_suggestions(kind: str, revision: str) -> None:
+    async with greeted_client(completing_server(), kind, revision) as wire:
+        assert await suggestions(wire, completing(PROMPT, "style")) == {"values": []}
+        assert await suggestions(wire, completing(RESOURCE, "owner")) == {"values": []}
 
 
 @pytest.mark.spec(
@@ -161,30 +149,27 @@ def test_an_argument_without_a_completer_has_no_suggestions(kind: str, revision:
 )
 @KINDS
 @EVERY
-def test_at_most_a_hundred_suggestions_go_out_in_the_order_of_the_completer_and_the_rest_is_counted(
+async def test_at_most_a_hundred_suggestions_go_out_in_the_order_of_the_completer_and_the_rest_is_counted(
     kind: str, revision: str
 ) -> None:
-    async def test() -> None:
-        server = completing_server()
+    server = completing_server()
 
-        def giving(values: list[str]) -> Callable[[str], list[str]]:
-            return lambda value: values
+    def giving(values: list[str]) -> Callable[[str], list[str]]:
+        return lambda value: values
 
+    for count in (99, 100, 101, 5000):
+        values = [f"n{number}" for number in range(count, 0, -1)]
+        server.prompts.add(lambda x: x, f"many{count}")
+        server.completions.add(f"many{count}", "x", giving(values))
+    server.prompts.add(lambda x: x, "told")
+    server.completions.add("told", "x", lambda value: Completion(["a"] * 150, total=7000))
+    async with greeted_client(server, kind, revision) as wire:
         for count in (99, 100, 101, 5000):
-            values = [f"n{number}" for number in range(count, 0, -1)]
-            server.prompts.add(lambda x: x, f"many{count}")
-            server.completions.add(f"many{count}", "x", giving(values))
-        server.prompts.add(lambda x: x, "told")
-        server.completions.add("told", "x", lambda value: Completion(["a"] * 150, total=7000))
-        async with greeted_client(server, kind, revision) as wire:
-            for count in (99, 100, 101, 5000):
-                found = await suggestions(wire, completing({"type": "ref/prompt", "name": f"many{count}"}, "x"))
-                rest: Object = {"total": count, "hasMore": True} if count > 100 else {}
-                assert found == {"values": [f"n{number}" for number in range(count, max(0, count - 100), -1)], **rest}
-            told = await suggestions(wire, completing({"type": "ref/prompt", "name": "told"}, "x"))
-            assert told == {"values": ["a"] * 100, "total": 7000, "hasMore": True}
-
-    run(test())
+            found = await suggestions(wire, completing({"type": "ref/prompt", "name": f"many{count}"}, "x"))
+            rest: Object = {"total": count, "hasMore": True} if count > 100 else {}
+            assert found == {"values": [f"n{number}" for number in range(count, max(0, count - 100), -1)], **rest}
+        told = await suggestions(wire, completing({"type": "ref/prompt", "name": "told"}, "x"))
+        assert told == {"values": ["a"] * 100, "total": 7000, "hasMore": True}
 
 
 @pytest.mark.spec(
@@ -195,20 +180,17 @@ def test_at_most_a_hundred_suggestions_go_out_in_the_order_of_the_completer_and_
 )
 @KINDS
 @EVERY
-def test_an_unknown_prompt_or_template_is_invalid_params(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(completing_server(), kind, revision) as wire:
-            for ref in (
-                {"type": "ref/prompt", "name": "absent"},
-                {"type": "ref/prompt", "name": ""},
-                {"type": "ref/resource", "uri": "test://absent/{x}"},
-                # a prompt's name is no URI, and a template no prompt
-                {"type": "ref/resource", "uri": "review"},
-                {"type": "ref/prompt", "name": TEMPLATE},
-            ):
-                assert (await error_of(wire, completing(ref)))["code"] == INVALID_PARAMS, ref  # type: ignore[arg-type]
-
-    run(test())
+async def test_an_unknown_prompt_or_template_is_invalid_params(kind: str, revision: str) -> None:
+    async with greeted_client(completing_server(), kind, revision) as wire:
+        for ref in (
+            {"type": "ref/prompt", "name": "absent"},
+            {"type": "ref/prompt", "name": ""},
+            {"type": "ref/resource", "uri": "test://absent/{x}"},
+            # a prompt's name is no URI, and a template no prompt
+            {"type": "ref/resource", "uri": "review"},
+            {"type": "ref/prompt", "name": TEMPLATE},
+        ):
+            assert (await error_of(wire, completing(ref)))["code"] == INVALID_PARAMS, ref  # type: ignore[arg-type]
 
 
 @pytest.mark.spec(
@@ -229,7 +211,7 @@ def test_an_unknown_prompt_or_template_is_invalid_params(kind: str, revision: st
 )
 @KINDS
 @EVERY
-def test_missing_and_ill_typed_inputs_are_invalid_params_and_reach_no_completer(kind: str, revision: str) -> None:
+async def test_missing_and_ill_typed_inputs_are_invalid_params_and_reach_no_completer(kind: str, revision: str) -> None:
     wrong: list[JSON] = [
         None,
         {},
@@ -252,22 +234,19 @@ def test_missing_and_ill_typed_inputs_are_invalid_params_and_reach_no_completer(
     if revision >= "2025-06-18":
         wrong += [completing(PROMPT, context="x"), completing(PROMPT, context={"arguments": {"style": 1}})]
 
-    async def test() -> None:
-        server, called = completing_server(), []
+    server, called = completing_server(), []
 
-        @server.completion("review", "language")
-        async def watched(value: str) -> list[str]:
-            called.append(value)
-            return []
+    @server.completion("review", "language")
+    async def watched(value: str) -> list[str]:
+        called.append(value)
+        return []
 
-        async with greeted_client(server, kind, revision) as wire:
-            for params in wrong:
-                assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
-            assert called == []
-            assert await suggestions(wire, completing(PROMPT)) == {"values": []}
-            assert called == ["py"]
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        for params in wrong:
+            assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
+        assert called == []
+        assert await suggestions(wire, completing(PROMPT)) == {"values": []}
+        assert called == ["py"]
 
 
 @pytest.mark.spec(
@@ -328,21 +307,18 @@ def test_a_flood_of_completion_requests_runs_few_completers_at_a_time_and_the_re
 )
 @KINDS
 @EVERY
-def test_a_completer_that_fails_is_an_internal_error_that_discloses_nothing(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = completing_server()
+async def test_a_completer_that_fails_is_an_internal_error_that_discloses_nothing(kind: str, revision: str) -> None:
+    server = completing_server()
 
-        @server.completion("review", "style")
-        def failing(value: str) -> list[str]:
-            raise LookupError("secret: /home/jane/.netrc")
+    @server.completion("review", "style")
+    def failing(value: str) -> list[str]:
+        raise LookupError("secret: /home/jane/.netrc")
 
-        async with greeted_client(server, kind, revision) as wire:
-            error = await error_of(wire, completing(PROMPT, "style"))
-            assert error["code"] == INTERNAL_ERROR
-            assert "secret" not in json.dumps(error) and "Lookup" not in json.dumps(error)
-            assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        error = await error_of(wire, completing(PROMPT, "style"))
+        assert error["code"] == INTERNAL_ERROR
+        assert "secret" not in json.dumps(error) and "Lookup" not in json.dumps(error)
+        assert await suggestions(wire, completing(PROMPT)) == {"values": ["python", "pytorch", "pyside"]}
 
 
 @pytest.mark.parametrize("parameters", ["none", "three"])
@@ -361,21 +337,18 @@ def test_a_completer_takes_the_value_and_at_most_the_other_arguments(parameters:
 
 
 @REVISIONS
-def test_a_client_asks_with_the_reference_the_argument_and_the_others(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
-            for ref, on_the_wire in ((PromptReference("review"), PROMPT), (TemplateReference(TEMPLATE), RESOURCE)):
-                asking = asyncio.create_task(client.complete(ref, "language", "py", {"owner": "me"}))
-                asked = await wire.receive_object()
-                more: Object = {"context": {"arguments": {"owner": "me"}}} if revision >= "2025-06-18" else {}
-                assert asked["method"] == "completion/complete"
-                assert asked["params"] == completing(on_the_wire, **more)
-                result: Object = {"completion": {"values": ["python"], "total": 10, "hasMore": True}}
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-                assert await asking == Completion(["python"], 10, True)
-
-    run(test())
+async def test_a_client_asks_with_the_reference_the_argument_and_the_others(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
+        for ref, on_the_wire in ((PromptReference("review"), PROMPT), (TemplateReference(TEMPLATE), RESOURCE)):
+            asking = asyncio.create_task(client.complete(ref, "language", "py", {"owner": "me"}))
+            asked = await wire.receive_object()
+            more: Object = {"context": {"arguments": {"owner": "me"}}} if revision >= "2025-06-18" else {}
+            assert asked["method"] == "completion/complete"
+            assert asked["params"] == completing(on_the_wire, **more)
+            result: Object = {"completion": {"values": ["python"], "total": 10, "hasMore": True}}
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+            assert await asking == Completion(["python"], 10, True)
 
 
 @pytest.mark.spec(
@@ -385,34 +358,28 @@ def test_a_client_asks_with_the_reference_the_argument_and_the_others(revision: 
     "2024-11-05/server/utilities/completion#implementation-considerations-7",
 )
 @REVISIONS
-def test_a_client_takes_partial_results_and_says_what_is_wrong_with_the_others(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
+async def test_a_client_takes_partial_results_and_says_what_is_wrong_with_the_others(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
 
-            async def answered(result: Object) -> Completion:
-                asking = asyncio.create_task(client.complete(PromptReference("review"), "language", "py"))
-                asked = await wire.receive_object()
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-                async with asyncio.timeout(PATIENCE):
-                    return await asking
+        async def answered(result: Object) -> Completion:
+            asking = asyncio.create_task(client.complete(PromptReference("review"), "language", "py"))
+            asked = await wire.receive_object()
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+            async with asyncio.timeout(PATIENCE):
+                return await asking
 
-            assert await answered({"completion": {"values": []}}) == Completion([])
-            assert await answered({"completion": {"values": ["a"], "hasMore": True}}) == Completion(["a"], None, True)
-            for wrong in ({}, ["a"], {"values": [1]}, {"values": "a"}, None):
-                with pytest.raises(InvalidMessage, match="completion"):
-                    await answered({"completion": wrong})  # type: ignore[dict-item]
-
-    run(test())
+        assert await answered({"completion": {"values": []}}) == Completion([])
+        assert await answered({"completion": {"values": ["a"], "hasMore": True}}) == Completion(["a"], None, True)
+        for wrong in ({}, ["a"], {"values": [1]}, {"values": "a"}, None):
+            with pytest.raises(InvalidMessage, match="completion"):
+                await answered({"completion": wrong})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])
-def test_a_client_does_not_ask_a_server_that_declares_no_completions(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"prompts": {}})
-            with pytest.raises(CapabilityError, match="completions"):
-                await client.complete(PromptReference("review"), "language", "py")
-            assert wire.frames.empty(), "nothing was sent"
-
-    run(test())
+async def test_a_client_does_not_ask_a_server_that_declares_no_completions(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"prompts": {}})
+        with pytest.raises(CapabilityError, match="completions"):
+            await client.complete(PromptReference("review"), "language", "py")
+        assert wire.frames.empty(), "nothing was sent"

@@ -9,26 +9,23 @@ from mcp_ref.basic.content import Icon
 from mcp_ref.basic.meta import is_meta_key
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
-from tests.support import ALONE_TRANSPORTS, META, MODERN, greeted_client, raw_client, result_of, run, who
+from tests.support import ALONE_TRANSPORTS, META, MODERN, greeted_client, raw_client, result_of, who
 
 KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/server/discover#intro-1", "2026-07-28/basic/versioning#protocol-version-negotiation-3")
-def test_a_server_with_nothing_to_offer_can_be_discovered(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(Server("s", logging=False, revisions=[MODERN]), kind) as wire:
-            assert result_of(await wire.ask_alone("server/discover")) == {
-                "resultType": "complete",
-                "supportedVersions": [MODERN],
-                "capabilities": {},
-                "ttlMs": 0,
-                "cacheScope": "public",
-                "_meta": who(),
-            }
-
-    run(test())
+async def test_a_server_with_nothing_to_offer_can_be_discovered(kind: str) -> None:
+    async with raw_client(Server("s", logging=False, revisions=[MODERN]), kind) as wire:
+        assert result_of(await wire.ask_alone("server/discover")) == {
+            "resultType": "complete",
+            "supportedVersions": [MODERN],
+            "capabilities": {},
+            "ttlMs": 0,
+            "cacheScope": "public",
+            "_meta": who(),
+        }
 
 
 @KINDS
@@ -39,7 +36,7 @@ def test_a_server_with_nothing_to_offer_can_be_discovered(kind: str) -> None:
     "2026-07-28/server/utilities/completion#capabilities-1",
     "2026-07-28/server/utilities/logging#capabilities-1",
 )
-def test_what_a_server_offers_is_declared(kind: str) -> None:
+async def test_what_a_server_offers_is_declared(kind: str) -> None:
     features: dict[str, Object] = {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
@@ -48,20 +45,17 @@ def test_what_a_server_offers_is_declared(kind: str) -> None:
         "logging": {},
     }
 
-    async def test() -> None:
-        for feature, declared in features.items():
-            server = Server("s", logging=feature == "logging")
-            if feature != "logging":
-                getattr(server, feature)  # it is offered once it is used
-            async with raw_client(server, kind) as wire:
-                result = result_of(await wire.ask_alone("server/discover"))
-                assert result["capabilities"] == {feature: declared}
-
-    run(test())
+    for feature, declared in features.items():
+        server = Server("s", logging=feature == "logging")
+        if feature != "logging":
+            getattr(server, feature)  # it is offered once it is used
+        async with raw_client(server, kind) as wire:
+            result = result_of(await wire.ask_alone("server/discover"))
+            assert result["capabilities"] == {feature: declared}
 
 
 @KINDS
-def test_who_it_is_stands_in_meta_with_all_that_it_says_of_itself(kind: str) -> None:
+async def test_who_it_is_stands_in_meta_with_all_that_it_says_of_itself(kind: str) -> None:
     server = Server(
         "s",
         "2",
@@ -72,65 +66,53 @@ def test_who_it_is_stands_in_meta_with_all_that_it_says_of_itself(kind: str) -> 
         instructions="Read first.",
     )
 
-    async def test() -> None:
-        async with raw_client(server, kind) as wire:
-            result = result_of(await wire.ask_alone("server/discover"))
-            assert result["instructions"] == "Read first."
-            assert result["_meta"] == {
-                f"{META}serverInfo": {
-                    "name": "s",
-                    "version": "2",
-                    "title": "T",
-                    "description": "D",
-                    "icons": [{"src": "https://a.example/i.png"}],
-                    "websiteUrl": "https://a.example",
-                }
+    async with raw_client(server, kind) as wire:
+        result = result_of(await wire.ask_alone("server/discover"))
+        assert result["instructions"] == "Read first."
+        assert result["_meta"] == {
+            f"{META}serverInfo": {
+                "name": "s",
+                "version": "2",
+                "title": "T",
+                "description": "D",
+                "icons": [{"src": "https://a.example/i.png"}],
+                "websiteUrl": "https://a.example",
             }
-            assert "serverInfo" not in result
-
-    run(test())
+        }
+        assert "serverInfo" not in result
 
 
 @pytest.mark.parametrize(
     "speaks", [[MODERN], ["2025-11-25", MODERN], [MODERN, "2024-11-05"], [str(revision) for revision in REVISIONS]]
 )
 @KINDS
-def test_the_revisions_it_speaks_are_listed_the_latest_first(kind: str, speaks: list[str]) -> None:
-    async def test() -> None:
-        async with raw_client(Server("s", revisions=speaks), kind) as wire:
-            result = result_of(await wire.ask_alone("server/discover"))
-            assert result["supportedVersions"] == sorted(speaks, reverse=True)
-
-    run(test())
+async def test_the_revisions_it_speaks_are_listed_the_latest_first(kind: str, speaks: list[str]) -> None:
+    async with raw_client(Server("s", revisions=speaks), kind) as wire:
+        result = result_of(await wire.ask_alone("server/discover"))
+        assert result["supportedVersions"] == sorted(speaks, reverse=True)
 
 
 @KINDS
-def test_it_can_be_asked_at_any_time_and_says_what_is_offered_then(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s", logging=False)
-        async with greeted_client(server, kind) as wire:
-            assert result_of(await wire.ask_alone("server/discover"))["capabilities"] == {}
-            server.tool("t")(lambda: None)
-            capabilities = result_of(await wire.ask_alone("server/discover"))["capabilities"]
-            assert capabilities == {"tools": {"listChanged": True}}
-
-    run(test())
+async def test_it_can_be_asked_at_any_time_and_says_what_is_offered_then(kind: str) -> None:
+    server = Server("s", logging=False)
+    async with greeted_client(server, kind) as wire:
+        assert result_of(await wire.ask_alone("server/discover"))["capabilities"] == {}
+        server.tool("t")(lambda: None)
+        capabilities = result_of(await wire.ask_alone("server/discover"))["capabilities"]
+        assert capabilities == {"tools": {"listChanged": True}}
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-1")
-def test_the_names_of_extensions_are_names_of_meta_with_a_prefix(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s", logging=False)
+async def test_the_names_of_extensions_are_names_of_meta_with_a_prefix(kind: str) -> None:
+    server = Server("s", logging=False)
 
-        @server.tool(task="optional")
-        async def long() -> None:
-            """Take a while."""
+    @server.tool(task="optional")
+    async def long() -> None:
+        """Take a while."""
 
-        async with raw_client(server, kind) as wire:
-            capabilities = result_of(await wire.ask_alone("server/discover"))["capabilities"]
-            assert isinstance(capabilities, dict) and isinstance(capabilities["extensions"], dict)
-            assert list(capabilities["extensions"]) == [f"{META}tasks"]
-            assert all(is_meta_key(name) and "/" in name for name in capabilities["extensions"])
-
-    run(test())
+    async with raw_client(server, kind) as wire:
+        capabilities = result_of(await wire.ask_alone("server/discover"))["capabilities"]
+        assert isinstance(capabilities, dict) and isinstance(capabilities["extensions"], dict)
+        assert list(capabilities["extensions"]) == [f"{META}tasks"]
+        assert all(is_meta_key(name) and "/" in name for name in capabilities["extensions"])

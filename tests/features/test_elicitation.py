@@ -67,34 +67,28 @@ def error_of(answer: Object) -> Object:
     "2025-11-25/client/elicitation#capabilities-2",
 )
 @REVISIONS
-def test_a_client_that_can_ask_its_user_declares_how(revision: str) -> None:
-    async def test() -> None:
-        user = accepting()
-        async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
-            assert (await greet(client, wire, revision))["capabilities"] == {"elicitation": {}}, "which means forms"
-        both: Object = {"form": {}, "url": {}} if revision == "2025-11-25" else {}
-        async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True, revision=revision)) as (
-            client,
-            wire,
-        ):
-            assert (await greet(client, wire, revision))["capabilities"] == {"elicitation": both}
-        async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-            assert (await greet(client, wire, revision))["capabilities"] == {}
-            refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
-            assert error_of(refused)["code"] == -32601
-
-    run(test())
+async def test_a_client_that_can_ask_its_user_declares_how(revision: str) -> None:
+    user = accepting()
+    async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
+        assert (await greet(client, wire, revision))["capabilities"] == {"elicitation": {}}, "which means forms"
+    both: Object = {"form": {}, "url": {}} if revision == "2025-11-25" else {}
+    async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True, revision=revision)) as (
+        client,
+        wire,
+    ):
+        assert (await greet(client, wire, revision))["capabilities"] == {"elicitation": both}
+    async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
+        assert (await greet(client, wire, revision))["capabilities"] == {}
+        refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
+        assert error_of(refused)["code"] == -32601
 
 
 @pytest.mark.parametrize("revision", EARLIER)
-def test_before_2025_06_18_nothing_is_declared_and_nothing_asked(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, elicitation=accepting(), revision=revision)) as (client, wire):
-            assert (await greet(client, wire, revision))["capabilities"] == {}
-            refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
-            assert error_of(refused)["code"] == -32601
-
-    run(test())
+async def test_before_2025_06_18_nothing_is_declared_and_nothing_asked(revision: str) -> None:
+    async with raw_server(lambda t: Client(t, elicitation=accepting(), revision=revision)) as (client, wire):
+        assert (await greet(client, wire, revision))["capabilities"] == {}
+        refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
+        assert error_of(refused)["code"] == -32601
 
 
 # ------------------------------------------------------------------------------------------------ the client: forms
@@ -106,18 +100,15 @@ def test_before_2025_06_18_nothing_is_declared_and_nothing_asked(revision: str) 
 )
 @REVISIONS
 @pytest.mark.parametrize("mode", [{}, {"mode": "form"}])
-def test_a_request_without_a_mode_is_a_form(revision: str, mode: Object) -> None:
-    async def test() -> None:
-        user = accepting(name="Ada", age=36)
-        async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
-            await greet(client, wire, revision)
-            answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM, **mode})
-            assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 36}}
-            (question,) = user.asked
-            assert isinstance(question, ElicitRequestFormParams)
-            assert (question.message, question.requested_schema) == ("Who?", FORM)
-
-    run(test())
+async def test_a_request_without_a_mode_is_a_form(revision: str, mode: Object) -> None:
+    user = accepting(name="Ada", age=36)
+    async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
+        await greet(client, wire, revision)
+        answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM, **mode})
+        assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 36}}
+        (question,) = user.asked
+        assert isinstance(question, ElicitRequestFormParams)
+        assert (question.message, question.requested_schema) == ("Who?", FORM)
 
 
 @pytest.mark.spec(
@@ -125,30 +116,24 @@ def test_a_request_without_a_mode_is_a_form(revision: str, mode: Object) -> None
 )
 @REVISIONS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_the_user_may_decline_and_cancel_and_then_nothing_of_the_form_is_sent(revision: str, action: str) -> None:
-    async def test() -> None:
-        user = User(ElicitResult(action, {"name": "half typed"}))  # type: ignore[arg-type]
-        async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
-            await greet(client, wire, revision)
-            answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
-            assert answer["result"] == {"action": action}
-
-    run(test())
+async def test_the_user_may_decline_and_cancel_and_then_nothing_of_the_form_is_sent(revision: str, action: str) -> None:
+    user = User(ElicitResult(action, {"name": "half typed"}))  # type: ignore[arg-type]
+    async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
+        await greet(client, wire, revision)
+        answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
+        assert answer["result"] == {"action": action}
 
 
 @REVISIONS
-def test_defaults_are_filled_in_and_answers_are_held_to_the_form(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, elicitation=accepting(name="Ada"), revision=revision)) as (c, wire):
-            await greet(c, wire, revision)
-            answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
-            assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 30}}
-        async with raw_server(lambda t: Client(t, elicitation=accepting(age=-1), revision=revision)) as (c, wire):
-            await greet(c, wire, revision)
-            refused = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
-            assert error_of(refused)["code"] == -32603, "our own handler broke the form: the server is not to blame"
-
-    run(test())
+async def test_defaults_are_filled_in_and_answers_are_held_to_the_form(revision: str) -> None:
+    async with raw_server(lambda t: Client(t, elicitation=accepting(name="Ada"), revision=revision)) as (c, wire):
+        await greet(c, wire, revision)
+        answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
+        assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 30}}
+    async with raw_server(lambda t: Client(t, elicitation=accepting(age=-1), revision=revision)) as (c, wire):
+        await greet(c, wire, revision)
+        refused = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
+        assert error_of(refused)["code"] == -32603, "our own handler broke the form: the server is not to blame"
 
 
 @pytest.mark.spec(
@@ -170,31 +155,25 @@ def test_defaults_are_filled_in_and_answers_are_held_to_the_form(revision: str) 
         {},
     ],
 )
-def test_what_is_no_form_is_refused_and_the_user_is_not_bothered(params: Object) -> None:
-    async def test() -> None:
-        user = accepting(name="Ada")
-        async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
-            await greet(client, wire)
-            assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
-            assert user.asked == []
-
-    run(test())
+async def test_what_is_no_form_is_refused_and_the_user_is_not_bothered(params: Object) -> None:
+    user = accepting(name="Ada")
+    async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
+        await greet(client, wire)
+        assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
+        assert user.asked == []
 
 
 # ------------------------------------------------------------------------------------------------ the client: URLs
 
 
 @pytest.mark.spec("2025-11-25/client/elicitation#error-handling-2")
-def test_a_mode_that_was_not_declared_is_refused() -> None:
-    async def test() -> None:
-        user = accepting()
-        async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
-            await greet(client, wire)
-            params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
-            assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
-            assert user.asked == []
-
-    run(test())
+async def test_a_mode_that_was_not_declared_is_refused() -> None:
+    user = accepting()
+    async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
+        await greet(client, wire)
+        params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
+        assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
+        assert user.asked == []
 
 
 @pytest.mark.spec(
@@ -205,21 +184,18 @@ def test_a_mode_that_was_not_declared_is_refused() -> None:
     "2025-11-25/client/elicitation#user-interaction-model-6",
 )
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
-def test_a_url_goes_to_the_user_whole_and_nowhere_else(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_url_goes_to_the_user_whole_and_nowhere_else(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler gets the URL as it came, and decides; the package itself opens no connection and no browser."""
     monkeypatch.setattr("socket.getaddrinfo", lambda *a, **k: pytest.fail("a name was looked up"))
     monkeypatch.setattr("webbrowser.open", lambda *a, **k: pytest.fail("a browser was opened"))
 
-    async def test() -> None:
-        user = User(ElicitResult(action, {"ignored": True}))  # type: ignore[arg-type]
-        async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True)) as (client, wire):
-            await greet(client, wire)
-            params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
-            answer = await wire.ask("elicitation/create", params)
-            assert answer["result"] == {"action": action}, "what happens at a URL is not sent"
-            assert user.asked == [ElicitRequestURLParams("Join", URL, "1")]
-
-    run(test())
+    user = User(ElicitResult(action, {"ignored": True}))  # type: ignore[arg-type]
+    async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True)) as (client, wire):
+        await greet(client, wire)
+        params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
+        answer = await wire.ask("elicitation/create", params)
+        assert answer["result"] == {"action": action}, "what happens at a URL is not sent"
+        assert user.asked == [ElicitRequestURLParams("Join", URL, "1")]
 
 
 @pytest.mark.spec(
@@ -240,76 +216,67 @@ def test_a_url_goes_to_the_user_whole_and_nowhere_else(action: str, monkeypatch:
         {"message": None},
     ],
 )
-def test_what_is_no_url_to_visit_is_refused_and_the_user_is_not_bothered(change: Object) -> None:
-    async def test() -> None:
-        user = accepting()
-        async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True)) as (client, wire):
-            await greet(client, wire)
-            params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1", **change}
-            params = {name: value for name, value in params.items() if value is not None}
-            assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
-            assert user.asked == []
-
-    run(test())
+async def test_what_is_no_url_to_visit_is_refused_and_the_user_is_not_bothered(change: Object) -> None:
+    user = accepting()
+    async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True)) as (client, wire):
+        await greet(client, wire)
+        params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1", **change}
+        params = {name: value for name, value in params.items() if value is not None}
+        assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
+        assert user.asked == []
 
 
 @pytest.mark.spec("2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-3")
-def test_a_client_hears_of_the_end_of_a_visit_once_and_of_no_other() -> None:
-    async def test() -> None:
-        done: list[str] = []
+async def test_a_client_hears_of_the_end_of_a_visit_once_and_of_no_other() -> None:
+    done: list[str] = []
 
-        def make(transport: object) -> Client:
-            user = accepting()
-            return Client(
-                transport,  # type: ignore[arg-type]
-                elicitation=user,
-                elicitation_url=True,
-                on_elicitation_complete=done.append,
-            )
+    def make(transport: object) -> Client:
+        user = accepting()
+        return Client(
+            transport,  # type: ignore[arg-type]
+            elicitation=user,
+            elicitation_url=True,
+            on_elicitation_complete=done.append,
+        )
 
-        async with raw_server(make) as (client, wire):
-            await greet(client, wire)
+    async with raw_server(make) as (client, wire):
+        await greet(client, wire)
 
-            async def complete(id: str) -> None:
-                note: Object = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
-                await wire.send({**note, "params": {"elicitationId": id}})
-                await wire.nothing_more()
+        async def complete(id: str) -> None:
+            note: Object = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
+            await wire.send({**note, "params": {"elicitationId": id}})
+            await wire.nothing_more()
 
-            await complete("1")
-            assert done == [], "nobody was sent anywhere"
-            await wire.ask("elicitation/create", {"mode": "url", "message": "J", "url": URL, "elicitationId": "1"})
-            for id in ("2", "1", "1"):
-                await complete(id)
-            assert done == ["1"]
-
-    run(test())
+        await complete("1")
+        assert done == [], "nobody was sent anywhere"
+        await wire.ask("elicitation/create", {"mode": "url", "message": "J", "url": URL, "elicitationId": "1"})
+        for id in ("2", "1", "1"):
+            await complete(id)
+        assert done == ["1"]
 
 
 @pytest.mark.spec(
     "2025-11-25/client/elicitation#url-elicitation-required-error-2",
     "2025-11-25/client/elicitation#url-elicitation-required-error-3",
 )
-def test_the_urls_that_a_request_needs_first_reach_the_caller_and_may_be_completed() -> None:
-    async def test() -> None:
-        done: list[str] = []
-        async with raw_server(
-            lambda t: Client(t, elicitation=accepting(), elicitation_url=True, on_elicitation_complete=done.append)
-        ) as (client, wire):
-            await greet(client, wire, capabilities={"tools": {}})
-            calling = asyncio.create_task(client.call_tool("x"))
-            asked = await wire.receive_object()
-            visit: Object = {"mode": "url", "message": "J", "url": URL, "elicitationId": "7"}
-            error: Object = {"code": -32042, "message": "first", "data": {"elicitations": [visit]}}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-            with pytest.raises(RemoteError) as caught:
-                await asyncio.wait_for(calling, PATIENCE)
-            assert (caught.value.code, caught.value.data) == (-32042, {"elicitations": [visit]})
-            note: Object = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
-            await wire.send({**note, "params": {"elicitationId": "7"}})
-            await wire.nothing_more()
-            assert done == ["7"]
-
-    run(test())
+async def test_the_urls_that_a_request_needs_first_reach_the_caller_and_may_be_completed() -> None:
+    done: list[str] = []
+    async with raw_server(
+        lambda t: Client(t, elicitation=accepting(), elicitation_url=True, on_elicitation_complete=done.append)
+    ) as (client, wire):
+        await greet(client, wire, capabilities={"tools": {}})
+        calling = asyncio.create_task(client.call_tool("x"))
+        asked = await wire.receive_object()
+        visit: Object = {"mode": "url", "message": "J", "url": URL, "elicitationId": "7"}
+        error: Object = {"code": -32042, "message": "first", "data": {"elicitations": [visit]}}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        with pytest.raises(RemoteError) as caught:
+            await asyncio.wait_for(calling, PATIENCE)
+        assert (caught.value.code, caught.value.data) == (-32042, {"elicitations": [visit]})
+        note: Object = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
+        await wire.send({**note, "params": {"elicitationId": "7"}})
+        await wire.nothing_more()
+        assert done == ["7"]
 
 
 # ------------------------------------------------------------------------------------------------ the server
@@ -356,19 +323,16 @@ async def call(wire: Wire, tool: str, result: Object) -> tuple[Object, list[Obje
 )
 @KINDS
 @REVISIONS
-def test_a_tool_asks_with_a_form(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(server_that_asks(), kind, revision, {"elicitation": {}}) as wire:
-            params, (answer,) = await call(wire, "form", {"action": "accept", "content": {"name": "Ada"}})
-            mode: Object = {"mode": "form"} if revision == "2025-11-25" else {}
-            assert params == {"message": "Who?", "requestedSchema": FORM, **mode}
-            assert 'accept {"name": "Ada"}' in str(answer["result"])
-            _, (answer,) = await call(wire, "form", {"action": "decline"})
-            assert "decline null" in str(answer["result"])
-            _, (answer,) = await call(wire, "form", {"action": "accept", "content": {"age": "old"}})
-            assert "do not match" in str(answer["result"]), "a client that does not keep to the form is not believed"
-
-    run(test())
+async def test_a_tool_asks_with_a_form(kind: str, revision: str) -> None:
+    async with greeted_client(server_that_asks(), kind, revision, {"elicitation": {}}) as wire:
+        params, (answer,) = await call(wire, "form", {"action": "accept", "content": {"name": "Ada"}})
+        mode: Object = {"mode": "form"} if revision == "2025-11-25" else {}
+        assert params == {"message": "Who?", "requestedSchema": FORM, **mode}
+        assert 'accept {"name": "Ada"}' in str(answer["result"])
+        _, (answer,) = await call(wire, "form", {"action": "decline"})
+        assert "decline null" in str(answer["result"])
+        _, (answer,) = await call(wire, "form", {"action": "accept", "content": {"age": "old"}})
+        assert "do not match" in str(answer["result"]), "a client that does not keep to the form is not believed"
 
 
 @pytest.mark.spec(
@@ -377,22 +341,19 @@ def test_a_tool_asks_with_a_form(kind: str, revision: str) -> None:
     "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2",
 )
 @KINDS
-def test_a_tool_sends_the_user_to_a_url_and_tells_that_client_alone_when_it_is_done(kind: str) -> None:
-    async def test() -> None:
-        server = server_that_asks()
-        both: Object = {"elicitation": {"form": {}, "url": {}}}
-        async with (
-            greeted_client(server, kind, "2025-11-25", both) as wire,
-            greeted_client(server, kind, "2025-11-25", both) as bystander,
-        ):
-            params, (notice, answer) = await call(wire, "url", {"action": "accept"})
-            assert params == {"mode": "url", "message": "Join", "url": URL, "elicitationId": "visit-1"}
-            assert notice["method"] == "notifications/elicitation/complete"
-            assert notice["params"] == {"elicitationId": params["elicitationId"]}
-            assert "accept" in str(answer["result"])
-            await bystander.nothing_more()
-
-    run(test())
+async def test_a_tool_sends_the_user_to_a_url_and_tells_that_client_alone_when_it_is_done(kind: str) -> None:
+    server = server_that_asks()
+    both: Object = {"elicitation": {"form": {}, "url": {}}}
+    async with (
+        greeted_client(server, kind, "2025-11-25", both) as wire,
+        greeted_client(server, kind, "2025-11-25", both) as bystander,
+    ):
+        params, (notice, answer) = await call(wire, "url", {"action": "accept"})
+        assert params == {"mode": "url", "message": "Join", "url": URL, "elicitationId": "visit-1"}
+        assert notice["method"] == "notifications/elicitation/complete"
+        assert notice["params"] == {"elicitationId": params["elicitationId"]}
+        assert "accept" in str(answer["result"])
+        await bystander.nothing_more()
 
 
 @pytest.mark.spec("2025-11-25/client/elicitation#capabilities-3")
@@ -401,17 +362,14 @@ def test_a_tool_sends_the_user_to_a_url_and_tells_that_client_alone_when_it_is_d
     ("tool", "capability"),
     [("url", {}), ("url", {"form": {}}), ("form", {"url": {}}), ("form", None), ("url", None)],
 )
-def test_a_server_asks_in_no_mode_that_the_client_did_not_declare(kind: str, tool: str, capability: JSON) -> None:
-    async def test() -> None:
-        capabilities: Object = {} if capability is None else {"elicitation": capability}
-        async with greeted_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
-            answer = await wire.ask("tools/call", {"name": tool, "arguments": {}})
-            assert isinstance(answer["result"], dict)
-            assert answer["result"]["isError"] is True
-            assert "elicitation" in str(answer["result"]["content"])
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_server_asks_in_no_mode_that_the_client_did_not_declare(kind: str, tool: str, capability: JSON) -> None:
+    capabilities: Object = {} if capability is None else {"elicitation": capability}
+    async with greeted_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
+        answer = await wire.ask("tools/call", {"name": tool, "arguments": {}})
+        assert isinstance(answer["result"], dict)
+        assert answer["result"]["isError"] is True
+        assert "elicitation" in str(answer["result"]["content"])
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -421,66 +379,54 @@ def test_a_server_asks_in_no_mode_that_the_client_did_not_declare(kind: str, too
     "2025-11-25/client/elicitation#url-elicitation-required-error-3",
 )
 @KINDS
-def test_a_tool_that_needs_a_visit_first_answers_with_its_own_error_and_no_other_tool_does(kind: str) -> None:
-    async def test() -> None:
-        capabilities: Object = {"elicitation": {"url": {}}}
-        async with greeted_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
-            error = error_of(await wire.ask("tools/call", {"name": "required", "arguments": {}}))
-            visit: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "visit-2"}
-            assert error == {"code": -32042, "message": "Join first", "data": {"elicitations": [visit]}}
-            other = await wire.ask("tools/call", {"name": "form", "arguments": {}})
-            assert "-32042" not in str(other)
-
-    run(test())
+async def test_a_tool_that_needs_a_visit_first_answers_with_its_own_error_and_no_other_tool_does(kind: str) -> None:
+    capabilities: Object = {"elicitation": {"url": {}}}
+    async with greeted_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
+        error = error_of(await wire.ask("tools/call", {"name": "required", "arguments": {}}))
+        visit: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "visit-2"}
+        assert error == {"code": -32042, "message": "Join first", "data": {"elicitations": [visit]}}
+        other = await wire.ask("tools/call", {"name": "form", "arguments": {}})
+        assert "-32042" not in str(other)
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "ftp://a/b", "not a url", "https:///x"])
 @pytest.mark.spec("2025-11-25/client/elicitation#url-mode-elicitation-requests-2")
-def test_a_server_cannot_send_the_user_to_what_is_no_url(url: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_server_cannot_send_the_user_to_what_is_no_url(url: str) -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def send(context: Context) -> str:
-            with pytest.raises(ValueError, match="http"):
-                await context.elicit_url("Join", url, "1")
-            return "refused"
+    @server.tool()
+    async def send(context: Context) -> str:
+        with pytest.raises(ValueError, match="http"):
+            await context.elicit_url("Join", url, "1")
+        return "refused"
 
-        async with greeted_client(server, capabilities={"elicitation": {"url": {}}}) as wire:
-            assert "refused" in str(await wire.ask("tools/call", {"name": "send", "arguments": {}}))
-            await wire.nothing_more()
-
-    run(test())
+    async with greeted_client(server, capabilities={"elicitation": {"url": {}}}) as wire:
+        assert "refused" in str(await wire.ask("tools/call", {"name": "send", "arguments": {}}))
+        await wire.nothing_more()
 
 
-def test_a_visit_asked_of_a_client_that_knows_only_forms_says_so_to_the_tool() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_visit_asked_of_a_client_that_knows_only_forms_says_so_to_the_tool() -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def send(context: Context) -> str:
-            with pytest.raises(CapabilityError, match=r"elicitation\.url"):
-                await context.elicit_url("Join", URL, "1")
-            return "refused"
+    @server.tool()
+    async def send(context: Context) -> str:
+        with pytest.raises(CapabilityError, match=r"elicitation\.url"):
+            await context.elicit_url("Join", URL, "1")
+        return "refused"
 
-        async with Client(server, elicitation=accepting()) as client:
-            assert (await client.call_tool("send")).text == "refused"
-
-    run(test())
+    async with Client(server, elicitation=accepting()) as client:
+        assert (await client.call_tool("send")).text == "refused"
 
 
-def test_a_handler_that_gives_something_else_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async def user(question: Question) -> ElicitResult:
-            return "yes"  # type: ignore[return-value]
+async def test_a_handler_that_gives_something_else_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def user(question: Question) -> ElicitResult:
+        return "yes"  # type: ignore[return-value]
 
-        async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
-            await greet(client, wire)
-            answer = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
-            assert error_of(answer)["code"] == -32603
-        assert "the elicitation handler gives an ElicitResult, not str" in caplog.text
-
-    run(test())
+    async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
+        await greet(client, wire)
+        answer = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
+        assert error_of(answer)["code"] == -32603
+    assert "the elicitation handler gives an ElicitResult, not str" in caplog.text
 
 
 def test_where_that_error_is_no_more_the_visit_is_asked_for_in_the_result_until_it_was_made() -> None:

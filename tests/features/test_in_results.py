@@ -84,38 +84,32 @@ REQUESTS: list[tuple[str, Callable[[Client], Awaitable[object]], Object]] = [
     "2026-07-28/basic/transports/stdio#intro-4",
 )
 @pytest.mark.parametrize(("method", "ask_for", "result"), REQUESTS, ids=[method for method, _, _ in REQUESTS])
-def test_every_kind_of_request_says_what_it_must_and_nothing_else_is_said(
+async def test_every_kind_of_request_says_what_it_must_and_nothing_else_is_said(
     method: str, ask_for: Callable[[Client], Awaitable[object]], result: Object
 ) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await meet(client, wire, OFFERS)
-            asking = asyncio.ensure_future(ask_for(client))
-            asked = await asked_for(wire, method)  # which holds it to what every request must say
-            caching: Object = {"ttlMs": 0, "cacheScope": "public"}
-            await wire.send(answer(asked, {"resultType": "complete", **caching, **result}))
-            await soon(asking)
-            assert wire.frames.empty()
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await meet(client, wire, OFFERS)
+        asking = asyncio.ensure_future(ask_for(client))
+        asked = await asked_for(wire, method)  # which holds it to what every request must say
+        caching: Object = {"ttlMs": 0, "cacheScope": "public"}
+        await wire.send(answer(asked, {"resultType": "complete", **caching, **result}))
+        await soon(asking)
+        assert wire.frames.empty()
 
 
 @pytest.mark.spec("2026-07-28/basic/index#error-codes-3")
 @pytest.mark.parametrize("code", [-32000, -32001, -32003, -32004, -32010, -32019])
-def test_codes_that_mean_nothing_are_errors_like_any_other(code: int) -> None:
+async def test_codes_that_mean_nothing_are_errors_like_any_other(code: int) -> None:
     """SDKs have used them for a lost session, a time that ran out, and more: nothing is done about any of these."""
 
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(client.call_tool("t"))
-            await wire.send(refusal(await asked_for(wire, "tools/call"), code, "as you like", {"a": 1}))
-            with pytest.raises(RemoteError, match="as you like") as found:
-                await soon(calling)
-            assert (found.value.code, found.value.data) == (code, {"a": 1})
-            assert wire.frames.empty()
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(client.call_tool("t"))
+        await wire.send(refusal(await asked_for(wire, "tools/call"), code, "as you like", {"a": 1}))
+        with pytest.raises(RemoteError, match="as you like") as found:
+            await soon(calling)
+        assert (found.value.code, found.value.data) == (code, {"a": 1})
+        assert wire.frames.empty()
 
 
 # ------------------------------------------------------------------------------------------------ forms
@@ -228,22 +222,19 @@ def test_tools_are_for_a_model_that_was_declared_to_use_them(declared: bool) -> 
 
 
 @pytest.mark.spec("2026-07-28/client/sampling#security-considerations-5")
-def test_what_breaks_in_the_clients_model_tells_the_server_nothing() -> None:
+async def test_what_breaks_in_the_clients_model_tells_the_server_nothing() -> None:
     async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
         raise RuntimeError("the key sk-123 was not accepted")
 
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, sampling=broken)) as (client, wire):
-            await meet(client, wire, OFFERS)
-            calling = asyncio.create_task(client.call_tool("t"))
-            question: Object = {"method": "sampling/createMessage", "params": SAMPLING}
-            required: Object = {"resultType": "input_required", "inputRequests": {"q": question}}
-            await wire.send(answer(await asked_for(wire, "tools/call"), required))
-            with pytest.raises(RuntimeError, match="sk-123"):  # the caller's own, and the caller's alone
-                await soon(calling)
-            assert wire.frames.empty()
-
-    run(test())
+    async with raw_server(lambda t: Client(t, sampling=broken)) as (client, wire):
+        await meet(client, wire, OFFERS)
+        calling = asyncio.create_task(client.call_tool("t"))
+        question: Object = {"method": "sampling/createMessage", "params": SAMPLING}
+        required: Object = {"resultType": "input_required", "inputRequests": {"q": question}}
+        await wire.send(answer(await asked_for(wire, "tools/call"), required))
+        with pytest.raises(RuntimeError, match="sk-123"):  # the caller's own, and the caller's alone
+            await soon(calling)
+        assert wire.frames.empty()
 
 
 # ------------------------------------------------------------------------------------------------ directories

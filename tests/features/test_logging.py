@@ -25,7 +25,6 @@ from tests.support import (
     raw_client,
     raw_server,
     request,
-    run,
 )
 
 NAMES = [revision.name for revision in LEGACY]
@@ -74,29 +73,25 @@ async def levels(wire: Wire) -> list[JSON]:
 )
 @KINDS
 @REVISIONS
-def test_a_server_that_logs_declares_it_and_one_that_does_not_declare_it_stays_silent(kind: str, revision: str) -> None:
-    async def test() -> None:
-        for logging in (True, False):
-            async with raw_client(verbose_server(logging), kind) as wire:
-                await wire.send(initialize(revision))
-                result = (await wire.receive_object())["result"]
-                assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
-                assert ("logging" in result["capabilities"]) is logging
-                await wire.send(notification("notifications/initialized"))
-                assert await levels(wire) == (list(LEVELS) if logging else [])
-
-    run(test())
+async def test_a_server_that_logs_declares_it_and_one_that_does_not_declare_it_stays_silent(
+    kind: str, revision: str
+) -> None:
+    for logging in (True, False):
+        async with raw_client(verbose_server(logging), kind) as wire:
+            await wire.send(initialize(revision))
+            result = (await wire.receive_object())["result"]
+            assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
+            assert ("logging" in result["capabilities"]) is logging
+            await wire.send(notification("notifications/initialized"))
+            assert await levels(wire) == (list(LEVELS) if logging else [])
 
 
 @KINDS
 @REVISIONS
-def test_without_the_capability_there_is_no_level_to_set(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(verbose_server(logging=False), kind, revision) as wire:
-            error = (await wire.ask("logging/setLevel", {"level": "info"}))["error"]
-            assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
-
-    run(test())
+async def test_without_the_capability_there_is_no_level_to_set(kind: str, revision: str) -> None:
+    async with greeted_client(verbose_server(logging=False), kind, revision) as wire:
+        error = (await wire.ask("logging/setLevel", {"level": "info"}))["error"]
+        assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
 
 
 # ------------------------------------------------------------------------------------------------ levels
@@ -105,25 +100,21 @@ def test_without_the_capability_there_is_no_level_to_set(kind: str, revision: st
 @KINDS
 @REVISIONS
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_client_gets_the_level_it_set_and_all_that_are_more_severe(kind: str, revision: str, level: str) -> None:
-    async def test() -> None:
-        async with greeted_client(verbose_server(), kind, revision) as wire:
-            assert (await wire.ask("logging/setLevel", {"level": level}))["result"] == {}
-            assert await levels(wire) == list(LEVELS)[LEVELS.index(level) :]
+async def test_the_client_gets_the_level_it_set_and_all_that_are_more_severe(
+    kind: str, revision: str, level: str
+) -> None:
+    async with greeted_client(verbose_server(), kind, revision) as wire:
+        assert (await wire.ask("logging/setLevel", {"level": level}))["result"] == {}
+        assert await levels(wire) == list(LEVELS)[LEVELS.index(level) :]
 
-    run(test())
 
-
-def test_each_client_has_its_own_level_and_the_last_one_set_counts() -> None:
-    async def test() -> None:
-        server = verbose_server()
-        async with greeted_client(server) as one, greeted_client(server) as other:
-            await one.ask("logging/setLevel", {"level": "debug"})
-            await one.ask("logging/setLevel", {"level": "emergency"})
-            assert await levels(one) == ["emergency"]
-            assert await levels(other) == list(LEVELS)
-
-    run(test())
+async def test_each_client_has_its_own_level_and_the_last_one_set_counts() -> None:
+    server = verbose_server()
+    async with greeted_client(server) as one, greeted_client(server) as other:
+        await one.ask("logging/setLevel", {"level": "debug"})
+        await one.ask("logging/setLevel", {"level": "emergency"})
+        assert await levels(one) == ["emergency"]
+        assert await levels(other) == list(LEVELS)
 
 
 @pytest.mark.spec(
@@ -134,38 +125,32 @@ def test_each_client_has_its_own_level_and_the_last_one_set_counts() -> None:
 )
 @KINDS
 @REVISIONS
-def test_an_invalid_level_is_invalid_params_and_changes_nothing(kind: str, revision: str) -> None:
+async def test_an_invalid_level_is_invalid_params_and_changes_nothing(kind: str, revision: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", None, 3, ["info"], {"a": "info"}]
 
-    async def test() -> None:
-        async with greeted_client(verbose_server(), kind, revision) as wire:
-            await wire.ask("logging/setLevel", {"level": "alert"})
-            for params in ({}, *({"level": level} for level in wrong)):
-                error = (await wire.ask("logging/setLevel", params))["error"]
-                assert isinstance(error, dict) and error["code"] == INVALID_PARAMS, params
-            assert await levels(wire) == ["alert", "emergency"]
-
-    run(test())
+    async with greeted_client(verbose_server(), kind, revision) as wire:
+        await wire.ask("logging/setLevel", {"level": "alert"})
+        for params in ({}, *({"level": level} for level in wrong)):
+            error = (await wire.ask("logging/setLevel", params))["error"]
+            assert isinstance(error, dict) and error["code"] == INVALID_PARAMS, params
+        assert await levels(wire) == ["alert", "emergency"]
 
 
-def test_a_level_that_a_server_author_misspells_is_the_authors_mistake_whatever_the_client_wants() -> None:
-    async def test() -> None:
-        server, seen = Server("s"), []
+async def test_a_level_that_a_server_author_misspells_is_the_authors_mistake_whatever_the_client_wants() -> None:
+    server, seen = Server("s"), []
 
-        @server.tool()
-        async def speak(context: Context) -> str:
-            try:
-                await context.log("warn", "x")  # type: ignore[arg-type]
-            except ValueError as error:
-                seen.append(str(error))
-            return "done"
+    @server.tool()
+    async def speak(context: Context) -> str:
+        try:
+            await context.log("warn", "x")  # type: ignore[arg-type]
+        except ValueError as error:
+            seen.append(str(error))
+        return "done"
 
-        async with greeted_client(server) as wire:
-            await wire.ask("logging/setLevel", {"level": "emergency"})
-            assert "result" in await wire.ask("tools/call", {"name": "speak", "arguments": {}})
-        assert "'warn'" in seen[0] and "warning" in seen[0]
-
-    run(test())
+    async with greeted_client(server) as wire:
+        await wire.ask("logging/setLevel", {"level": "emergency"})
+        assert "result" in await wire.ask("tools/call", {"name": "speak", "arguments": {}})
+    assert "'warn'" in seen[0] and "warning" in seen[0]
 
 
 # ------------------------------------------------------------------------------------------------ messages
@@ -179,7 +164,7 @@ def test_a_level_that_a_server_author_misspells_is_the_authors_mistake_whatever_
 )
 @KINDS
 @REVISIONS
-def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str) -> None:
+async def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str) -> None:
     data: list[JSON] = [
         "text",
         "",
@@ -193,22 +178,19 @@ def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str
         {"error": {"host": "a\nb\u2028💡", "n": 3}},
     ]
 
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        @server.tool()
-        async def speak(context: Context) -> str:
-            for value in data:
-                await context.log("info", value, "database")
-            return "done"
+    @server.tool()
+    async def speak(context: Context) -> str:
+        for value in data:
+            await context.log("info", value, "database")
+        return "done"
 
-        async with greeted_client(server, kind, revision) as wire:
-            await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
-            for value in data:
-                assert await wire.receive() == message("info", value, logger="database")
-            assert (await wire.receive_object())["id"] == "q"
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
+        for value in data:
+            assert await wire.receive() == message("info", value, logger="database")
+        assert (await wire.receive_object())["id"] == "q"
 
 
 @pytest.mark.spec(
@@ -230,122 +212,107 @@ def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str
 )
 @KINDS
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-def test_the_server_puts_nothing_into_log_messages_by_itself(
+async def test_the_server_puts_nothing_into_log_messages_by_itself(
     kind: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     # What an author logs is the author's to answer for. The package adds no message of its own, whatever fails and
     # whatever it writes to the operator's log: no arguments, no exception, no traceback, no path.
     secret = "hunter2-jane@example.org"
 
-    async def test() -> None:
-        server = Server("s", title="t")
+    server = Server("s", title="t")
 
-        @server.tool()
-        async def failing(password: str) -> str:
-            raise RuntimeError(f"cannot log in with {password}")
+    @server.tool()
+    async def failing(password: str) -> str:
+        raise RuntimeError(f"cannot log in with {password}")
 
-        @server.tool()
-        def failing_in_a_thread(password: str) -> str:
-            raise RuntimeError(f"cannot log in with {password}")
+    @server.tool()
+    def failing_in_a_thread(password: str) -> str:
+        raise RuntimeError(f"cannot log in with {password}")
 
-        @server.resource("test://failing")
-        async def failing_resource() -> str:
-            raise RuntimeError(f"cannot read with {secret}")
+    @server.resource("test://failing")
+    async def failing_resource() -> str:
+        raise RuntimeError(f"cannot read with {secret}")
 
-        @server.prompt()
-        async def failing_prompt(password: str) -> str:
-            raise RuntimeError(f"cannot ask with {password}")
+    @server.prompt()
+    async def failing_prompt(password: str) -> str:
+        raise RuntimeError(f"cannot ask with {password}")
 
-        async with greeted_client(server, kind, revision) as wire:
-            await wire.ask("logging/setLevel", {"level": "debug"})
-            answers = [
-                await wire.ask("tools/call", {"name": "failing", "arguments": {"password": secret}}),
-                await wire.ask("tools/call", {"name": "failing_in_a_thread", "arguments": {"password": secret}}),
-                await wire.ask("resources/read", {"uri": "test://failing"}),
-                await wire.ask("prompts/get", {"name": "failing_prompt", "arguments": {"password": secret}}),
-            ]
-            assert all(answer["id"] == "q" for answer in answers), "answers alone, no notification before them"
-            told = json.dumps(answers)
-            assert secret not in told and "Traceback" not in told and __file__ not in told
-            await wire.nothing_more()
-        assert secret in caplog.text, "the operator does see it"
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        await wire.ask("logging/setLevel", {"level": "debug"})
+        answers = [
+            await wire.ask("tools/call", {"name": "failing", "arguments": {"password": secret}}),
+            await wire.ask("tools/call", {"name": "failing_in_a_thread", "arguments": {"password": secret}}),
+            await wire.ask("resources/read", {"uri": "test://failing"}),
+            await wire.ask("prompts/get", {"name": "failing_prompt", "arguments": {"password": secret}}),
+        ]
+        assert all(answer["id"] == "q" for answer in answers), "answers alone, no notification before them"
+        told = json.dumps(answers)
+        assert secret not in told and "Traceback" not in told and __file__ not in told
+        await wire.nothing_more()
+    assert secret in caplog.text, "the operator does see it"
 
 
-def test_a_message_for_a_request_that_is_answered_already_is_dropped() -> None:
-    async def test() -> None:
-        server, kept = Server("s"), []
+async def test_a_message_for_a_request_that_is_answered_already_is_dropped() -> None:
+    server, kept = Server("s"), []
 
-        @server.tool()
-        async def speak(context: Context) -> str:
-            kept.append(context)
-            return "done"
+    @server.tool()
+    async def speak(context: Context) -> str:
+        kept.append(context)
+        return "done"
 
-        async with greeted_client(server) as wire:
-            await wire.ask("tools/call", {"name": "speak", "arguments": {}})
-            await kept[0].log("error", "too late")
-            await wire.nothing_more()
-
-    run(test())
+    async with greeted_client(server) as wire:
+        await wire.ask("tools/call", {"name": "speak", "arguments": {}})
+        await kept[0].log("error", "too late")
+        await wire.nothing_more()
 
 
-def test_a_worker_thread_logs_too() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_worker_thread_logs_too() -> None:
+    server = Server("s")
 
-        @server.tool()
-        def speak(context: Context) -> str:
-            context.run(context.log("notice", "from a thread"))
-            return "done"
+    @server.tool()
+    def speak(context: Context) -> str:
+        context.run(context.log("notice", "from a thread"))
+        return "done"
 
-        async with greeted_client(server) as wire:
-            await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
-            assert await wire.receive() == message("notice", "from a thread")
-            assert (await wire.receive_object())["id"] == "q"
-
-    run(test())
+    async with greeted_client(server) as wire:
+        await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
+        assert await wire.receive() == message("notice", "from a thread")
+        assert (await wire.receive_object())["id"] == "q"
 
 
-def test_a_tool_that_fails_after_it_logged_has_logged_first() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_tool_that_fails_after_it_logged_has_logged_first() -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def speak(context: Context) -> str:
-            await context.log("error", "about to fail")
-            raise ToolError("failed")
+    @server.tool()
+    async def speak(context: Context) -> str:
+        await context.log("error", "about to fail")
+        raise ToolError("failed")
 
-        async with greeted_client(server) as wire:
-            await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
-            assert await wire.receive() == message("error", "about to fail")
-            assert (await wire.receive_object())["id"] == "q"
-
-    run(test())
+    async with greeted_client(server) as wire:
+        await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
+        assert await wire.receive() == message("error", "about to fail")
+        assert (await wire.receive_object())["id"] == "q"
 
 
 # ------------------------------------------------------------------------------------------------ the client
 
 
 @REVISIONS
-def test_a_client_sets_the_level_and_hands_messages_out(revision: str) -> None:
-    async def test() -> None:
-        came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
-        async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
-            await greet(client, wire, revision, {"logging": {}})
-            setting = asyncio.create_task(client.set_logging_level("warning"))
-            asked = await wire.receive_object()
-            assert (asked["method"], asked["params"]) == ("logging/setLevel", {"level": "warning"})
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
-            await setting
-            await wire.send(message("error", {"error": "Connection failed"}, logger="database"))
-            await wire.send(message("info", None))
-            async with asyncio.timeout(PATIENCE):
-                first, second = await came.get(), await came.get()
-            assert (first.level, first.data, first.logger) == ("error", {"error": "Connection failed"}, "database")
-            assert (second.level, second.data, second.logger) == ("info", None, None)
-
-    run(test())
+async def test_a_client_sets_the_level_and_hands_messages_out(revision: str) -> None:
+    came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
+    async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
+        await greet(client, wire, revision, {"logging": {}})
+        setting = asyncio.create_task(client.set_logging_level("warning"))
+        asked = await wire.receive_object()
+        assert (asked["method"], asked["params"]) == ("logging/setLevel", {"level": "warning"})
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
+        await setting
+        await wire.send(message("error", {"error": "Connection failed"}, logger="database"))
+        await wire.send(message("info", None))
+        async with asyncio.timeout(PATIENCE):
+            first, second = await came.get(), await came.get()
+        assert (first.level, first.data, first.logger) == ("error", {"error": "Connection failed"}, "database")
+        assert (second.level, second.data, second.logger) == ("info", None, None)
 
 
 @pytest.mark.spec(
@@ -354,7 +321,7 @@ def test_a_client_sets_the_level_and_hands_messages_out(revision: str) -> None:
     "2025-03-26/server/utilities/logging#security-5",
     "2024-11-05/server/utilities/logging#security-5",
 )
-def test_a_client_passes_over_messages_that_are_none_and_lives_on() -> None:
+async def test_a_client_passes_over_messages_that_are_none_and_lives_on() -> None:
     wrong: list[Object] = [
         {"level": "loud", "data": 1},
         {"data": 1},
@@ -362,29 +329,23 @@ def test_a_client_passes_over_messages_that_are_none_and_lives_on() -> None:
         {"level": "info", "data": 1, "logger": 2},
     ]
 
-    async def test() -> None:
-        came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
-        async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
-            await greet(client, wire, "2025-11-25", {"logging": {}})
-            for params in wrong:
-                await wire.send(notification("notifications/message", params))
-            await wire.send(message("info", "right"))
-            async with asyncio.timeout(PATIENCE):
-                assert (await came.get()).data == "right"
-            assert came.empty()
-
-    run(test())
+    came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
+    async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
+        await greet(client, wire, "2025-11-25", {"logging": {}})
+        for params in wrong:
+            await wire.send(notification("notifications/message", params))
+        await wire.send(message("info", "right"))
+        async with asyncio.timeout(PATIENCE):
+            assert (await came.get()).data == "right"
+        assert came.empty()
 
 
-def test_a_client_sets_no_level_at_a_server_that_does_not_log() -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", {"tools": {}})
-            with pytest.raises(CapabilityError, match="logging"):
-                await client.set_logging_level("info")
-            assert wire.frames.empty(), "nothing was sent"
-
-    run(test())
+async def test_a_client_sets_no_level_at_a_server_that_does_not_log() -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", {"tools": {}})
+        with pytest.raises(CapabilityError, match="logging"):
+            await client.set_logging_level("info")
+        assert wire.frames.empty(), "nothing was sent"
 
 
 def test_the_levels_are_those_of_rfc_5424() -> None:
@@ -397,40 +358,31 @@ def test_the_levels_are_those_of_rfc_5424() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in ALONE_TRANSPORTS if kind != "http-json"])
 @pytest.mark.parametrize("level", LEVELS)
-def test_each_request_says_which_level_it_wants_and_gets_it_with_all_that_are_more_severe(
+async def test_each_request_says_which_level_it_wants_and_gets_it_with_all_that_are_more_severe(
     kind: str, level: str
 ) -> None:
-    async def test() -> None:
-        async with raw_client(verbose_server(), kind) as wire:
-            await wire.send(alone("tools/call", {"name": "speak"}, logLevel=level))
-            for expected in LEVELS[LEVELS.index(level) :]:
-                assert await wire.receive() == message(expected, expected)
-            assert "result" in await wire.receive_object()
-
-    run(test())
+    async with raw_client(verbose_server(), kind) as wire:
+        await wire.send(alone("tools/call", {"name": "speak"}, logLevel=level))
+        for expected in LEVELS[LEVELS.index(level) :]:
+            assert await wire.receive() == message(expected, expected)
+        assert "result" in await wire.receive_object()
 
 
 @pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
 @pytest.mark.spec("2026-07-28/server/utilities/logging#error-handling-1")
-def test_an_invalid_level_of_a_request_is_invalid_params(kind: str) -> None:
+async def test_an_invalid_level_of_a_request_is_invalid_params(kind: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", 3, True, ["info"], {"a": "info"}]
 
-    async def test() -> None:
-        async with raw_client(verbose_server(), kind) as wire:
-            for level in wrong:
-                for method in ("tools/call", "tools/list", "subscriptions/listen"):
-                    answer = await wire.ask_alone(method, {"name": "speak", "notifications": {}}, logLevel=level)
-                    assert isinstance(answer["error"], dict)
-                    assert answer["error"]["code"] == INVALID_PARAMS and "emergency" in str(answer["error"])
-
-    run(test())
+    async with raw_client(verbose_server(), kind) as wire:
+        for level in wrong:
+            for method in ("tools/call", "tools/list", "subscriptions/listen"):
+                answer = await wire.ask_alone(method, {"name": "speak", "notifications": {}}, logLevel=level)
+                assert isinstance(answer["error"], dict)
+                assert answer["error"]["code"] == INVALID_PARAMS and "emergency" in str(answer["error"])
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/logging#capabilities-1")
 @pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
-def test_a_server_that_does_not_declare_it_stays_silent_whatever_is_wanted(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(verbose_server(logging=False), kind) as wire:
-            assert "result" in await wire.ask_alone("tools/call", {"name": "speak"}, logLevel="debug")
-
-    run(test())
+async def test_a_server_that_does_not_declare_it_stays_silent_whatever_is_wanted(kind: str) -> None:
+    async with raw_client(verbose_server(logging=False), kind) as wire:
+        assert "result" in await wire.ask_alone("tools/call", {"name": "speak"}, logLevel="debug")

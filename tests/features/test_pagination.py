@@ -66,40 +66,31 @@ async def error_code(wire: Wire, method: str, params: Object) -> JSON:
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @pytest.mark.parametrize("method", LISTS)
-def test_the_pages_of_a_list_hold_every_item_once_and_in_order_and_the_last_has_no_cursor(
+async def test_the_pages_of_a_list_hold_every_item_once_and_in_order_and_the_last_has_no_cursor(
     kind: str, revision: str, method: str
 ) -> None:
-    async def test() -> None:
-        async with greeted_client(server_of(5, page_size=2), kind, revision) as wire:
-            first, cursor = await page(wire, method)
-            second, following = await page(wire, method, cursor)
-            third, end = await page(wire, method, following)
-            assert (first, second, third) == (named(0, 1), named(2, 3), named(4))
-            assert cursor is not None and following is not None and end is None
-
-    run(test())
+    async with greeted_client(server_of(5, page_size=2), kind, revision) as wire:
+        first, cursor = await page(wire, method)
+        second, following = await page(wire, method, cursor)
+        third, end = await page(wire, method, following)
+        assert (first, second, third) == (named(0, 1), named(2, 3), named(4))
+        assert cursor is not None and following is not None and end is None
 
 
 @pytest.mark.parametrize("method", LISTS)
-def test_a_list_that_fills_its_last_page_ends_there(method: str) -> None:
-    async def test() -> None:
-        async with greeted_client(server_of(4, page_size=2)) as wire:
-            _, cursor = await page(wire, method)
-            assert await page(wire, method, cursor) == (named(2, 3), None)
-        async with greeted_client(server_of(2, page_size=2)) as wire:
-            assert await page(wire, method) == (named(0, 1), None)
-
-    run(test())
+async def test_a_list_that_fills_its_last_page_ends_there(method: str) -> None:
+    async with greeted_client(server_of(4, page_size=2)) as wire:
+        _, cursor = await page(wire, method)
+        assert await page(wire, method, cursor) == (named(2, 3), None)
+    async with greeted_client(server_of(2, page_size=2)) as wire:
+        assert await page(wire, method) == (named(0, 1), None)
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("method", LISTS)
-def test_the_first_revision_has_no_pages(kind: str, method: str) -> None:
-    async def test() -> None:
-        async with greeted_client(server_of(5, page_size=2), kind, "2024-10-07") as wire:
-            assert await page(wire, method) == (named(0, 1, 2, 3, 4), None)
-
-    run(test())
+async def test_the_first_revision_has_no_pages(kind: str, method: str) -> None:
+    async with greeted_client(server_of(5, page_size=2), kind, "2024-10-07") as wire:
+        assert await page(wire, method) == (named(0, 1, 2, 3, 4), None)
 
 
 @pytest.mark.spec(
@@ -109,39 +100,33 @@ def test_the_first_revision_has_no_pages(kind: str, method: str) -> None:
     "2024-11-05/server/utilities/pagination#implementation-guidelines-1",
 )
 @pytest.mark.parametrize("method", LISTS)
-def test_a_cursor_stays_good_while_the_list_changes(method: str) -> None:
-    async def test() -> None:
-        server = server_of(6, page_size=2)
-        async with greeted_client(server) as wire:
-            _, cursor = await page(wire, method)
-            again = await page(wire, method, cursor)
-            assert await page(wire, method, cursor) == again, "asked twice, told the same"
-            remove(server, 0)
-            remove(server, 1)  # the very item that the cursor stands behind
-            remove(server, 3)
-            add(server, 6)
-            for _ in range(3):  # tools, prompts, resources: each list has changed
-                assert "list_changed" in str((await wire.receive_object())["method"])
-            names, following = await page(wire, method, cursor)
-            assert names == named(2, 4), "nothing skipped, nothing twice"
-            assert await page(wire, method, following) == (named(5, 6), None)
-
-    run(test())
+async def test_a_cursor_stays_good_while_the_list_changes(method: str) -> None:
+    server = server_of(6, page_size=2)
+    async with greeted_client(server) as wire:
+        _, cursor = await page(wire, method)
+        again = await page(wire, method, cursor)
+        assert await page(wire, method, cursor) == again, "asked twice, told the same"
+        remove(server, 0)
+        remove(server, 1)  # the very item that the cursor stands behind
+        remove(server, 3)
+        add(server, 6)
+        for _ in range(3):  # tools, prompts, resources: each list has changed
+            assert "list_changed" in str((await wire.receive_object())["method"])
+        names, following = await page(wire, method, cursor)
+        assert names == named(2, 4), "nothing skipped, nothing twice"
+        assert await page(wire, method, following) == (named(5, 6), None)
 
 
 @pytest.mark.parametrize("method", LISTS)
-def test_a_cursor_whose_rest_of_the_list_is_gone_gives_an_empty_last_page(method: str) -> None:
-    async def test() -> None:
-        server = server_of(3, page_size=2)
-        async with greeted_client(server) as wire:
-            _, cursor = await page(wire, method)
-            for number in range(3):
-                remove(server, number)
-            for _ in range(3):
-                assert "list_changed" in str((await wire.receive_object())["method"])
-            assert await page(wire, method, cursor) == ([], None)
-
-    run(test())
+async def test_a_cursor_whose_rest_of_the_list_is_gone_gives_an_empty_last_page(method: str) -> None:
+    server = server_of(3, page_size=2)
+    async with greeted_client(server) as wire:
+        _, cursor = await page(wire, method)
+        for number in range(3):
+            remove(server, number)
+        for _ in range(3):
+            assert "list_changed" in str((await wire.receive_object())["method"])
+        assert await page(wire, method, cursor) == ([], None)
 
 
 @pytest.mark.spec(
@@ -159,7 +144,7 @@ def test_a_cursor_whose_rest_of_the_list_is_gone_gives_an_empty_last_page(method
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @pytest.mark.parametrize("method", LISTS)
-def test_a_cursor_that_the_server_never_gave_is_invalid_params(kind: str, revision: str, method: str) -> None:
+async def test_a_cursor_that_the_server_never_gave_is_invalid_params(kind: str, revision: str, method: str) -> None:
     no_cursors: list[JSON] = [
         "",
         "nonsense",
@@ -173,13 +158,10 @@ def test_a_cursor_that_the_server_never_gave_is_invalid_params(kind: str, revisi
         [],
     ]
 
-    async def test() -> None:
-        async with greeted_client(server_of(3, page_size=2), kind, revision) as wire:
-            for cursor in no_cursors:
-                assert await error_code(wire, method, {"cursor": cursor}) == INVALID_PARAMS, cursor
-            assert (await page(wire, method))[0] == named(0, 1), "and the next request works"
-
-    run(test())
+    async with greeted_client(server_of(3, page_size=2), kind, revision) as wire:
+        for cursor in no_cursors:
+            assert await error_code(wire, method, {"cursor": cursor}) == INVALID_PARAMS, cursor
+        assert (await page(wire, method))[0] == named(0, 1), "and the next request works"
 
 
 # ------------------------------------------------------------------------------------------------ the client
@@ -244,22 +226,19 @@ async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON
 )
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @LISTERS
-def test_a_client_follows_pages_of_any_size_until_no_cursor_comes(revision: str, lister: Lister) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, EVERYTHING)
-            listing = asyncio.create_task(lister(client))
-            # a page may be empty, or smaller or larger than those before, and is no end while a cursor comes with it
-            pages: list[tuple[list[str], Object]] = [
-                (["a"], {"nextCursor": "1"}),
-                ([], {"nextCursor": "2"}),
-                (["b", "c", "d"], {"nextCursor": "3"}),
-                (["e"], {}),
-            ]
-            assert len(await served(wire, pages)) == 4
-            assert await listing == ["a", "b", "c", "d", "e"]
-
-    run(test())
+async def test_a_client_follows_pages_of_any_size_until_no_cursor_comes(revision: str, lister: Lister) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, EVERYTHING)
+        listing = asyncio.create_task(lister(client))
+        # a page may be empty, or smaller or larger than those before, and is no end while a cursor comes with it
+        pages: list[tuple[list[str], Object]] = [
+            (["a"], {"nextCursor": "1"}),
+            ([], {"nextCursor": "2"}),
+            (["b", "c", "d"], {"nextCursor": "3"}),
+            (["e"], {}),
+        ]
+        assert len(await served(wire, pages)) == 4
+        assert await listing == ["a", "b", "c", "d", "e"]
 
 
 @pytest.mark.spec(
@@ -270,16 +249,13 @@ def test_a_client_follows_pages_of_any_size_until_no_cursor_comes(revision: str,
 )
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
 @LISTERS
-def test_a_client_takes_a_list_that_has_no_pages(revision: str, lister: Lister) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, EVERYTHING)
-            listing = asyncio.create_task(lister(client))
-            (params,) = await served(wire, [(["a", "b"], {})])
-            assert params in (None, {}), "the first page has no cursor"
-            assert await listing == ["a", "b"]
-
-    run(test())
+async def test_a_client_takes_a_list_that_has_no_pages(revision: str, lister: Lister) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, EVERYTHING)
+        listing = asyncio.create_task(lister(client))
+        (params,) = await served(wire, [(["a", "b"], {})])
+        assert params in (None, {}), "the first page has no cursor"
+        assert await listing == ["a", "b"]
 
 
 @pytest.mark.spec(
@@ -297,19 +273,16 @@ def test_a_client_takes_a_list_that_has_no_pages(revision: str, lister: Lister) 
 )
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @LISTERS
-def test_a_client_gives_every_cursor_back_as_it_came(revision: str, lister: Lister) -> None:
+async def test_a_client_gives_every_cursor_back_as_it_came(revision: str, lister: Lister) -> None:
     cursors = ["", " ", "0", "null", "a=b&c=%20", "été\u0301\u2028\x00💡", "{}", "e" * 70_000]
 
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, EVERYTHING)
-            listing = asyncio.create_task(lister(client))
-            pages: list[tuple[list[str], Object]] = [(["x"], {"nextCursor": cursor}) for cursor in cursors]
-            came = await served(wire, [*pages, (["x"], {})])
-            assert came[1:] == [{"cursor": cursor} for cursor in cursors]
-            assert len(await listing) == len(cursors) + 1
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, EVERYTHING)
+        listing = asyncio.create_task(lister(client))
+        pages: list[tuple[list[str], Object]] = [(["x"], {"nextCursor": cursor}) for cursor in cursors]
+        came = await served(wire, [*pages, (["x"], {})])
+        assert came[1:] == [{"cursor": cursor} for cursor in cursors]
+        assert len(await listing) == len(cursors) + 1
 
 
 @pytest.mark.spec(
@@ -319,31 +292,27 @@ def test_a_client_gives_every_cursor_back_as_it_came(revision: str, lister: List
     "2024-11-05/server/utilities/pagination#implementation-guidelines-7",
 )
 @LISTERS
-def test_a_client_starts_from_the_first_page_in_every_session_also_after_it_stopped_halfway(lister: Lister) -> None:
-    async def test() -> None:
-        for _ in range(2):
-            async with raw_server(Client) as (client, wire):
-                await greet(client, wire, "2025-11-25", EVERYTHING)
-                listing = asyncio.create_task(lister(client))
-                (params,) = await served(wire, [(["a"], {"nextCursor": "halfway"})])
-                assert params in (None, {})
-                assert (await wire.receive_object())["params"] == {"cursor": "halfway"}
-                listing.cancel()
-                await asyncio.wait([listing])
-
-    run(test())
-
-
-def test_a_client_gives_up_on_pages_that_do_not_end() -> None:
-    async def test() -> None:
+async def test_a_client_starts_from_the_first_page_in_every_session_also_after_it_stopped_halfway(
+    lister: Lister,
+) -> None:
+    for _ in range(2):
         async with raw_server(Client) as (client, wire):
             await greet(client, wire, "2025-11-25", EVERYTHING)
-            listing = asyncio.create_task(client.list_tools())
-            await served(wire, [(["a"], {"nextCursor": "again"}), (["a"], {"nextCursor": "again"})])
-            with pytest.raises(InvalidMessage, match="do not end"):
-                await listing
+            listing = asyncio.create_task(lister(client))
+            (params,) = await served(wire, [(["a"], {"nextCursor": "halfway"})])
+            assert params in (None, {})
+            assert (await wire.receive_object())["params"] == {"cursor": "halfway"}
+            listing.cancel()
+            await asyncio.wait([listing])
 
-    run(test())
+
+async def test_a_client_gives_up_on_pages_that_do_not_end() -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        listing = asyncio.create_task(client.list_tools())
+        await served(wire, [(["a"], {"nextCursor": "again"}), (["a"], {"nextCursor": "again"})])
+        with pytest.raises(InvalidMessage, match="do not end"):
+            await listing
 
 
 def test_a_client_gives_up_on_pages_that_fill_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,13 +328,10 @@ def test_a_client_gives_up_on_pages_that_fill_its_memory(monkeypatch: pytest.Mon
     assert fetched == [None, "1", "2"]
 
 
-def test_a_client_refuses_a_cursor_that_is_no_text() -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            listing = asyncio.create_task(client.list_tools())
-            await served(wire, [(["a"], {"nextCursor": 7})])
-            with pytest.raises(InvalidMessage, match="nextCursor"):
-                await listing
-
-    run(test())
+async def test_a_client_refuses_a_cursor_that_is_no_text() -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        listing = asyncio.create_task(client.list_tools())
+        await served(wire, [(["a"], {"nextCursor": 7})])
+        with pytest.raises(InvalidMessage, match="nextCursor"):
+            await listing

@@ -43,7 +43,6 @@ from tests.support import (
     notification,
     raw_client,
     raw_server,
-    run,
 )
 
 NAMES = [revision.name for revision in LEGACY]
@@ -99,24 +98,23 @@ async def error_of(wire: Wire, params: JSON) -> Object:
 )
 @KINDS
 @EVERY
-def test_a_server_with_prompts_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
-    async def test() -> None:
-        for server, offers in ((giving("hello"), True), (Server("bare"), False)):
-            async with raw_client(server, kind) as wire:
-                await wire.send(initialize(revision))
-                result = (await wire.receive_object())["result"]
-                assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
-                assert result["capabilities"].get("prompts") == ({"listChanged": True} if offers else None)
-                await wire.send(notification("notifications/initialized"))
-                for method in ("prompts/list", "prompts/get"):
-                    answer = await wire.ask(method, {"name": "p"})
-                    if offers:
-                        assert "result" in answer
-                    else:
-                        assert isinstance(answer["error"], dict)
-                        assert answer["error"]["code"] == METHOD_NOT_FOUND
-
-    run(test())
+async def test_a_server_with_prompts_declares_them_and_one_without_has_no_such_methods(
+    kind: str, revision: str
+) -> None:
+    for server, offers in ((giving("hello"), True), (Server("bare"), False)):
+        async with raw_client(server, kind) as wire:
+            await wire.send(initialize(revision))
+            result = (await wire.receive_object())["result"]
+            assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
+            assert result["capabilities"].get("prompts") == ({"listChanged": True} if offers else None)
+            await wire.send(notification("notifications/initialized"))
+            for method in ("prompts/list", "prompts/get"):
+                answer = await wire.ask(method, {"name": "p"})
+                if offers:
+                    assert "result" in answer
+                else:
+                    assert isinstance(answer["error"], dict)
+                    assert answer["error"]["code"] == METHOD_NOT_FOUND
 
 
 @pytest.mark.spec(
@@ -127,58 +125,54 @@ def test_a_server_with_prompts_declares_them_and_one_without_has_no_such_methods
 )
 @KINDS
 @REVISIONS
-def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = giving("hello")
-        async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
-            await one.nothing_more()
-            await other.nothing_more()
-            server.prompts.add(lambda: "new", "q")
-            assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
-            server.prompts.remove("p")
-            assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
-            assert (await one.ask("prompts/list"))["result"] == {"prompts": [{"name": "q"}]}
-
-    run(test())
+async def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
+    server = giving("hello")
+    async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
+        await one.nothing_more()
+        await other.nothing_more()
+        server.prompts.add(lambda: "new", "q")
+        assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
+        server.prompts.remove("p")
+        assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
+        assert (await one.ask("prompts/list"))["result"] == {"prompts": [{"name": "q"}]}
 
 
 @KINDS
 @EVERY
-def test_a_prompt_is_listed_with_its_arguments_and_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_prompt_is_listed_with_its_arguments_and_what_the_revision_knows_of_it(
+    kind: str, revision: str
+) -> None:
+    server = Server("s")
 
-        @server.prompt(
-            "code_review",
-            title="Request Code Review",
-            icons=[Icon("https://example.com/review.svg", "image/svg+xml", ["any"])],
-            meta={"com.example/x": 1},
-        )
-        async def review(code: str, style: str = "short") -> str:
-            """Ask the model to review code.
+    @server.prompt(
+        "code_review",
+        title="Request Code Review",
+        icons=[Icon("https://example.com/review.svg", "image/svg+xml", ["any"])],
+        meta={"com.example/x": 1},
+    )
+    async def review(code: str, style: str = "short") -> str:
+        """Ask the model to review code.
 
-            Args:
-                code: The code.
-            """
-            return code
+        Args:
+            code: The code.
+        """
+        return code
 
-        listed: Object = {
-            "name": "code_review",
-            "description": "Ask the model to review code.",
-            "arguments": [
-                {"name": "code", "description": "The code.", "required": True},
-                {"name": "style", "required": False},
-            ],
-        }
-        if revision >= "2025-06-18":
-            listed |= {"title": "Request Code Review", "_meta": {"com.example/x": 1}}
-        if revision >= "2025-11-25":
-            icon: Object = {"src": "https://example.com/review.svg", "mimeType": "image/svg+xml", "sizes": ["any"]}
-            listed["icons"] = [icon]
-        async with greeted_client(server, kind, revision) as wire:
-            assert (await wire.ask("prompts/list"))["result"] == {"prompts": [listed]}
-
-    run(test())
+    listed: Object = {
+        "name": "code_review",
+        "description": "Ask the model to review code.",
+        "arguments": [
+            {"name": "code", "description": "The code.", "required": True},
+            {"name": "style", "required": False},
+        ],
+    }
+    if revision >= "2025-06-18":
+        listed |= {"title": "Request Code Review", "_meta": {"com.example/x": 1}}
+    if revision >= "2025-11-25":
+        icon: Object = {"src": "https://example.com/review.svg", "mimeType": "image/svg+xml", "sizes": ["any"]}
+        listed["icons"] = [icon]
+    async with greeted_client(server, kind, revision) as wire:
+        assert (await wire.ask("prompts/list"))["result"] == {"prompts": [listed]}
 
 
 # ------------------------------------------------------------------------------------------------ what comes out
@@ -186,7 +180,7 @@ def test_a_prompt_is_listed_with_its_arguments_and_what_the_revision_knows_of_it
 
 @KINDS
 @EVERY
-def test_what_a_function_returns_becomes_messages(kind: str, revision: str) -> None:
+async def test_what_a_function_returns_becomes_messages(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
     user: Object = {"role": "user", "content": {"type": "text", "text": text}}
     model: Object = {"role": "assistant", "content": {"type": "text", "text": "I see"}}
@@ -200,33 +194,27 @@ def test_what_a_function_returns_becomes_messages(kind: str, revision: str) -> N
         (GetPromptResult([seen]), [model]),
     ]
 
-    async def test() -> None:
-        for value, messages in cases:
-            async with greeted_client(giving(value), kind, revision) as wire:
-                assert (await get(wire))["messages"] == messages
-
-    run(test())
+    for value, messages in cases:
+        async with greeted_client(giving(value), kind, revision) as wire:
+            assert (await get(wire))["messages"] == messages
 
 
 @KINDS
 @EVERY
-def test_a_result_carries_the_description_and_its_arguments_filled_in(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_result_carries_the_description_and_its_arguments_filled_in(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.prompt()
-        def review(code: str, style: str = "short") -> str:
-            "Review."
-            return f"{style}: {code} ({threading.current_thread() is threading.main_thread()})"
+    @server.prompt()
+    def review(code: str, style: str = "short") -> str:
+        "Review."
+        return f"{style}: {code} ({threading.current_thread() is threading.main_thread()})"
 
-        async with greeted_client(server, kind, revision) as wire:
-            result = await get(wire, "review", {"code": "x=1"})
-            message: Object = {"role": "user", "content": {"type": "text", "text": "short: x=1 (False)"}}
-            assert result == {"description": "Review.", "messages": [message]}
-            message["content"] = {"type": "text", "text": "long:  (False)"}
-            assert (await get(wire, "review", {"code": "", "style": "long"}))["messages"] == [message]
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        result = await get(wire, "review", {"code": "x=1"})
+        message: Object = {"role": "user", "content": {"type": "text", "text": "short: x=1 (False)"}}
+        assert result == {"description": "Review.", "messages": [message]}
+        message["content"] = {"type": "text", "text": "long:  (False)"}
+        assert (await get(wire, "review", {"code": "", "style": "long"}))["messages"] == [message]
 
 
 @pytest.mark.spec(
@@ -243,21 +231,18 @@ def test_a_result_carries_the_description_and_its_arguments_filled_in(kind: str,
 @KINDS
 @EVERY
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 70_000])
-def test_images_and_sounds_travel_as_base64_with_their_mime_type(kind: str, revision: str, size: int) -> None:
+async def test_images_and_sounds_travel_as_base64_with_their_mime_type(kind: str, revision: str, size: int) -> None:
     data = bytes(number % 256 for number in range(size))
 
-    async def test() -> None:
-        blocks = [ImageContent.of(data, "image/png"), AudioContent.of(data, "audio/wav;codecs=1")]
-        async with greeted_client(giving(blocks), kind, revision) as wire:
-            image, sound = await contents(wire)
-            encoded = base64.b64encode(data).decode()
-            assert image == {"type": "image", "data": encoded, "mimeType": "image/png"}
-            if revision >= "2025-03-26":
-                assert sound == {"type": "audio", "data": encoded, "mimeType": "audio/wav;codecs=1"}
-            else:  # which knew no sounds: it is said that there is one
-                assert isinstance(sound, dict) and sound["type"] == "text" and "audio/wav" in str(sound["text"])
-
-    run(test())
+    blocks = [ImageContent.of(data, "image/png"), AudioContent.of(data, "audio/wav;codecs=1")]
+    async with greeted_client(giving(blocks), kind, revision) as wire:
+        image, sound = await contents(wire)
+        encoded = base64.b64encode(data).decode()
+        assert image == {"type": "image", "data": encoded, "mimeType": "image/png"}
+        if revision >= "2025-03-26":
+            assert sound == {"type": "audio", "data": encoded, "mimeType": "audio/wav;codecs=1"}
+        else:  # which knew no sounds: it is said that there is one
+            assert isinstance(sound, dict) and sound["type"] == "text" and "audio/wav" in str(sound["text"])
 
 
 @pytest.mark.spec(
@@ -284,16 +269,13 @@ def test_images_and_sounds_travel_as_base64_with_their_mime_type(kind: str, revi
         ("AAAA", "image/png\r\nX: y"),
     ],
 )
-def test_an_image_or_sound_that_is_no_base64_or_has_no_mime_type_never_leaves_the_server(
+async def test_an_image_or_sound_that_is_no_base64_or_has_no_mime_type_never_leaves_the_server(
     kind: str, revision: str, block: Callable[[str, str], ImageContent], data: str, mime_type: str
 ) -> None:
-    async def test() -> None:
-        async with greeted_client(giving(block(data, mime_type)), kind, revision) as wire:
-            error = await error_of(wire, {"name": "p"})
-            assert error["code"] == INTERNAL_ERROR
-            assert "AAA" not in json.dumps(error)
-
-    run(test())
+    async with greeted_client(giving(block(data, mime_type)), kind, revision) as wire:
+        error = await error_of(wire, {"name": "p"})
+        assert error["code"] == INTERNAL_ERROR
+        assert "AAA" not in json.dumps(error)
 
 
 @pytest.mark.spec(
@@ -315,26 +297,23 @@ def test_an_image_or_sound_that_is_no_base64_or_has_no_mime_type_never_leaves_th
 )
 @KINDS
 @EVERY
-def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = giving(
-            [
-                EmbeddedResource(TextResourceContents("resource://example", "text", "text/markdown")),
-                EmbeddedResource(TextResourceContents("resource://example", "text")),
-                EmbeddedResource(BlobResourceContents.of("resource://example", b"\x00\xff", "image/png")),
-                EmbeddedResource(BlobResourceContents("resource://example", "AP8=")),
-            ]
-        )
-        uri = "resource://example"
-        async with greeted_client(server, kind, revision) as wire:
-            assert await contents(wire) == [
-                {"type": "resource", "resource": {"uri": uri, "mimeType": "text/markdown", "text": "text"}},
-                {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": "text"}},
-                {"type": "resource", "resource": {"uri": uri, "mimeType": "image/png", "blob": "AP8="}},
-                {"type": "resource", "resource": {"uri": uri, "mimeType": "application/octet-stream", "blob": "AP8="}},
-            ]
-
-    run(test())
+async def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(kind: str, revision: str) -> None:
+    server = giving(
+        [
+            EmbeddedResource(TextResourceContents("resource://example", "text", "text/markdown")),
+            EmbeddedResource(TextResourceContents("resource://example", "text")),
+            EmbeddedResource(BlobResourceContents.of("resource://example", b"\x00\xff", "image/png")),
+            EmbeddedResource(BlobResourceContents("resource://example", "AP8=")),
+        ]
+    )
+    uri = "resource://example"
+    async with greeted_client(server, kind, revision) as wire:
+        assert await contents(wire) == [
+            {"type": "resource", "resource": {"uri": uri, "mimeType": "text/markdown", "text": "text"}},
+            {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": "text"}},
+            {"type": "resource", "resource": {"uri": uri, "mimeType": "image/png", "blob": "AP8="}},
+            {"type": "resource", "resource": {"uri": uri, "mimeType": "application/octet-stream", "blob": "AP8="}},
+        ]
 
 
 @pytest.mark.spec(
@@ -360,35 +339,29 @@ def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(kind: s
         BlobResourceContents("resource://example", "no base64"),
     ],
 )
-def test_an_embedded_resource_without_a_uri_or_base64_never_leaves_the_server(
+async def test_an_embedded_resource_without_a_uri_or_base64_never_leaves_the_server(
     kind: str, revision: str, resource: TextResourceContents | BlobResourceContents
 ) -> None:
-    async def test() -> None:
-        async with greeted_client(giving(EmbeddedResource(resource)), kind, revision) as wire:
-            assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
-
-    run(test())
+    async with greeted_client(giving(EmbeddedResource(resource)), kind, revision) as wire:
+        assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
 
 
 @KINDS
 @EVERY
-def test_annotations_and_links_are_written_as_the_revision_knows_them(kind: str, revision: str) -> None:
-    async def test() -> None:
-        hints = Annotations(["assistant"], 1, "2025-01-12T15:00:58Z")
-        blocks = [TextContent("x", hints), ResourceLink("file:///a", "a", description="The a.", size=0)]
-        async with greeted_client(giving(blocks), kind, revision) as wire:
-            text, link = await contents(wire)
-            shown: Object = {"audience": ["assistant"], "priority": 1}
-            if revision >= "2025-06-18":
-                shown["lastModified"] = "2025-01-12T15:00:58Z"
-                link_expected: Object = {"type": "resource_link", "uri": "file:///a", "name": "a", "size": 0}
-                assert link == {**link_expected, "description": "The a."}
-            else:
-                assert link == {"type": "text", "text": "a <file:///a>: The a."}
-            with_hints: Object = {"annotations": shown} if revision >= "2024-11-05" else {}
-            assert text == {"type": "text", "text": "x", **with_hints}
-
-    run(test())
+async def test_annotations_and_links_are_written_as_the_revision_knows_them(kind: str, revision: str) -> None:
+    hints = Annotations(["assistant"], 1, "2025-01-12T15:00:58Z")
+    blocks = [TextContent("x", hints), ResourceLink("file:///a", "a", description="The a.", size=0)]
+    async with greeted_client(giving(blocks), kind, revision) as wire:
+        text, link = await contents(wire)
+        shown: Object = {"audience": ["assistant"], "priority": 1}
+        if revision >= "2025-06-18":
+            shown["lastModified"] = "2025-01-12T15:00:58Z"
+            link_expected: Object = {"type": "resource_link", "uri": "file:///a", "name": "a", "size": 0}
+            assert link == {**link_expected, "description": "The a."}
+        else:
+            assert link == {"type": "text", "text": "a <file:///a>: The a."}
+        with_hints: Object = {"annotations": shown} if revision >= "2024-11-05" else {}
+        assert text == {"type": "text", "text": "x", **with_hints}
 
 
 # ------------------------------------------------------------------------------------------------ what goes in
@@ -408,30 +381,27 @@ class Tone(Enum):
 )
 @KINDS
 @EVERY
-def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.prompt()
-        async def p(
-            style: Literal["short", "long"],
-            tone: Tone = Tone.PLAIN,
-            more: Annotated[str | None, {"pattern": "^[a-z]+$"}] = None,
-        ) -> str:
-            return f"{style} {tone.name} {more}"
+    @server.prompt()
+    async def p(
+        style: Literal["short", "long"],
+        tone: Tone = Tone.PLAIN,
+        more: Annotated[str | None, {"pattern": "^[a-z]+$"}] = None,
+    ) -> str:
+        return f"{style} {tone.name} {more}"
 
-        async with greeted_client(server, kind, revision) as wire:
-            choices: list[Object] = [{"style": "brief"}, {"style": "short", "tone": "PLAIN"}, {"style": ""}]
-            choices.append({"style": "short", "more": "NO"})
-            for arguments in choices:
-                error = await error_of(wire, {"name": "p", "arguments": arguments})
-                assert error["code"] == INVALID_PARAMS
-                assert str(error["message"]).startswith("Invalid arguments: ")
-            result = await get(wire, "p", {"style": "long", "tone": "grand"})
-            message: Object = {"role": "user", "content": {"type": "text", "text": "long GRAND None"}}
-            assert result == {"messages": [message]}
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        choices: list[Object] = [{"style": "brief"}, {"style": "short", "tone": "PLAIN"}, {"style": ""}]
+        choices.append({"style": "short", "more": "NO"})
+        for arguments in choices:
+            error = await error_of(wire, {"name": "p", "arguments": arguments})
+            assert error["code"] == INVALID_PARAMS
+            assert str(error["message"]).startswith("Invalid arguments: ")
+        result = await get(wire, "p", {"style": "long", "tone": "grand"})
+        message: Object = {"role": "user", "content": {"type": "text", "text": "long GRAND None"}}
+        assert result == {"messages": [message]}
 
 
 @pytest.mark.spec(
@@ -458,7 +428,7 @@ def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -
 )
 @KINDS
 @EVERY
-def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_params_and_reach_no_function(
+async def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_params_and_reach_no_function(
     kind: str, revision: str
 ) -> None:
     wrong: list[JSON] = [
@@ -486,23 +456,20 @@ def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_pa
         {"name": "review", "arguments": {"code": "x", "self": "y"}},
     ]
 
-    async def test() -> None:
-        server = Server("s")
-        seen: list[str] = []
+    server = Server("s")
+    seen: list[str] = []
 
-        @server.prompt()
-        async def review(code: str, style: str = "short") -> str:
-            seen.append(code)
-            return code
+    @server.prompt()
+    async def review(code: str, style: str = "short") -> str:
+        seen.append(code)
+        return code
 
-        async with greeted_client(server, kind, revision) as wire:
-            for params in wrong:
-                assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
-            assert seen == []
-            await get(wire, "review", {"code": "{style} %s <|im_start|>"})
-            assert seen == ["{style} %s <|im_start|>"], "and what is right arrives as it is"
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        for params in wrong:
+            assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
+        assert seen == []
+        await get(wire, "review", {"code": "{style} %s <|im_start|>"})
+        assert seen == ["{style} %s <|im_start|>"], "and what is right arrives as it is"
 
 
 @pytest.mark.spec(
@@ -524,13 +491,10 @@ def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_pa
     [None, 3, {"role": "user"}, [3], object(), PromptMessage("system", TextContent("x")), TextContent(3), "\ud800"],  # type: ignore[arg-type]
     ids=repr,
 )
-def test_what_is_no_message_never_leaves_the_server(kind: str, revision: str, value: object) -> None:
-    async def test() -> None:
-        async with greeted_client(giving(value), kind, revision) as wire:
-            assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
-            assert "result" in await wire.ask("prompts/list")
-
-    run(test())
+async def test_what_is_no_message_never_leaves_the_server(kind: str, revision: str, value: object) -> None:
+    async with greeted_client(giving(value), kind, revision) as wire:
+        assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
+        assert "result" in await wire.ask("prompts/list")
 
 
 @pytest.mark.spec(
@@ -542,20 +506,17 @@ def test_what_is_no_message_never_leaves_the_server(kind: str, revision: str, va
 )
 @KINDS
 @EVERY
-def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.prompt()
-        async def p() -> str:
-            raise PermissionError("/home/jane/secret")
+    @server.prompt()
+    async def p() -> str:
+        raise PermissionError("/home/jane/secret")
 
-        async with greeted_client(server, kind, revision) as wire:
-            error = await error_of(wire, {"name": "p"})
-            assert error["code"] == INTERNAL_ERROR
-            assert "jane" not in json.dumps(error)
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        error = await error_of(wire, {"name": "p"})
+        assert error["code"] == INTERNAL_ERROR
+        assert "jane" not in json.dumps(error)
 
 
 def test_mistakes_of_a_server_author_show_at_registration() -> None:
@@ -578,26 +539,23 @@ def test_mistakes_of_a_server_author_show_at_registration() -> None:
 
 
 @REVISIONS
-def test_a_client_gets_a_prompt_filled_in(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"prompts": {}})
-            getting = asyncio.create_task(client.get_prompt("review", {"code": "x"}))
-            asked = await wire.receive_object()
-            assert (asked["method"], asked["params"]) == ("prompts/get", {"name": "review", "arguments": {"code": "x"}})
-            messages: list[JSON] = [
-                {"role": "user", "content": {"type": "text", "text": "hi"}},
-                {"role": "assistant", "content": {"type": "image", "data": "AP8=", "mimeType": "image/png"}},
+async def test_a_client_gets_a_prompt_filled_in(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"prompts": {}})
+        getting = asyncio.create_task(client.get_prompt("review", {"code": "x"}))
+        asked = await wire.receive_object()
+        assert (asked["method"], asked["params"]) == ("prompts/get", {"name": "review", "arguments": {"code": "x"}})
+        messages: list[JSON] = [
+            {"role": "user", "content": {"type": "text", "text": "hi"}},
+            {"role": "assistant", "content": {"type": "image", "data": "AP8=", "mimeType": "image/png"}},
+        ]
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
+        assert await getting == GetPromptResult(
+            [
+                PromptMessage("user", TextContent("hi")),
+                PromptMessage("assistant", ImageContent("AP8=", "image/png")),
             ]
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
-            assert await getting == GetPromptResult(
-                [
-                    PromptMessage("user", TextContent("hi")),
-                    PromptMessage("assistant", ImageContent("AP8=", "image/png")),
-                ]
-            )
-
-    run(test())
+        )
 
 
 @pytest.mark.spec(
@@ -607,7 +565,7 @@ def test_a_client_gets_a_prompt_filled_in(revision: str) -> None:
     "2024-11-05/server/prompts#security-1",
 )
 @REVISIONS
-def test_a_client_refuses_what_is_no_prompt_and_lives_on(revision: str) -> None:
+async def test_a_client_refuses_what_is_no_prompt_and_lives_on(revision: str) -> None:
     text: Object = {"type": "text", "text": "x"}
     wrong: list[JSON] = [
         None,
@@ -622,20 +580,17 @@ def test_a_client_refuses_what_is_no_prompt_and_lives_on(revision: str) -> None:
         [{"role": "user", "content": {"type": "video", "data": "AAAA"}}],
     ]
 
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"prompts": {}})
-            for messages in [*wrong, []]:
-                getting = asyncio.create_task(client.get_prompt("p"))
-                asked = await wire.receive_object()
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
-                if messages == []:
-                    assert await getting == GetPromptResult([])
-                else:
-                    with pytest.raises(InvalidMessage, match="messages"):
-                        await getting
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"prompts": {}})
+        for messages in [*wrong, []]:
+            getting = asyncio.create_task(client.get_prompt("p"))
+            asked = await wire.receive_object()
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"messages": messages}})
+            if messages == []:
+                assert await getting == GetPromptResult([])
+            else:
+                with pytest.raises(InvalidMessage, match="messages"):
+                    await getting
 
 
 @pytest.mark.spec(
@@ -645,33 +600,27 @@ def test_a_client_refuses_what_is_no_prompt_and_lives_on(revision: str) -> None:
     "2024-11-05/server/prompts#implementation-considerations-3",
 )
 @REVISIONS
-def test_a_client_asks_no_prompts_of_a_server_that_declared_none(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"tools": {}})
-            with pytest.raises(CapabilityError, match="prompts"):
-                await client.list_prompts()
-            with pytest.raises(CapabilityError, match="prompts"):
-                await client.get_prompt("p")
-            assert wire.frames.empty(), "nothing was sent"
-
-    run(test())
+async def test_a_client_asks_no_prompts_of_a_server_that_declared_none(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"tools": {}})
+        with pytest.raises(CapabilityError, match="prompts"):
+            await client.list_prompts()
+        with pytest.raises(CapabilityError, match="prompts"):
+            await client.get_prompt("p")
+        assert wire.frames.empty(), "nothing was sent"
 
 
 @REVISIONS
-def test_a_client_hears_the_servers_error_and_that_the_list_has_changed(revision: str) -> None:
-    async def test() -> None:
-        heard = asyncio.Event()
-        async with raw_server(lambda transport: Client(transport, on_prompts_changed=heard.set)) as (client, wire):
-            await greet(client, wire, revision, {"prompts": {"listChanged": True}})
-            await wire.send(CHANGED)
-            async with asyncio.timeout(PATIENCE):
-                await heard.wait()
-            getting = asyncio.create_task(client.get_prompt("absent"))
-            asked = await wire.receive_object()
-            error: Object = {"code": INVALID_PARAMS, "message": "Unknown prompt: absent"}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-            with pytest.raises(RemoteError, match="Unknown prompt"):
-                await getting
-
-    run(test())
+async def test_a_client_hears_the_servers_error_and_that_the_list_has_changed(revision: str) -> None:
+    heard = asyncio.Event()
+    async with raw_server(lambda transport: Client(transport, on_prompts_changed=heard.set)) as (client, wire):
+        await greet(client, wire, revision, {"prompts": {"listChanged": True}})
+        await wire.send(CHANGED)
+        async with asyncio.timeout(PATIENCE):
+            await heard.wait()
+        getting = asyncio.create_task(client.get_prompt("absent"))
+        asked = await wire.receive_object()
+        error: Object = {"code": INVALID_PARAMS, "message": "Unknown prompt: absent"}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        with pytest.raises(RemoteError, match="Unknown prompt"):
+            await getting

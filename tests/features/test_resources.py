@@ -39,7 +39,6 @@ from tests.support import (
     notification,
     raw_client,
     raw_server,
-    run,
 )
 
 NAMES = [revision.name for revision in LEGACY]
@@ -87,27 +86,26 @@ async def error_of(wire: Wire, method: str, params: Object) -> Object:
 )
 @KINDS
 @EVERY
-def test_a_server_with_resources_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
-    async def test() -> None:
-        full = Server("full")
-        full.resources.add("test://a", lambda: "a")
-        for server, offers in ((full, True), (Server("bare"), False)):
-            async with raw_client(server, kind) as wire:
-                await wire.send(initialize(revision))
-                result = (await wire.receive_object())["result"]
-                assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
-                declared = result["capabilities"].get("resources")
-                assert declared == ({"subscribe": True, "listChanged": True} if offers else None)
-                await wire.send(notification("notifications/initialized"))
-                for method in ("list", "templates/list", "read", "subscribe", "unsubscribe"):
-                    answer = await wire.ask(f"resources/{method}", {"uri": "test://a"})
-                    if offers:
-                        assert "result" in answer
-                    else:
-                        assert isinstance(answer["error"], dict)
-                        assert answer["error"]["code"] == METHOD_NOT_FOUND
-
-    run(test())
+async def test_a_server_with_resources_declares_them_and_one_without_has_no_such_methods(
+    kind: str, revision: str
+) -> None:
+    full = Server("full")
+    full.resources.add("test://a", lambda: "a")
+    for server, offers in ((full, True), (Server("bare"), False)):
+        async with raw_client(server, kind) as wire:
+            await wire.send(initialize(revision))
+            result = (await wire.receive_object())["result"]
+            assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
+            declared = result["capabilities"].get("resources")
+            assert declared == ({"subscribe": True, "listChanged": True} if offers else None)
+            await wire.send(notification("notifications/initialized"))
+            for method in ("list", "templates/list", "read", "subscribe", "unsubscribe"):
+                answer = await wire.ask(f"resources/{method}", {"uri": "test://a"})
+                if offers:
+                    assert "result" in answer
+                else:
+                    assert isinstance(answer["error"], dict)
+                    assert answer["error"]["code"] == METHOD_NOT_FOUND
 
 
 @pytest.mark.spec(
@@ -118,25 +116,22 @@ def test_a_server_with_resources_declares_them_and_one_without_has_no_such_metho
 )
 @KINDS
 @REVISIONS
-def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://a", lambda: "a")
-        async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
-            await one.nothing_more()
-            await other.nothing_more()
-            for change in (
-                lambda: server.resources.add("test://b", lambda: "b"),
-                lambda: server.resources.add("test://c/{id}", lambda id: id),
-                lambda: server.resources.remove("test://c/{id}"),
-                lambda: server.resources.remove("test://a"),
-            ):
-                change()
-                assert await one.receive() == CHANGED
-                assert await other.receive() == CHANGED
-            assert await read(one, "test://b") == [{"uri": "test://b", "text": "b", "mimeType": "text/plain"}]
-
-    run(test())
+async def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
+    server = Server("s")
+    server.resources.add("test://a", lambda: "a")
+    async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
+        await one.nothing_more()
+        await other.nothing_more()
+        for change in (
+            lambda: server.resources.add("test://b", lambda: "b"),
+            lambda: server.resources.add("test://c/{id}", lambda id: id),
+            lambda: server.resources.remove("test://c/{id}"),
+            lambda: server.resources.remove("test://a"),
+        ):
+            change()
+            assert await one.receive() == CHANGED
+            assert await other.receive() == CHANGED
+        assert await read(one, "test://b") == [{"uri": "test://b", "text": "b", "mimeType": "text/plain"}]
 
 
 # ------------------------------------------------------------------------------------------------ lists
@@ -144,51 +139,48 @@ def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revisi
 
 @KINDS
 @EVERY
-def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        hints = Annotations(["user"], 0.8, "2025-01-12T15:00:58Z")
+async def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
+    server = Server("s")
+    hints = Annotations(["user"], 0.8, "2025-01-12T15:00:58Z")
 
-        @server.resource(
-            "file:///project/README.md",
-            name="README.md",
-            title="Project Documentation",
-            mime_type="text/markdown",
-            annotations=hints,
-            size=7,
-            icons=[Icon("https://example.com/i.png", "image/png", ["48x48"])],
-            meta={"com.example/x": 1},
-        )
-        async def readme() -> str:
-            "What the project is."
-            return "# Read"
+    @server.resource(
+        "file:///project/README.md",
+        name="README.md",
+        title="Project Documentation",
+        mime_type="text/markdown",
+        annotations=hints,
+        size=7,
+        icons=[Icon("https://example.com/i.png", "image/png", ["48x48"])],
+        meta={"com.example/x": 1},
+    )
+    async def readme() -> str:
+        "What the project is."
+        return "# Read"
 
-        @server.resource("file:///{path}", title="Files", mime_type="text/plain", annotations=hints)
-        async def files(path: str) -> str:
-            "Every file."
-            return path
+    @server.resource("file:///{path}", title="Files", mime_type="text/plain", annotations=hints)
+    async def files(path: str) -> str:
+        "Every file."
+        return path
 
-        shown: Object = {"audience": ["user"], "priority": 0.8}
-        if revision >= "2025-06-18":
-            shown["lastModified"] = "2025-01-12T15:00:58Z"
-        resource: Object = {"uri": "file:///project/README.md", "name": "README.md", "mimeType": "text/markdown"}
-        resource["description"] = "What the project is."
-        template: Object = {"uriTemplate": "file:///{path}", "name": "files", "description": "Every file."}
-        template["mimeType"] = "text/plain"
-        if revision >= "2024-11-05":
-            resource |= {"size": 7, "annotations": shown}
-            template |= {"annotations": shown}
-        if revision >= "2025-06-18":
-            resource |= {"title": "Project Documentation", "_meta": {"com.example/x": 1}}
-            template |= {"title": "Files"}
-        if revision >= "2025-11-25":
-            icon: Object = {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}
-            resource["icons"] = [icon]
-        async with greeted_client(server, kind, revision) as wire:
-            assert (await wire.ask("resources/list"))["result"] == {"resources": [resource]}
-            assert (await wire.ask("resources/templates/list"))["result"] == {"resourceTemplates": [template]}
-
-    run(test())
+    shown: Object = {"audience": ["user"], "priority": 0.8}
+    if revision >= "2025-06-18":
+        shown["lastModified"] = "2025-01-12T15:00:58Z"
+    resource: Object = {"uri": "file:///project/README.md", "name": "README.md", "mimeType": "text/markdown"}
+    resource["description"] = "What the project is."
+    template: Object = {"uriTemplate": "file:///{path}", "name": "files", "description": "Every file."}
+    template["mimeType"] = "text/plain"
+    if revision >= "2024-11-05":
+        resource |= {"size": 7, "annotations": shown}
+        template |= {"annotations": shown}
+    if revision >= "2025-06-18":
+        resource |= {"title": "Project Documentation", "_meta": {"com.example/x": 1}}
+        template |= {"title": "Files"}
+    if revision >= "2025-11-25":
+        icon: Object = {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}
+        resource["icons"] = [icon]
+    async with greeted_client(server, kind, revision) as wire:
+        assert (await wire.ask("resources/list"))["result"] == {"resources": [resource]}
+        assert (await wire.ask("resources/templates/list"))["result"] == {"resourceTemplates": [template]}
 
 
 # ------------------------------------------------------------------------------------------------ reading
@@ -204,27 +196,24 @@ def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str, revi
 @KINDS
 @EVERY
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 256, 100_000])
-def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, revision: str, size: int) -> None:
+async def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, revision: str, size: int) -> None:
     data = bytes(number % 256 for number in range(size))
 
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://plain", lambda: data)
-        server.resources.add("test://image", lambda: bytearray(data), mime_type="image/png")
-        server.resources.add("test://{name}", lambda name: memoryview(data))
-        async with greeted_client(server, kind, revision) as wire:
-            for uri, mime_type in (
-                ("test://plain", "application/octet-stream"),
-                ("test://image", "image/png"),
-                ("test://other", "application/octet-stream"),
-            ):
-                (contents,) = await read(wire, uri)
-                assert isinstance(contents, dict)
-                blob = contents.pop("blob")
-                assert isinstance(blob, str) and base64.b64decode(blob, validate=True) == data
-                assert contents == {"uri": uri, "mimeType": mime_type}, "and no text beside"
-
-    run(test())
+    server = Server("s")
+    server.resources.add("test://plain", lambda: data)
+    server.resources.add("test://image", lambda: bytearray(data), mime_type="image/png")
+    server.resources.add("test://{name}", lambda name: memoryview(data))
+    async with greeted_client(server, kind, revision) as wire:
+        for uri, mime_type in (
+            ("test://plain", "application/octet-stream"),
+            ("test://image", "image/png"),
+            ("test://other", "application/octet-stream"),
+        ):
+            (contents,) = await read(wire, uri)
+            assert isinstance(contents, dict)
+            blob = contents.pop("blob")
+            assert isinstance(blob, str) and base64.b64decode(blob, validate=True) == data
+            assert contents == {"uri": uri, "mimeType": mime_type}, "and no text beside"
 
 
 @pytest.mark.spec(
@@ -237,14 +226,11 @@ def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, revision
 @KINDS
 @EVERY
 @pytest.mark.parametrize("blob", ["not base64!", "AAA", "AA==AA", "é", "AA\nAA", "_-8="])
-def test_a_blob_that_is_no_base64_never_leaves_the_server(kind: str, revision: str, blob: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://a", lambda: BlobResourceContents("test://a", blob))
-        async with greeted_client(server, kind, revision) as wire:
-            assert (await error_of(wire, "resources/read", {"uri": "test://a"}))["code"] == INTERNAL_ERROR
-
-    run(test())
+async def test_a_blob_that_is_no_base64_never_leaves_the_server(kind: str, revision: str, blob: str) -> None:
+    server = Server("s")
+    server.resources.add("test://a", lambda: BlobResourceContents("test://a", blob))
+    async with greeted_client(server, kind, revision) as wire:
+        assert (await error_of(wire, "resources/read", {"uri": "test://a"}))["code"] == INTERNAL_ERROR
 
 
 @dataclass
@@ -255,53 +241,47 @@ class Weather:
 
 @KINDS
 @EVERY
-def test_what_a_function_returns_becomes_contents(kind: str, revision: str) -> None:
+async def test_what_a_function_returns_becomes_contents(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
 
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://text", lambda: text)
-        server.resources.add("test://page", lambda: "<p>", mime_type="text/html")
-        server.resources.add("test://json", lambda: Weather(21.5, "clear"))
-        server.resources.add("test://list", lambda: [1, None, "é"])
-        part = TextResourceContents("test://folder/a", "A", "text/plain")
-        blob = BlobResourceContents.of("test://folder/b", b"\x00\xff", "image/png")
-        server.resources.add("test://folder", lambda: [part, blob, "and a text of its own"])
-        async with greeted_client(server, kind, revision) as wire:
-            assert await read(wire, "test://text") == [{"uri": "test://text", "mimeType": "text/plain", "text": text}]
-            assert await read(wire, "test://page") == [{"uri": "test://page", "mimeType": "text/html", "text": "<p>"}]
-            (weather,) = await read(wire, "test://json")
-            assert isinstance(weather, dict) and weather["mimeType"] == "application/json"
-            assert json.loads(str(weather["text"])) == {"degrees": 21.5, "sky": "clear"}
-            (listed,) = await read(wire, "test://list")
-            assert isinstance(listed, dict) and listed["text"] == '[1, null, "é"]'
-            assert await read(wire, "test://folder") == [
-                {"uri": "test://folder/a", "mimeType": "text/plain", "text": "A"},
-                {"uri": "test://folder/b", "mimeType": "image/png", "blob": "AP8="},
-                {"uri": "test://folder", "mimeType": "text/plain", "text": "and a text of its own"},
-            ]
-
-    run(test())
+    server = Server("s")
+    server.resources.add("test://text", lambda: text)
+    server.resources.add("test://page", lambda: "<p>", mime_type="text/html")
+    server.resources.add("test://json", lambda: Weather(21.5, "clear"))
+    server.resources.add("test://list", lambda: [1, None, "é"])
+    part = TextResourceContents("test://folder/a", "A", "text/plain")
+    blob = BlobResourceContents.of("test://folder/b", b"\x00\xff", "image/png")
+    server.resources.add("test://folder", lambda: [part, blob, "and a text of its own"])
+    async with greeted_client(server, kind, revision) as wire:
+        assert await read(wire, "test://text") == [{"uri": "test://text", "mimeType": "text/plain", "text": text}]
+        assert await read(wire, "test://page") == [{"uri": "test://page", "mimeType": "text/html", "text": "<p>"}]
+        (weather,) = await read(wire, "test://json")
+        assert isinstance(weather, dict) and weather["mimeType"] == "application/json"
+        assert json.loads(str(weather["text"])) == {"degrees": 21.5, "sky": "clear"}
+        (listed,) = await read(wire, "test://list")
+        assert isinstance(listed, dict) and listed["text"] == '[1, null, "é"]'
+        assert await read(wire, "test://folder") == [
+            {"uri": "test://folder/a", "mimeType": "text/plain", "text": "A"},
+            {"uri": "test://folder/b", "mimeType": "image/png", "blob": "AP8="},
+            {"uri": "test://folder", "mimeType": "text/plain", "text": "and a text of its own"},
+        ]
 
 
 @KINDS
 @EVERY
-def test_a_plain_function_reads_in_a_worker_thread_and_an_async_one_on_the_loop(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://plain", lambda: threading.current_thread().name)
+async def test_a_plain_function_reads_in_a_worker_thread_and_an_async_one_on_the_loop(kind: str, revision: str) -> None:
+    server = Server("s")
+    server.resources.add("test://plain", lambda: threading.current_thread().name)
 
-        @server.resource("test://async")
-        async def on_the_loop() -> str:
-            return threading.current_thread().name
+    @server.resource("test://async")
+    async def on_the_loop() -> str:
+        return threading.current_thread().name
 
-        async with greeted_client(server, kind, revision) as wire:
-            (there,) = await read(wire, "test://plain")
-            (here,) = await read(wire, "test://async")
-            assert isinstance(there, dict) and isinstance(here, dict)
-            assert here["text"] == threading.current_thread().name != there["text"]
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        (there,) = await read(wire, "test://plain")
+        (here,) = await read(wire, "test://async")
+        assert isinstance(there, dict) and isinstance(here, dict)
+        assert here["text"] == threading.current_thread().name != there["text"]
 
 
 # ------------------------------------------------------------------------------------------------ which URIs
@@ -315,17 +295,14 @@ def test_a_plain_function_reads_in_a_worker_thread_and_an_async_one_on_the_loop(
 )
 @KINDS
 @EVERY
-def test_a_resource_that_is_not_there_is_an_error_with_its_uri_as_data(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("file:///there.txt", lambda: "")
-        async with greeted_client(server, kind, revision) as wire:
-            for method in naming(revision):
-                error = await error_of(wire, method, {"uri": "file:///nonexistent.txt"})
-                assert error["code"] == {"2024-10-07": -32001, MODERN: INVALID_PARAMS}.get(revision, -32002)
-                assert error["data"] == {"uri": "file:///nonexistent.txt"}
-
-    run(test())
+async def test_a_resource_that_is_not_there_is_an_error_with_its_uri_as_data(kind: str, revision: str) -> None:
+    server = Server("s")
+    server.resources.add("file:///there.txt", lambda: "")
+    async with greeted_client(server, kind, revision) as wire:
+        for method in naming(revision):
+            error = await error_of(wire, method, {"uri": "file:///nonexistent.txt"})
+            assert error["code"] == {"2024-10-07": -32001, MODERN: INVALID_PARAMS}.get(revision, -32002)
+            assert error["data"] == {"uri": "file:///nonexistent.txt"}
 
 
 @pytest.mark.spec(
@@ -338,7 +315,7 @@ def test_a_resource_that_is_not_there_is_an_error_with_its_uri_as_data(kind: str
 )
 @KINDS
 @EVERY
-def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind: str, revision: str) -> None:
+async def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind: str, revision: str) -> None:
     hostile = [
         "",
         "project",
@@ -373,31 +350,28 @@ def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind
         "test://number/" + "9" * 5000,
     ]
 
-    async def test() -> None:
-        server = Server("s")
-        asked: list[str | int] = []
+    server = Server("s")
+    asked: list[str | int] = []
 
-        @server.resource("file:///docs/{name}")
-        async def document(name: str) -> str:
-            asked.append(name)
-            return name
+    @server.resource("file:///docs/{name}")
+    async def document(name: str) -> str:
+        asked.append(name)
+        return name
 
-        @server.resource("test://number/{n}")
-        async def number(n: int) -> str:
-            asked.append(n)
-            return str(n)
+    @server.resource("test://number/{n}")
+    async def number(n: int) -> str:
+        asked.append(n)
+        return str(n)
 
-        async with greeted_client(server, kind, revision) as wire:
-            for uri in hostile:
-                for method in naming(revision):
-                    code = (await error_of(wire, method, {"uri": uri}))["code"]
-                    assert code in (INVALID_PARAMS, -32002, -32001), (uri, code)
-            assert asked == []
-            await read(wire, "file:///docs/read%20me.md")
-            await read(wire, "test://number/42")
-            assert asked == ["read me.md", 42]
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        for uri in hostile:
+            for method in naming(revision):
+                code = (await error_of(wire, method, {"uri": uri}))["code"]
+                assert code in (INVALID_PARAMS, -32002, -32001), (uri, code)
+        assert asked == []
+        await read(wire, "file:///docs/read%20me.md")
+        await read(wire, "test://number/42")
+        assert asked == ["read me.md", 42]
 
 
 @pytest.mark.spec(
@@ -409,19 +383,16 @@ def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind
 )
 @KINDS
 @EVERY
-def test_a_uri_that_is_no_text_or_beyond_all_length_is_invalid_params(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://{name}", lambda name: name)
-        wrong: list[JSON] = [None, 3, ["test://a"], {"uri": "test://a"}, "test://" + "a" * resources.MAX_URI]
-        async with greeted_client(server, kind, revision) as wire:
-            for uri in wrong:
-                for method in naming(revision):
-                    assert (await error_of(wire, method, {"uri": uri}))["code"] == INVALID_PARAMS, uri
-            for method in (*naming(revision), *(() if revision == MODERN else ("resources/unsubscribe",))):
-                assert (await error_of(wire, method, {}))["code"] == INVALID_PARAMS
-
-    run(test())
+async def test_a_uri_that_is_no_text_or_beyond_all_length_is_invalid_params(kind: str, revision: str) -> None:
+    server = Server("s")
+    server.resources.add("test://{name}", lambda name: name)
+    wrong: list[JSON] = [None, 3, ["test://a"], {"uri": "test://a"}, "test://" + "a" * resources.MAX_URI]
+    async with greeted_client(server, kind, revision) as wire:
+        for uri in wrong:
+            for method in naming(revision):
+                assert (await error_of(wire, method, {"uri": uri}))["code"] == INVALID_PARAMS, uri
+        for method in (*naming(revision), *(() if revision == MODERN else ("resources/unsubscribe",))):
+            assert (await error_of(wire, method, {}))["code"] == INVALID_PARAMS
 
 
 @pytest.mark.spec(
@@ -461,14 +432,11 @@ def test_a_uri_or_scheme_outside_rfc_3986_cannot_be_registered(uri: str) -> None
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add(uri, lambda: "here")
-        async with greeted_client(server, kind, revision) as wire:
-            assert await read(wire, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "here"}]
-
-    run(test())
+async def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str, revision: str) -> None:
+    server = Server("s")
+    server.resources.add(uri, lambda: "here")
+    async with greeted_client(server, kind, revision) as wire:
+        assert await read(wire, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "here"}]
 
 
 @pytest.mark.spec(
@@ -479,82 +447,70 @@ def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str
 )
 @KINDS
 @EVERY
-def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.resource("test://a")
-        async def failing() -> str:
-            raise FileNotFoundError("/home/jane/secret")
+    @server.resource("test://a")
+    async def failing() -> str:
+        raise FileNotFoundError("/home/jane/secret")
 
-        @server.resource("test://{name}")
-        def failing_in_a_thread(name: str) -> str:
-            raise SystemExit(f"/home/jane/{name}")
+    @server.resource("test://{name}")
+    def failing_in_a_thread(name: str) -> str:
+        raise SystemExit(f"/home/jane/{name}")
 
-        server.resources.add("test://unfit", lambda: object())
-        async with greeted_client(server, kind, revision) as wire:
-            for uri in ("test://a", "test://b", "test://unfit"):
-                error = await error_of(wire, "resources/read", {"uri": uri})
-                assert error["code"] == INTERNAL_ERROR
-                assert "jane" not in json.dumps(error)
-            assert "result" in await wire.ask("resources/list")
-
-    run(test())
+    server.resources.add("test://unfit", lambda: object())
+    async with greeted_client(server, kind, revision) as wire:
+        for uri in ("test://a", "test://b", "test://unfit"):
+            error = await error_of(wire, "resources/read", {"uri": uri})
+            assert error["code"] == INTERNAL_ERROR
+            assert "jane" not in json.dumps(error)
+        assert "result" in await wire.ask("resources/list")
 
 
-def test_a_template_is_tried_after_the_single_resources_and_in_the_order_of_registration() -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://{any}", lambda any: f"first {any}")
-        server.resources.add("test://{other}", lambda other: f"second {other}")
-        server.resources.add("test://one", lambda: "itself")
-        async with greeted_client(server) as wire:
-            (one,), (two,) = await read(wire, "test://one"), await read(wire, "test://two")
-            assert isinstance(one, dict) and isinstance(two, dict)
-            assert (one["text"], two["text"]) == ("itself", "first two")
-
-    run(test())
+async def test_a_template_is_tried_after_the_single_resources_and_in_the_order_of_registration() -> None:
+    server = Server("s")
+    server.resources.add("test://{any}", lambda any: f"first {any}")
+    server.resources.add("test://{other}", lambda other: f"second {other}")
+    server.resources.add("test://one", lambda: "itself")
+    async with greeted_client(server) as wire:
+        (one,), (two,) = await read(wire, "test://one"), await read(wire, "test://two")
+        assert isinstance(one, dict) and isinstance(two, dict)
+        assert (one["text"], two["text"]) == ("itself", "first two")
 
 
-def test_a_variable_is_read_as_what_its_parameter_admits_and_a_uri_with_another_value_does_not_exist() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_variable_is_read_as_what_its_parameter_admits_and_a_uri_with_another_value_does_not_exist() -> None:
+    server = Server("s")
 
-        @server.resource("test://log/{level}/{line}{?full,limit,rate}")
-        async def log(
-            level: Literal["info", "error"],
-            line: Literal["last"] | int,
-            full: bool | None = None,
-            limit: Annotated[int, {"minimum": 1}] = 9,
-            rate: float = 1.0,
-        ) -> str:
-            return repr((level, line, full, limit, rate))
+    @server.resource("test://log/{level}/{line}{?full,limit,rate}")
+    async def log(
+        level: Literal["info", "error"],
+        line: Literal["last"] | int,
+        full: bool | None = None,
+        limit: Annotated[int, {"minimum": 1}] = 9,
+        rate: float = 1.0,
+    ) -> str:
+        return repr((level, line, full, limit, rate))
 
-        right = {
-            "test://log/info/last": "('info', 'last', None, 9, 1.0)",
-            "test://log/error/-3?full=false&limit=1&rate=2": "('error', -3, False, 1, 2.0)",
-            "test://log/error/3?full=true&rate=1e-7": "('error', 3, True, 9, 1e-07)",
-        }
-        wrong = ["debug/3", "info/first", "info/3?full=no", "info/3?limit=0", "info/3?rate=fast", "info/3?rate=1e999"]
-        async with greeted_client(server) as wire:
-            for uri, expected in right.items():
-                (contents,) = await read(wire, uri)
-                assert isinstance(contents, dict) and contents["text"] == expected
-            for rest in wrong:
-                assert (await error_of(wire, "resources/read", {"uri": f"test://log/{rest}"}))["code"] == -32002, rest
-
-    run(test())
+    right = {
+        "test://log/info/last": "('info', 'last', None, 9, 1.0)",
+        "test://log/error/-3?full=false&limit=1&rate=2": "('error', -3, False, 1, 2.0)",
+        "test://log/error/3?full=true&rate=1e-7": "('error', 3, True, 9, 1e-07)",
+    }
+    wrong = ["debug/3", "info/first", "info/3?full=no", "info/3?limit=0", "info/3?rate=fast", "info/3?rate=1e999"]
+    async with greeted_client(server) as wire:
+        for uri, expected in right.items():
+            (contents,) = await read(wire, uri)
+            assert isinstance(contents, dict) and contents["text"] == expected
+        for rest in wrong:
+            assert (await error_of(wire, "resources/read", {"uri": f"test://log/{rest}"}))["code"] == -32002, rest
 
 
-def test_a_template_may_have_letters_that_its_uris_have_encoded() -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://café/{name}", lambda name: name)
-        async with greeted_client(server) as wire:
-            (contents,) = await read(wire, "test://caf%C3%A9/x")
-            assert isinstance(contents, dict) and contents["text"] == "x"
-
-    run(test())
+async def test_a_template_may_have_letters_that_its_uris_have_encoded() -> None:
+    server = Server("s")
+    server.resources.add("test://café/{name}", lambda name: name)
+    async with greeted_client(server) as wire:
+        (contents,) = await read(wire, "test://caf%C3%A9/x")
+        assert isinstance(contents, dict) and contents["text"] == "x"
 
 
 def test_mistakes_of_a_server_author_show_at_registration() -> None:
@@ -579,144 +535,123 @@ def test_mistakes_of_a_server_author_show_at_registration() -> None:
 
 @KINDS
 @REVISIONS
-def test_who_has_subscribed_is_told_of_updates_and_of_parts_until_unsubscribed(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://a", lambda: "a")
-        server.resources.add("test://ab", lambda: "ab")
-        server.resources.add("test://dir/{name}", lambda name: name)
-        async with greeted_client(server, kind, revision) as wire, greeted_client(server) as bystander:
-            server.resource_updated("test://a")
-            await wire.nothing_more()
-            for uri in ("test://a", "test://a", "test://dir/x"):  # twice is like once
-                assert (await wire.ask("resources/subscribe", {"uri": uri}))["result"] == {}
-            server.resource_updated("test://ab")
-            server.resource_updated("test://a")
-            assert await wire.receive() == updated("test://a")
-            server.resource_updated("test://a/part")
-            assert await wire.receive() == updated("test://a/part")
-            server.resource_updated("test://dir/y")
-            server.resource_updated("test://dir/x")
-            assert await wire.receive() == updated("test://dir/x")
-            assert (await wire.ask("resources/unsubscribe", {"uri": "test://a"}))["result"] == {}
-            assert (await wire.ask("resources/unsubscribe", {"uri": "test://never"}))["result"] == {}
-            server.resource_updated("test://a")
-            await wire.nothing_more()
-            await bystander.nothing_more()
-
-    run(test())
+async def test_who_has_subscribed_is_told_of_updates_and_of_parts_until_unsubscribed(kind: str, revision: str) -> None:
+    server = Server("s")
+    server.resources.add("test://a", lambda: "a")
+    server.resources.add("test://ab", lambda: "ab")
+    server.resources.add("test://dir/{name}", lambda name: name)
+    async with greeted_client(server, kind, revision) as wire, greeted_client(server) as bystander:
+        server.resource_updated("test://a")
+        await wire.nothing_more()
+        for uri in ("test://a", "test://a", "test://dir/x"):  # twice is like once
+            assert (await wire.ask("resources/subscribe", {"uri": uri}))["result"] == {}
+        server.resource_updated("test://ab")
+        server.resource_updated("test://a")
+        assert await wire.receive() == updated("test://a")
+        server.resource_updated("test://a/part")
+        assert await wire.receive() == updated("test://a/part")
+        server.resource_updated("test://dir/y")
+        server.resource_updated("test://dir/x")
+        assert await wire.receive() == updated("test://dir/x")
+        assert (await wire.ask("resources/unsubscribe", {"uri": "test://a"}))["result"] == {}
+        assert (await wire.ask("resources/unsubscribe", {"uri": "test://never"}))["result"] == {}
+        server.resource_updated("test://a")
+        await wire.nothing_more()
+        await bystander.nothing_more()
 
 
 @pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
-def test_in_2026_07_28_a_server_agrees_to_tell_of_what_can_be_read(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resource("note://a")(lambda: "a")
-        server.resource("user://{id}")(lambda id: id)
-        async with raw_client(server, kind) as wire:
-            for id, asked, agreed in (
-                (1, ["note://a", "user://1", "note://b"], ["note://a", "user://1"]),
-                (2, ["note://b", "note://" + "b" * resources.MAX_URI], []),
-            ):
-                wanted: Object = {"notifications": {"resourceSubscriptions": [*asked]}}
-                await wire.send(alone("subscriptions/listen", wanted, id))
-                acknowledged = await wire.receive_object()
-                assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": agreed}  # type: ignore[call-overload,index]
-
-    run(test())
+async def test_in_2026_07_28_a_server_agrees_to_tell_of_what_can_be_read(kind: str) -> None:
+    server = Server("s")
+    server.resource("note://a")(lambda: "a")
+    server.resource("user://{id}")(lambda id: id)
+    async with raw_client(server, kind) as wire:
+        for id, asked, agreed in (
+            (1, ["note://a", "user://1", "note://b"], ["note://a", "user://1"]),
+            (2, ["note://b", "note://" + "b" * resources.MAX_URI], []),
+        ):
+            wanted: Object = {"notifications": {"resourceSubscriptions": [*asked]}}
+            await wire.send(alone("subscriptions/listen", wanted, id))
+            acknowledged = await wire.receive_object()
+            assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": agreed}  # type: ignore[call-overload,index]
 
 
 @KINDS
-def test_an_update_that_cannot_be_told_keeps_back_none_of_the_others(
+async def test_an_update_that_cannot_be_told_keeps_back_none_of_the_others(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://a", lambda: "a")
-        async with greeted_client(server, kind) as wire:
-            await wire.ask("resources/subscribe", {"uri": "test://a"})
-            with caplog.at_level(logging.CRITICAL):
-                server.resource_updated("test://a/\ud800")  # no JSON text can hold this
-                server.resource_updated("test://a/b")
-                assert await wire.receive() == updated("test://a/b")
-
-    run(test())
+    server = Server("s")
+    server.resources.add("test://a", lambda: "a")
+    async with greeted_client(server, kind) as wire:
+        await wire.ask("resources/subscribe", {"uri": "test://a"})
+        with caplog.at_level(logging.CRITICAL):
+            server.resource_updated("test://a/\ud800")  # no JSON text can hold this
+            server.resource_updated("test://a/b")
+            assert await wire.receive() == updated("test://a/b")
 
 
-def test_updates_come_from_any_thread() -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://a", lambda: "a")
-        async with greeted_client(server) as wire:
-            await wire.ask("resources/subscribe", {"uri": "test://a"})
-            await asyncio.to_thread(server.resource_updated, "test://a")
-            assert await wire.receive() == updated("test://a")
-
-    run(test())
+async def test_updates_come_from_any_thread() -> None:
+    server = Server("s")
+    server.resources.add("test://a", lambda: "a")
+    async with greeted_client(server) as wire:
+        await wire.ask("resources/subscribe", {"uri": "test://a"})
+        await asyncio.to_thread(server.resource_updated, "test://a")
+        assert await wire.receive() == updated("test://a")
 
 
-def test_subscriptions_of_one_client_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_subscriptions_of_one_client_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "MAX_SUBSCRIPTIONS", 3)
 
-    async def test() -> None:
-        server = Server("s")
-        server.resources.add("test://{name}", lambda name: name)
-        async with greeted_client(server) as wire:
-            for name in ("a", "b", "c"):
-                await wire.ask("resources/subscribe", {"uri": f"test://{name}"})
-            assert (await error_of(wire, "resources/subscribe", {"uri": "test://d"}))["code"] == INVALID_PARAMS
-            assert "result" in await wire.ask("resources/subscribe", {"uri": "test://a"}), "this one it has"
-            await wire.ask("resources/unsubscribe", {"uri": "test://a"})
-            assert "result" in await wire.ask("resources/subscribe", {"uri": "test://d"})
-
-    run(test())
+    server = Server("s")
+    server.resources.add("test://{name}", lambda name: name)
+    async with greeted_client(server) as wire:
+        for name in ("a", "b", "c"):
+            await wire.ask("resources/subscribe", {"uri": f"test://{name}"})
+        assert (await error_of(wire, "resources/subscribe", {"uri": "test://d"}))["code"] == INVALID_PARAMS
+        assert "result" in await wire.ask("resources/subscribe", {"uri": "test://a"}), "this one it has"
+        await wire.ask("resources/unsubscribe", {"uri": "test://a"})
+        assert "result" in await wire.ask("resources/subscribe", {"uri": "test://d"})
 
 
 # ------------------------------------------------------------------------------------------------ the client
 
 
 @REVISIONS
-def test_a_client_reads_text_and_bytes(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"resources": {}})
-            reading = asyncio.create_task(client.read_resource("test://a"))
-            asked = await wire.receive_object()
-            assert (asked["method"], asked["params"]) == ("resources/read", {"uri": "test://a"})
-            contents: list[JSON] = [
-                {"uri": "test://a", "text": "é"},
-                {"uri": "test://b", "blob": "AP8=", "mimeType": "x/y"},
-            ]
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"contents": contents}})
-            assert (await reading).contents == [
-                TextResourceContents("test://a", "é"),
-                BlobResourceContents("test://b", "AP8=", "x/y"),
-            ]
-
-    run(test())
+async def test_a_client_reads_text_and_bytes(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"resources": {}})
+        reading = asyncio.create_task(client.read_resource("test://a"))
+        asked = await wire.receive_object()
+        assert (asked["method"], asked["params"]) == ("resources/read", {"uri": "test://a"})
+        contents: list[JSON] = [
+            {"uri": "test://a", "text": "é"},
+            {"uri": "test://b", "blob": "AP8=", "mimeType": "x/y"},
+        ]
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"contents": contents}})
+        assert (await reading).contents == [
+            TextResourceContents("test://a", "é"),
+            BlobResourceContents("test://b", "AP8=", "x/y"),
+        ]
 
 
 @REVISIONS
-def test_a_client_says_which_resource_is_not_there_and_what_is_wrong_with_a_result(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"resources": {}})
+async def test_a_client_says_which_resource_is_not_there_and_what_is_wrong_with_a_result(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"resources": {}})
+        reading = asyncio.create_task(client.read_resource("test://a"))
+        asked = await wire.receive_object()
+        error: Object = {"code": -32002, "message": "Resource not found", "data": {"uri": "test://a"}}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        with pytest.raises(RemoteError) as raised:
+            await reading
+        assert (raised.value.code, raised.value.data) == (-32002, {"uri": "test://a"})
+        wrong: list[JSON] = [None, {}, [{}], [{"uri": "test://a"}], [{"text": "no uri"}], [{"uri": 1, "text": ""}]]
+        for contents in wrong:
             reading = asyncio.create_task(client.read_resource("test://a"))
             asked = await wire.receive_object()
-            error: Object = {"code": -32002, "message": "Resource not found", "data": {"uri": "test://a"}}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-            with pytest.raises(RemoteError) as raised:
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"contents": contents}})
+            with pytest.raises(InvalidMessage, match="contents"):
                 await reading
-            assert (raised.value.code, raised.value.data) == (-32002, {"uri": "test://a"})
-            wrong: list[JSON] = [None, {}, [{}], [{"uri": "test://a"}], [{"text": "no uri"}], [{"uri": 1, "text": ""}]]
-            for contents in wrong:
-                reading = asyncio.create_task(client.read_resource("test://a"))
-                asked = await wire.receive_object()
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"contents": contents}})
-                with pytest.raises(InvalidMessage, match="contents"):
-                    await reading
-
-    run(test())
 
 
 @pytest.mark.spec(
@@ -726,54 +661,45 @@ def test_a_client_says_which_resource_is_not_there_and_what_is_wrong_with_a_resu
     "2024-11-05/server/prompts#implementation-considerations-3",
 )
 @REVISIONS
-def test_a_client_subscribes_only_where_the_server_declared_subscribe(revision: str) -> None:
-    async def test() -> None:
-        declared: list[Object] = [{}, {"resources": {}}, {"resources": {"subscribe": False}}]
-        for capabilities in declared:
-            async with raw_server(Client) as (client, wire):
-                await greet(client, wire, revision, capabilities)
-                with pytest.raises(CapabilityError, match="subscribe"):
-                    async with client.subscribe("test://a"):
-                        pass
-                assert wire.frames.empty(), "nothing was sent"
-
-    run(test())
-
-
-@REVISIONS
-def test_a_client_hands_out_the_updates_of_what_it_watches_and_unsubscribes_at_the_end(revision: str) -> None:
-    async def test() -> None:
+async def test_a_client_subscribes_only_where_the_server_declared_subscribe(revision: str) -> None:
+    declared: list[Object] = [{}, {"resources": {}}, {"resources": {"subscribe": False}}]
+    for capabilities in declared:
         async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"resources": {"subscribe": True}})
-
-            async def watch() -> list[str]:
-                async with client.subscribe("test://a") as updates:
-                    return [await anext(updates), await anext(updates)]
-
-            watching = asyncio.create_task(watch())
-            asked = await wire.receive_object()
-            assert (asked["method"], asked["params"]) == ("resources/subscribe", {"uri": "test://a"})
-            await wire.send(updated("test://a"))  # may come before the answer
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
-            await wire.send(updated("test://elsewhere"))
-            await wire.send(updated("test://a/part"))
-            asked = await wire.receive_object()
-            assert (asked["method"], asked["params"]) == ("resources/unsubscribe", {"uri": "test://a"})
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
-            async with asyncio.timeout(PATIENCE):
-                assert await watching == ["test://a", "test://a/part"]
-
-    run(test())
+            await greet(client, wire, revision, capabilities)
+            with pytest.raises(CapabilityError, match="subscribe"):
+                async with client.subscribe("test://a"):
+                    pass
+            assert wire.frames.empty(), "nothing was sent"
 
 
 @REVISIONS
-def test_a_client_hears_that_the_list_has_changed(revision: str) -> None:
-    async def test() -> None:
-        heard = asyncio.Event()
-        async with raw_server(lambda transport: Client(transport, on_resources_changed=heard.set)) as (client, wire):
-            await greet(client, wire, revision, {"resources": {"listChanged": True}})
-            await wire.send(CHANGED)
-            async with asyncio.timeout(PATIENCE):
-                await heard.wait()
+async def test_a_client_hands_out_the_updates_of_what_it_watches_and_unsubscribes_at_the_end(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"resources": {"subscribe": True}})
 
-    run(test())
+        async def watch() -> list[str]:
+            async with client.subscribe("test://a") as updates:
+                return [await anext(updates), await anext(updates)]
+
+        watching = asyncio.create_task(watch())
+        asked = await wire.receive_object()
+        assert (asked["method"], asked["params"]) == ("resources/subscribe", {"uri": "test://a"})
+        await wire.send(updated("test://a"))  # may come before the answer
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
+        await wire.send(updated("test://elsewhere"))
+        await wire.send(updated("test://a/part"))
+        asked = await wire.receive_object()
+        assert (asked["method"], asked["params"]) == ("resources/unsubscribe", {"uri": "test://a"})
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
+        async with asyncio.timeout(PATIENCE):
+            assert await watching == ["test://a", "test://a/part"]
+
+
+@REVISIONS
+async def test_a_client_hears_that_the_list_has_changed(revision: str) -> None:
+    heard = asyncio.Event()
+    async with raw_server(lambda transport: Client(transport, on_resources_changed=heard.set)) as (client, wire):
+        await greet(client, wire, revision, {"resources": {"listChanged": True}})
+        await wire.send(CHANGED)
+        async with asyncio.timeout(PATIENCE):
+            await heard.wait()

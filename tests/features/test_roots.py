@@ -10,7 +10,7 @@ import pytest
 from mcp_ref import CapabilityError, Client, Context, Root, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import SERVER_TRANSPORTS, greet, greeted_client, raw_server, request, run
+from tests.support import SERVER_TRANSPORTS, greet, greeted_client, raw_server, request
 
 NAMES = [revision.name for revision in LEGACY]
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -27,45 +27,39 @@ REVISIONS = pytest.mark.parametrize("revision", NAMES)
     "2025-11-25/client/roots#capabilities-1",
 )
 @REVISIONS
-def test_a_client_with_roots_declares_them_and_one_without_does_not(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
-            params = await greet(client, wire, revision)
-            assert params["capabilities"] == {"roots": {"listChanged": True}}
-        async with raw_server(lambda t: Client(t, roots=[], revision=revision)) as (client, wire):
-            params = await greet(client, wire, revision)
-            assert params["capabilities"] == {"roots": {"listChanged": True}}, "an empty list may grow"
-        async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-            params = await greet(client, wire, revision)
-            assert params["capabilities"] == {}
-            await wire.send(request("roots/list", id=1))
-            assert (await wire.receive_object())["error"] == {
-                "code": -32601,
-                "message": "Method not found: roots/list",
-            }
-
-    run(test())
+async def test_a_client_with_roots_declares_them_and_one_without_does_not(revision: str) -> None:
+    async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
+        params = await greet(client, wire, revision)
+        assert params["capabilities"] == {"roots": {"listChanged": True}}
+    async with raw_server(lambda t: Client(t, roots=[], revision=revision)) as (client, wire):
+        params = await greet(client, wire, revision)
+        assert params["capabilities"] == {"roots": {"listChanged": True}}, "an empty list may grow"
+    async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
+        params = await greet(client, wire, revision)
+        assert params["capabilities"] == {}
+        await wire.send(request("roots/list", id=1))
+        assert (await wire.receive_object())["error"] == {
+            "code": -32601,
+            "message": "Method not found: roots/list",
+        }
 
 
 @REVISIONS
-def test_roots_are_listed_with_their_names(revision: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        roots: list[Root | str | Path] = [
-            Root("file:///home/user/a", "A"),
-            "file:///home/user/b",
-            tmp_path / "with space",
+async def test_roots_are_listed_with_their_names(revision: str, tmp_path: Path) -> None:
+    roots: list[Root | str | Path] = [
+        Root("file:///home/user/a", "A"),
+        "file:///home/user/b",
+        tmp_path / "with space",
+    ]
+    async with raw_server(lambda t: Client(t, roots=roots, revision=revision)) as (client, wire):
+        await greet(client, wire, revision)
+        answer = await wire.ask("roots/list")
+        listed: list[JSON] = [
+            {"uri": "file:///home/user/a", "name": "A"},
+            {"uri": "file:///home/user/b"},
+            {"uri": f"file://{tmp_path}/with%20space"},
         ]
-        async with raw_server(lambda t: Client(t, roots=roots, revision=revision)) as (client, wire):
-            await greet(client, wire, revision)
-            answer = await wire.ask("roots/list")
-            listed: list[JSON] = [
-                {"uri": "file:///home/user/a", "name": "A"},
-                {"uri": "file:///home/user/b"},
-                {"uri": f"file://{tmp_path}/with%20space"},
-            ]
-            assert answer["result"] == {"roots": listed}
-
-    run(test())
+        assert answer["result"] == {"roots": listed}
 
 
 @pytest.mark.spec(
@@ -75,19 +69,16 @@ def test_roots_are_listed_with_their_names(revision: str, tmp_path: Path) -> Non
     "2025-11-25/client/roots#root-list-changes-1",
 )
 @REVISIONS
-def test_when_the_roots_change_the_server_is_told_and_finds_the_new_ones(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
-            await greet(client, wire, revision)
-            await client.set_roots(["file:///b"])
-            assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
-            assert (await wire.ask("roots/list"))["result"] == {"roots": [{"uri": "file:///b"}]}
-        async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-            await greet(client, wire, revision)
-            with pytest.raises(CapabilityError, match="roots"):
-                await client.set_roots([])
-
-    run(test())
+async def test_when_the_roots_change_the_server_is_told_and_finds_the_new_ones(revision: str) -> None:
+    async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
+        await greet(client, wire, revision)
+        await client.set_roots(["file:///b"])
+        assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
+        assert (await wire.ask("roots/list"))["result"] == {"roots": [{"uri": "file:///b"}]}
+    async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
+        await greet(client, wire, revision)
+        with pytest.raises(CapabilityError, match="roots"):
+            await client.set_roots([])
 
 
 @pytest.mark.spec(
@@ -125,13 +116,10 @@ def test_what_is_no_file_uri_or_climbs_is_no_root(uri: str) -> None:
     "2025-06-18/client/roots#security-considerations-1",
     "2025-11-25/client/roots#security-considerations-1",
 )
-def test_nothing_is_shown_but_what_the_caller_named() -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
-            await greet(client, wire)
-            assert (await wire.ask("roots/list"))["result"] == {"roots": []}
-
-    run(test())
+async def test_nothing_is_shown_but_what_the_caller_named() -> None:
+    async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
+        await greet(client, wire)
+        assert (await wire.ask("roots/list"))["result"] == {"roots": []}
 
 
 # ------------------------------------------------------------------------------------------------ the server
@@ -159,13 +147,10 @@ async def ask_where(kind: str, revision: str, result: Object) -> Object:
 
 @KINDS
 @REVISIONS
-def test_a_tool_sees_the_roots(kind: str, revision: str) -> None:
-    async def test() -> None:
-        roots: JSON = [{"uri": "file:///a", "name": "A"}, {"uri": "file:///b"}]
-        answer = await ask_where(kind, revision, {"roots": roots})
-        assert "file:///a file:///b" in str(answer["result"])
-
-    run(test())
+async def test_a_tool_sees_the_roots(kind: str, revision: str) -> None:
+    roots: JSON = [{"uri": "file:///a", "name": "A"}, {"uri": "file:///b"}]
+    answer = await ask_where(kind, revision, {"roots": roots})
+    assert "file:///a file:///b" in str(answer["result"])
 
 
 @pytest.mark.spec(
@@ -176,45 +161,33 @@ def test_a_tool_sees_the_roots(kind: str, revision: str) -> None:
 )
 @KINDS
 @pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
-def test_a_server_does_not_believe_in_roots_that_are_no_file_uris(kind: str, uri: str) -> None:
-    async def test() -> None:
-        answer = await ask_where(kind, "2025-11-25", {"roots": [{"uri": uri}]})
-        result = answer["result"]
-        assert isinstance(result, dict)
-        assert result["isError"] is True
-        assert "root" in str(result["content"])
-
-    run(test())
+async def test_a_server_does_not_believe_in_roots_that_are_no_file_uris(kind: str, uri: str) -> None:
+    answer = await ask_where(kind, "2025-11-25", {"roots": [{"uri": uri}]})
+    result = answer["result"]
+    assert isinstance(result, dict)
+    assert result["isError"] is True
+    assert "root" in str(result["content"])
 
 
 @KINDS
 @REVISIONS
-def test_a_server_does_not_ask_a_client_that_declared_no_roots(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(server_that_asks(), kind, revision) as wire:
-            answer = await wire.ask("tools/call", {"name": "where", "arguments": {}})
-            assert "did not declare roots" in str(answer)
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_server_does_not_ask_a_client_that_declared_no_roots(kind: str, revision: str) -> None:
+    async with greeted_client(server_that_asks(), kind, revision) as wire:
+        answer = await wire.ask("tools/call", {"name": "where", "arguments": {}})
+        assert "did not declare roots" in str(answer)
+        await wire.nothing_more()
 
 
 @KINDS
-def test_that_the_roots_have_changed_disturbs_no_server(kind: str) -> None:
-    async def test() -> None:
-        async with greeted_client(server_that_asks(), kind, "2025-11-25", {"roots": {"listChanged": True}}) as wire:
-            await wire.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
-            await wire.nothing_more()
-
-    run(test())
+async def test_that_the_roots_have_changed_disturbs_no_server(kind: str) -> None:
+    async with greeted_client(server_that_asks(), kind, "2025-11-25", {"roots": {"listChanged": True}}) as wire:
+        await wire.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+        await wire.nothing_more()
 
 
-def test_both_sides_of_ours_agree() -> None:
-    async def test() -> None:
-        async with Client(server_that_asks(), roots=["file:///a"]) as client:
-            assert (await client.call_tool("where")).text == "file:///a"
-            await client.set_roots(["file:///b", "file:///c"])
-            assert (await client.call_tool("where")).text == "file:///b file:///c"
-            await asyncio.sleep(0)
-
-    run(test())
+async def test_both_sides_of_ours_agree() -> None:
+    async with Client(server_that_asks(), roots=["file:///a"]) as client:
+        assert (await client.call_tool("where")).text == "file:///a"
+        await client.set_roots(["file:///b", "file:///c"])
+        assert (await client.call_tool("where")).text == "file:///b file:///c"
+        await asyncio.sleep(0)

@@ -53,66 +53,57 @@ async def echo(params: CreateMessageRequestParams) -> CreateMessageResult:
     "2025-11-25/client/sampling#tools-in-sampling-1",
 )
 @REVISIONS
-def test_a_client_with_a_model_declares_it_and_its_use_of_tools(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, sampling=echo, revision=revision)) as (client, wire):
-            assert (await greet(client, wire, revision))["capabilities"] == {"sampling": {}}
-        async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True, revision=revision)) as (c, wire):
-            declared = (await greet(c, wire, revision))["capabilities"]
-            assert declared == {"sampling": {"tools": {}} if revision == "2025-11-25" else {}}
-        async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-            assert (await greet(client, wire, revision))["capabilities"] == {}
-            asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
-            assert isinstance(asked["error"], dict)
-            assert asked["error"]["code"] == -32601
-
-    run(test())
+async def test_a_client_with_a_model_declares_it_and_its_use_of_tools(revision: str) -> None:
+    async with raw_server(lambda t: Client(t, sampling=echo, revision=revision)) as (client, wire):
+        assert (await greet(client, wire, revision))["capabilities"] == {"sampling": {}}
+    async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True, revision=revision)) as (c, wire):
+        declared = (await greet(c, wire, revision))["capabilities"]
+        assert declared == {"sampling": {"tools": {}} if revision == "2025-11-25" else {}}
+    async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
+        assert (await greet(client, wire, revision))["capabilities"] == {}
+        asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
+        assert isinstance(asked["error"], dict)
+        assert asked["error"]["code"] == -32601
 
 
 @REVISIONS
-def test_the_model_gets_what_was_asked_and_its_answer_goes_back(revision: str) -> None:
-    async def test() -> None:
-        seen: list[CreateMessageRequestParams] = []
+async def test_the_model_gets_what_was_asked_and_its_answer_goes_back(revision: str) -> None:
+    seen: list[CreateMessageRequestParams] = []
 
-        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-            seen.append(params)
-            return await echo(params)
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        seen.append(params)
+        return await echo(params)
 
-        async with raw_server(lambda t: Client(t, sampling=model, revision=revision)) as (client, wire):
-            await greet(client, wire, revision)
-            params: Object = {
-                "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
-                "maxTokens": 7,
-                "systemPrompt": "be brief",
-                "modelPreferences": {"hints": [{"name": "small"}], "speedPriority": 0.5},
-                "stopSequences": ["."],
-                "temperature": 0.1,
-            }
-            answer = await wire.ask("sampling/createMessage", params)
-            assert answer["result"] == {
-                "role": "assistant",
-                "content": {"type": "text", "text": "echo hi"},
-                "model": "a-model",
-                "stopReason": "endTurn",
-            }
-            (got,) = seen
-            assert (got.max_tokens, got.system_prompt, got.temperature) == (7, "be brief", 0.1)
-            assert got.model_preferences == ModelPreferences([ModelHint("small")], speed_priority=0.5)
-
-    run(test())
+    async with raw_server(lambda t: Client(t, sampling=model, revision=revision)) as (client, wire):
+        await greet(client, wire, revision)
+        params: Object = {
+            "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
+            "maxTokens": 7,
+            "systemPrompt": "be brief",
+            "modelPreferences": {"hints": [{"name": "small"}], "speedPriority": 0.5},
+            "stopSequences": ["."],
+            "temperature": 0.1,
+        }
+        answer = await wire.ask("sampling/createMessage", params)
+        assert answer["result"] == {
+            "role": "assistant",
+            "content": {"type": "text", "text": "echo hi"},
+            "model": "a-model",
+            "stopReason": "endTurn",
+        }
+        (got,) = seen
+        assert (got.max_tokens, got.system_prompt, got.temperature) == (7, "be brief", 0.1)
+        assert got.model_preferences == ModelPreferences([ModelHint("small")], speed_priority=0.5)
 
 
-def test_a_user_who_says_no_is_an_error_that_says_so() -> None:
-    async def test() -> None:
-        async def refuse(params: CreateMessageRequestParams) -> CreateMessageResult:
-            raise ProtocolError(-1, "User rejected sampling request")
+async def test_a_user_who_says_no_is_an_error_that_says_so() -> None:
+    async def refuse(params: CreateMessageRequestParams) -> CreateMessageResult:
+        raise ProtocolError(-1, "User rejected sampling request")
 
-        async with raw_server(lambda t: Client(t, sampling=refuse)) as (client, wire):
-            await greet(client, wire)
-            asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
-            assert asked["error"] == {"code": -1, "message": "User rejected sampling request"}
-
-    run(test())
+    async with raw_server(lambda t: Client(t, sampling=refuse)) as (client, wire):
+        await greet(client, wire)
+        asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
+        assert asked["error"] == {"code": -1, "message": "User rejected sampling request"}
 
 
 @pytest.mark.spec(
@@ -136,18 +127,15 @@ def test_what_breaks_in_the_clients_model_tells_the_server_nothing(caplog: pytes
 
 
 @pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-1")
-def test_a_client_refuses_tools_that_it_did_not_declare() -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, sampling=echo)) as (client, wire):
-            await greet(client, wire)
-            tools: JSON = [{"name": "clock", "inputSchema": {"type": "object"}}]
-            params: Object = {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 1, "tools": tools}
-            asked = await wire.ask("sampling/createMessage", params)
-            assert isinstance(asked["error"], dict)
-            assert asked["error"]["code"] == -32602
-            assert "sampling.tools" in str(asked["error"]["message"])
-
-    run(test())
+async def test_a_client_refuses_tools_that_it_did_not_declare() -> None:
+    async with raw_server(lambda t: Client(t, sampling=echo)) as (client, wire):
+        await greet(client, wire)
+        tools: JSON = [{"name": "clock", "inputSchema": {"type": "object"}}]
+        params: Object = {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 1, "tools": tools}
+        asked = await wire.ask("sampling/createMessage", params)
+        assert isinstance(asked["error"], dict)
+        assert asked["error"]["code"] == -32602
+        assert "sampling.tools" in str(asked["error"]["message"])
 
 
 GOOD_CONVERSATION: list[JSON] = [
@@ -171,40 +159,34 @@ BAD_CONVERSATIONS: dict[str, list[JSON]] = {
     "2025-11-25/client/sampling#tool-result-messages-1", "2025-11-25/client/sampling#tool-use-and-result-balance-1"
 )
 @pytest.mark.parametrize("name", BAD_CONVERSATIONS)
-def test_a_client_refuses_a_conversation_in_which_uses_and_results_do_not_match(name: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True)) as (client, wire):
-            await greet(client, wire)
-            params: Object = {"messages": BAD_CONVERSATIONS[name], "maxTokens": 1}
-            asked = await wire.ask("sampling/createMessage", params)
-            assert isinstance(asked["error"], dict)
-            assert asked["error"]["code"] == -32602
-
-    run(test())
+async def test_a_client_refuses_a_conversation_in_which_uses_and_results_do_not_match(name: str) -> None:
+    async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True)) as (client, wire):
+        await greet(client, wire)
+        params: Object = {"messages": BAD_CONVERSATIONS[name], "maxTokens": 1}
+        asked = await wire.ask("sampling/createMessage", params)
+        assert isinstance(asked["error"], dict)
+        assert asked["error"]["code"] == -32602
 
 
-def test_a_client_takes_a_conversation_with_tools_and_may_answer_with_a_use() -> None:
-    async def test() -> None:
-        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-            assert params.tools == [CLOCK]
-            assert params.tool_choice == ToolChoice("required")
-            assert isinstance(params.messages[2].blocks[0], ToolResultContent)
-            return CreateMessageResult("assistant", [ToolUseContent("u2", "clock", {})], "a-model", "toolUse")
+async def test_a_client_takes_a_conversation_with_tools_and_may_answer_with_a_use() -> None:
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        assert params.tools == [CLOCK]
+        assert params.tool_choice == ToolChoice("required")
+        assert isinstance(params.messages[2].blocks[0], ToolResultContent)
+        return CreateMessageResult("assistant", [ToolUseContent("u2", "clock", {})], "a-model", "toolUse")
 
-        async with raw_server(lambda t: Client(t, sampling=model, sampling_tools=True)) as (client, wire):
-            await greet(client, wire)
-            params: Object = {
-                "messages": GOOD_CONVERSATION,
-                "maxTokens": 1,
-                "tools": [{"name": "clock", "inputSchema": {"type": "object", "properties": {}}}],
-                "toolChoice": {"mode": "required"},
-            }
-            answer = await wire.ask("sampling/createMessage", params)
-            assert isinstance(answer["result"], dict)
-            assert answer["result"]["stopReason"] == "toolUse"
-            assert "tool_use" in json.dumps(answer["result"]["content"])
-
-    run(test())
+    async with raw_server(lambda t: Client(t, sampling=model, sampling_tools=True)) as (client, wire):
+        await greet(client, wire)
+        params: Object = {
+            "messages": GOOD_CONVERSATION,
+            "maxTokens": 1,
+            "tools": [{"name": "clock", "inputSchema": {"type": "object", "properties": {}}}],
+            "toolChoice": {"mode": "required"},
+        }
+        answer = await wire.ask("sampling/createMessage", params)
+        assert isinstance(answer["result"], dict)
+        assert answer["result"]["stopReason"] == "toolUse"
+        assert "tool_use" in json.dumps(answer["result"]["content"])
 
 
 # ------------------------------------------------------------------------------------------------ the server
@@ -235,28 +217,22 @@ async def call_and_answer(wire: Wire, result: Object) -> tuple[Object, Object]:
 
 @KINDS
 @REVISIONS
-def test_a_tool_asks_the_model_and_uses_its_answer(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(server_that_asks(system_prompt="s"), kind, revision, {"sampling": {}}) as wire:
-            result: Object = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
-            params, answer = await call_and_answer(wire, result)
-            message: Object = {"role": "user", "content": {"type": "text", "text": "hi"}}
-            assert params == {"messages": [message], "maxTokens": 5, "systemPrompt": "s"}
-            assert "42" in str(answer["result"])
-
-    run(test())
+async def test_a_tool_asks_the_model_and_uses_its_answer(kind: str, revision: str) -> None:
+    async with greeted_client(server_that_asks(system_prompt="s"), kind, revision, {"sampling": {}}) as wire:
+        result: Object = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
+        params, answer = await call_and_answer(wire, result)
+        message: Object = {"role": "user", "content": {"type": "text", "text": "hi"}}
+        assert params == {"messages": [message], "maxTokens": 5, "systemPrompt": "s"}
+        assert "42" in str(answer["result"])
 
 
 @KINDS
 @REVISIONS
-def test_a_server_does_not_ask_a_client_without_a_model(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(server_that_asks(), kind, revision) as wire:
-            answer = await wire.ask("tools/call", {"name": "think", "arguments": {}})
-            assert "did not declare sampling" in str(answer)
-            await wire.nothing_more()
-
-    run(test())
+async def test_a_server_does_not_ask_a_client_without_a_model(kind: str, revision: str) -> None:
+    async with greeted_client(server_that_asks(), kind, revision) as wire:
+        answer = await wire.ask("tools/call", {"name": "think", "arguments": {}})
+        assert "did not declare sampling" in str(answer)
+        await wire.nothing_more()
 
 
 @pytest.mark.spec(
@@ -267,22 +243,19 @@ def test_a_server_does_not_ask_a_client_without_a_model(kind: str, revision: str
 @KINDS
 @REVISIONS
 @pytest.mark.parametrize("mode", ["required", "none"])
-def test_a_server_offers_tools_only_to_a_client_that_declared_them(kind: str, revision: str, mode: str) -> None:
-    async def test() -> None:
-        server = server_that_asks(tools=[CLOCK], tool_choice=ToolChoice(mode))  # type: ignore[arg-type]
-        async with greeted_client(server, kind, revision, {"sampling": {}}) as wire:
-            assert "sampling.tools" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
-            await wire.nothing_more()
-        if revision != "2025-11-25":
-            return
-        async with greeted_client(server, kind, revision, {"sampling": {"tools": {}}}) as wire:
-            result: Object = {"role": "assistant", "content": [USE], "model": "m", "stopReason": "toolUse"}
-            params, answer = await call_and_answer(wire, result)
-            # What the model must do reaches the client as the server said it: the choice is the client's to enforce.
-            assert params["toolChoice"] == {"mode": mode}
-            assert "toolUse" in str(answer["result"])
-
-    run(test())
+async def test_a_server_offers_tools_only_to_a_client_that_declared_them(kind: str, revision: str, mode: str) -> None:
+    server = server_that_asks(tools=[CLOCK], tool_choice=ToolChoice(mode))  # type: ignore[arg-type]
+    async with greeted_client(server, kind, revision, {"sampling": {}}) as wire:
+        assert "sampling.tools" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
+        await wire.nothing_more()
+    if revision != "2025-11-25":
+        return
+    async with greeted_client(server, kind, revision, {"sampling": {"tools": {}}}) as wire:
+        result: Object = {"role": "assistant", "content": [USE], "model": "m", "stopReason": "toolUse"}
+        params, answer = await call_and_answer(wire, result)
+        # What the model must do reaches the client as the server said it: the choice is the client's to enforce.
+        assert params["toolChoice"] == {"mode": mode}
+        assert "toolUse" in str(answer["result"])
 
 
 @pytest.mark.spec("2025-11-25/client/sampling#security-considerations-6")
@@ -297,56 +270,49 @@ def test_a_server_offers_tools_only_to_a_client_that_declared_them(kind: str, re
     ],
     ids=["text", "text beside it", "another id", "nothing"],
 )
-def test_a_server_cannot_reply_to_a_tool_use_with_anything_but_its_results(kind: str, reply: list[object]) -> None:
-    async def test() -> None:
-        messages = [
-            SamplingMessage("user", TextContent("What time is it?")),
-            SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})]),
-            *([SamplingMessage("user", reply)] if reply else []),  # type: ignore[arg-type]
-        ]
-        server = Server("s")
+async def test_a_server_cannot_reply_to_a_tool_use_with_anything_but_its_results(
+    kind: str, reply: list[object]
+) -> None:
+    messages = [
+        SamplingMessage("user", TextContent("What time is it?")),
+        SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})]),
+        *([SamplingMessage("user", reply)] if reply else []),  # type: ignore[arg-type]
+    ]
+    server = Server("s")
 
-        @server.tool()
-        async def think(context: Context) -> str:
-            with pytest.raises(ValueError, match="tool"):
-                await context.sample(messages, max_tokens=1, tools=[CLOCK])
-            return "refused"
+    @server.tool()
+    async def think(context: Context) -> str:
+        with pytest.raises(ValueError, match="tool"):
+            await context.sample(messages, max_tokens=1, tools=[CLOCK])
+        return "refused"
 
-        async with greeted_client(server, kind, "2025-11-25", {"sampling": {"tools": {}}}) as wire:
-            assert "refused" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
-            await wire.nothing_more()
-
-    run(test())
-
-
-def test_a_model_that_gives_something_else_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-            return "noon"  # type: ignore[return-value]
-
-        why = "the sampling handler gives a CreateMessageResult, not str"
-        async with Client(server_that_asks(), sampling=model, revision="2025-11-25") as client:
-            assert (await client.call_tool("think")).is_error
-        assert why in caplog.text
-        async with Client(server_that_asks(), sampling=model) as client:
-            with pytest.raises(TypeError, match=why):
-                await client.call_tool("think")
-
-    run(test())
+    async with greeted_client(server, kind, "2025-11-25", {"sampling": {"tools": {}}}) as wire:
+        assert "refused" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
+        await wire.nothing_more()
 
 
-def test_both_sides_of_ours_agree_also_on_images() -> None:
-    async def test() -> None:
-        async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-            (block,) = params.messages[0].blocks
-            assert isinstance(block, ImageContent)
-            return CreateMessageResult("assistant", TextContent("a cat"), "m")
+async def test_a_model_that_gives_something_else_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        return "noon"  # type: ignore[return-value]
 
-        server = server_that_asks(messages=[SamplingMessage("user", ImageContent.of(b"GIF89a", "image/gif"))])
-        async with Client(server, sampling=model) as client:
-            assert (await client.call_tool("think")).text == "a cat"
-        async with Client(server, revision="2024-11-05") as client:
-            with pytest.raises(CapabilityError):
-                await client.set_roots([])
+    why = "the sampling handler gives a CreateMessageResult, not str"
+    async with Client(server_that_asks(), sampling=model, revision="2025-11-25") as client:
+        assert (await client.call_tool("think")).is_error
+    assert why in caplog.text
+    async with Client(server_that_asks(), sampling=model) as client:
+        with pytest.raises(TypeError, match=why):
+            await client.call_tool("think")
 
-    run(test())
+
+async def test_both_sides_of_ours_agree_also_on_images() -> None:
+    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
+        (block,) = params.messages[0].blocks
+        assert isinstance(block, ImageContent)
+        return CreateMessageResult("assistant", TextContent("a cat"), "m")
+
+    server = server_that_asks(messages=[SamplingMessage("user", ImageContent.of(b"GIF89a", "image/gif"))])
+    async with Client(server, sampling=model) as client:
+        assert (await client.call_tool("think")).text == "a cat"
+    async with Client(server, revision="2024-11-05") as client:
+        with pytest.raises(CapabilityError):
+            await client.set_roots([])

@@ -132,102 +132,87 @@ async def called(wire: Wire, ask: Callable[..., Object], name: JSON = "t") -> Ob
 @pytest.mark.spec("2026-07-28/server/tools#structured-content-1", "2026-07-28/server/tools#output-schema-1")
 @KINDS
 @pytest.mark.parametrize(("function", "schema", "value"), DERIVED, ids=lambda each: getattr(each, "__name__", ""))
-def test_any_json_is_a_result_as_it_is_with_its_own_schema_and_stands_in_a_text_block_too(
+async def test_any_json_is_a_result_as_it_is_with_its_own_schema_and_stands_in_a_text_block_too(
     kind: str, function: Callable[[], object], schema: Object, value: JSON
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.tools.add(function)
-        async with raw_client(server, kind) as wire:
-            tool, result = await first_tool(wire, alone), await called(wire, alone, function.__name__)
-            assert tool["outputSchema"] == schema
-            assert "structuredContent" in result and compile_schema(schema).is_valid(value)
-            assert json.dumps(result["structuredContent"]) == json.dumps(value), "false is not 0"
-            text = value if isinstance(value, str) else json.dumps(value)
-            assert result["content"] == [{"type": "text", "text": text}]
-
-    run(test())
+    server = Server("s")
+    server.tools.add(function)
+    async with raw_client(server, kind) as wire:
+        tool, result = await first_tool(wire, alone), await called(wire, alone, function.__name__)
+        assert tool["outputSchema"] == schema
+        assert "structuredContent" in result and compile_schema(schema).is_valid(value)
+        assert json.dumps(result["structuredContent"]) == json.dumps(value), "false is not 0"
+        text = value if isinstance(value, str) else json.dumps(value)
+        assert result["content"] == [{"type": "text", "text": text}]
 
 
 @LEGACY_KINDS
 @OBJECTS_ONLY
 @pytest.mark.parametrize(("function", "schema", "value"), DERIVED, ids=lambda each: getattr(each, "__name__", ""))
-def test_a_peer_to_whom_data_are_objects_gets_others_within_one_with_a_schema_that_says_so(
+async def test_a_peer_to_whom_data_are_objects_gets_others_within_one_with_a_schema_that_says_so(
     kind: str, revision: str, function: Callable[[], object], schema: Object, value: JSON
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.tools.add(function)
-        async with greeted_client(server, kind, revision) as wire:
-            tool, result = await first_tool(wire, request), await called(wire, request, function.__name__)
-            if schema["type"] != "object":
-                assert tool["outputSchema"] == {
-                    "type": "object",
-                    "properties": {"result": schema},
-                    "required": ["result"],
-                }
-                assert result["structuredContent"] == {"result": value}
-            else:
-                assert (tool["outputSchema"], result["structuredContent"]) == (schema, value)
-            assert result["content"] == [
-                {"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}
-            ]
-
-    run(test())
+    server = Server("s")
+    server.tools.add(function)
+    async with greeted_client(server, kind, revision) as wire:
+        tool, result = await first_tool(wire, request), await called(wire, request, function.__name__)
+        if schema["type"] != "object":
+            assert tool["outputSchema"] == {
+                "type": "object",
+                "properties": {"result": schema},
+                "required": ["result"],
+            }
+            assert result["structuredContent"] == {"result": value}
+        else:
+            assert (tool["outputSchema"], result["structuredContent"]) == (schema, value)
+        assert result["content"] == [{"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}]
 
 
 @KINDS
 @pytest.mark.parametrize(("schema", "value"), GIVEN, ids=repr)
-def test_a_schema_that_is_given_is_listed_as_it_is_and_the_result_is_held_to_it(
+async def test_a_schema_that_is_given_is_listed_as_it_is_and_the_result_is_held_to_it(
     kind: str, schema: Object, value: JSON
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.tools.add(lambda: value, "t", output_schema=schema)
-        null = CallToolResult([], value, structured_null=value is None)
-        server.tools.add(lambda: null, "own", output_schema=schema)
-        async with raw_client(server, kind) as wire:
-            assert (await first_tool(wire, alone))["outputSchema"] == schema
-            for name in ("t", "own"):
-                result = await called(wire, alone, name)
-                assert "isError" not in result and result["structuredContent"] == value
-
-    run(test())
+    server = Server("s")
+    server.tools.add(lambda: value, "t", output_schema=schema)
+    null = CallToolResult([], value, structured_null=value is None)
+    server.tools.add(lambda: null, "own", output_schema=schema)
+    async with raw_client(server, kind) as wire:
+        assert (await first_tool(wire, alone))["outputSchema"] == schema
+        for name in ("t", "own"):
+            result = await called(wire, alone, name)
+            assert "isError" not in result and result["structuredContent"] == value
 
 
 @LEGACY_KINDS
 @EVERY_LEGACY
 @pytest.mark.parametrize(("schema", "value"), GIVEN, ids=repr)
-def test_a_schema_that_is_given_is_hidden_from_a_peer_that_cannot_hold_it_and_so_are_the_data(
+async def test_a_schema_that_is_given_is_hidden_from_a_peer_that_cannot_hold_it_and_so_are_the_data(
     kind: str, revision: str, schema: Object, value: JSON
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.tools.add(lambda: value, "t", output_schema=schema)
-        async with greeted_client(server, kind, revision) as wire:
-            assert "outputSchema" not in await first_tool(wire, request)
-            result = await called(wire, request)
-            if revision == "2024-10-07":
-                assert result == {"toolResult": value}
-            else:
-                assert result == {
-                    "content": [{"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}]
-                }
-
-    run(test())
+    server = Server("s")
+    server.tools.add(lambda: value, "t", output_schema=schema)
+    async with greeted_client(server, kind, revision) as wire:
+        assert "outputSchema" not in await first_tool(wire, request)
+        result = await called(wire, request)
+        if revision == "2024-10-07":
+            assert result == {"toolResult": value}
+        else:
+            assert result == {
+                "content": [{"type": "text", "text": value if isinstance(value, str) else json.dumps(value)}]
+            }
 
 
 @LEGACY_KINDS
 @OBJECTS_ONLY
-def test_an_object_is_not_hidden_for_a_schema_that_does_not_say_object_at_its_root(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.tools.add(lambda: {"a": 1}, "t", output_schema=ANY_OBJECT)
-        async with greeted_client(server, kind, revision) as wire:
-            assert "outputSchema" not in await first_tool(wire, request)
-            assert (await called(wire, request))["structuredContent"] == {"a": 1}
-
-    run(test())
+async def test_an_object_is_not_hidden_for_a_schema_that_does_not_say_object_at_its_root(
+    kind: str, revision: str
+) -> None:
+    server = Server("s")
+    server.tools.add(lambda: {"a": 1}, "t", output_schema=ANY_OBJECT)
+    async with greeted_client(server, kind, revision) as wire:
+        assert "outputSchema" not in await first_tool(wire, request)
+        assert (await called(wire, request))["structuredContent"] == {"a": 1}
 
 
 WRONG: list[tuple[Object, object]] = [
@@ -246,17 +231,14 @@ WRONG: list[tuple[Object, object]] = [
 @pytest.mark.spec("2026-07-28/server/tools#output-schema-1")
 @KINDS
 @pytest.mark.parametrize(("schema", "value"), WRONG, ids=repr)
-def test_data_that_are_missing_or_break_the_schema_never_leave_the_server(
+async def test_data_that_are_missing_or_break_the_schema_never_leave_the_server(
     kind: str, schema: Object, value: object
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.tools.add(lambda: value, "t", output_schema=schema)
-        async with raw_client(server, kind) as wire:
-            result = await called(wire, alone)
-            assert result["isError"] is True and "structuredContent" not in result
-
-    run(test())
+    server = Server("s")
+    server.tools.add(lambda: value, "t", output_schema=schema)
+    async with raw_client(server, kind) as wire:
+        result = await called(wire, alone)
+        assert result["isError"] is True and "structuredContent" not in result
 
 
 KEYWORDS: Object = {
@@ -286,49 +268,43 @@ KEYWORDS: Object = {
     "2026-07-28/basic/index#schema-dialect-1",
 )
 @KINDS
-def test_every_keyword_of_2020_12_is_listed_as_it_was_given_and_held_to(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_every_keyword_of_2020_12_is_listed_as_it_was_given_and_held_to(kind: str) -> None:
+    server = Server("s")
 
-        def tool(**arguments: Any) -> dict[str, Any]:
-            return arguments
+    def tool(**arguments: Any) -> dict[str, Any]:
+        return arguments
 
-        server.tools.add(tool, "t", input_schema=KEYWORDS, output_schema=KEYWORDS)
-        async with raw_client(server, kind) as wire:
-            listed = await first_tool(wire, alone)
-            for schema in (listed["inputSchema"], listed["outputSchema"]):
-                assert json.dumps(schema) == json.dumps(KEYWORDS), "in the same order, too"
-            good: Object = {"address": "x", "pair": ["a", 1], "when": "2026-07-28"}
-            bad: list[Object] = [{"pair": ["a"]}, {"when": "2026-07-28"}, {"address": ""}, {"other": 1}, {"never": 1}]
-            for arguments in (good, *bad):
-                result = result_of(await wire.ask_alone("tools/call", {"name": "t", "arguments": arguments}))
-                assert ("isError" not in result) is (arguments is good), arguments
-
-    run(test())
+    server.tools.add(tool, "t", input_schema=KEYWORDS, output_schema=KEYWORDS)
+    async with raw_client(server, kind) as wire:
+        listed = await first_tool(wire, alone)
+        for schema in (listed["inputSchema"], listed["outputSchema"]):
+            assert json.dumps(schema) == json.dumps(KEYWORDS), "in the same order, too"
+        good: Object = {"address": "x", "pair": ["a", 1], "when": "2026-07-28"}
+        bad: list[Object] = [{"pair": ["a"]}, {"when": "2026-07-28"}, {"address": ""}, {"other": 1}, {"never": 1}]
+        for arguments in (good, *bad):
+            result = result_of(await wire.ask_alone("tools/call", {"name": "t", "arguments": arguments}))
+            assert ("isError" not in result) is (arguments is good), arguments
 
 
 # ------------------------------------------------------------------------------------------------ $ref
 
 
 @pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1", "2026-07-28/basic/index#ref-resolution-4")
-def test_a_schema_elsewhere_is_never_fetched_a_tool_that_needs_it_is_refused_and_a_result_is_said_to_be_unchecked(
+async def test_a_schema_elsewhere_is_never_fetched_a_tool_that_needs_it_is_refused_and_a_result_is_said_to_be_unchecked(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def test() -> None:
-        visits: list[object] = []
-        listening = await asyncio.start_server(lambda _, writer: visits.append(writer), "127.0.0.1", 0)
-        async with listening:
-            port = listening.sockets[0].getsockname()[1]
-            schema: Object = {"type": "object", "properties": {"a": {"$ref": f"http://127.0.0.1:{port}/a.json"}}}
-            for which in ("input_schema", "output_schema"):
-                with pytest.raises(SchemaError, match=r"a\.json"):
-                    Server("s").tools.add(lambda: {}, "t", **{which: schema})  # type: ignore[arg-type]
-            with caplog.at_level(logging.WARNING):
-                await checked(schema, {"a": 1})
-            assert "a.json" in caplog.text
-        assert visits == []
-
-    run(test())
+    visits: list[object] = []
+    listening = await asyncio.start_server(lambda _, writer: visits.append(writer), "127.0.0.1", 0)
+    async with listening:
+        port = listening.sockets[0].getsockname()[1]
+        schema: Object = {"type": "object", "properties": {"a": {"$ref": f"http://127.0.0.1:{port}/a.json"}}}
+        for which in ("input_schema", "output_schema"):
+            with pytest.raises(SchemaError, match=r"a\.json"):
+                Server("s").tools.add(lambda: {}, "t", **{which: schema})  # type: ignore[arg-type]
+        with caplog.at_level(logging.WARNING):
+            await checked(schema, {"a": 1})
+        assert "a.json" in caplog.text
+    assert visits == []
 
 
 # ------------------------------------------------------------------------------------------------ the client
@@ -378,37 +354,31 @@ def test_a_client_refuses_data_that_are_missing_or_break_the_schema(schema: Obje
 
 
 @pytest.mark.parametrize("value", [0, "x", [], False], ids=repr)
-def test_a_client_refuses_data_that_are_no_object_from_a_server_of_an_earlier_revision(value: JSON) -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport)) as (client, wire):
-            await greet(client, wire, capabilities={"tools": {}})
-            calling = asyncio.create_task(client.call_tool("t"))
-            await reply(wire, "tools/call", {"content": [], "structuredContent": value})
-            with pytest.raises(InvalidMessage, match="structuredContent: expected an object"):
-                await calling
-
-    run(test())
+async def test_a_client_refuses_data_that_are_no_object_from_a_server_of_an_earlier_revision(value: JSON) -> None:
+    async with raw_server(lambda transport: Client(transport)) as (client, wire):
+        await greet(client, wire, capabilities={"tools": {}})
+        calling = asyncio.create_task(client.call_tool("t"))
+        await reply(wire, "tools/call", {"content": [], "structuredContent": value})
+        with pytest.raises(InvalidMessage, match="structuredContent: expected an object"):
+            await calling
 
 
-def test_the_same_tool_is_called_in_both_eras() -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.tools.add(zero)
-        server.tools.add(nothing)
-        for revision, data in {
-            "2026-07-28": [0, None],
-            "2025-11-25": [{"result": 0}, {"result": None}],
-            "2025-03-26": [None, None],
-            "2024-10-07": [None, None],
-        }.items():
-            async with Client(server, revision=revision) as client:
-                await client.list_tools()  # from here on, results are checked against the schemas
-                results = [await client.call_tool(name) for name in ("zero", "nothing")]
-                assert [result.structured_content for result in results] == data
-                assert [result.text for result in results] == ["0", "null"]
-                assert results[1].structured_null is (revision == MODERN)
-
-    run(test())
+async def test_the_same_tool_is_called_in_both_eras() -> None:
+    server = Server("s")
+    server.tools.add(zero)
+    server.tools.add(nothing)
+    for revision, data in {
+        "2026-07-28": [0, None],
+        "2025-11-25": [{"result": 0}, {"result": None}],
+        "2025-03-26": [None, None],
+        "2024-10-07": [None, None],
+    }.items():
+        async with Client(server, revision=revision) as client:
+            await client.list_tools()  # from here on, results are checked against the schemas
+            results = [await client.call_tool(name) for name in ("zero", "nothing")]
+            assert [result.structured_content for result in results] == data
+            assert [result.text for result in results] == ["0", "null"]
+            assert results[1].structured_null is (revision == MODERN)
 
 
 # ------------------------------------------------------------------------------------------------ the types
@@ -458,39 +428,31 @@ def test_the_examples_of_the_schema_are_read_and_written_as_they_are(cls: type) 
 
 
 @pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")
-def test_the_tools_of_the_schemas_examples_can_be_registered_and_are_listed_as_they_are() -> None:
-    async def test() -> None:
-        assert DATA is not None
-        server = Server("s")
-        examples: list[Object] = []
-        for path in sorted((DATA / "mcp-schema" / MODERN / "examples" / "Tool").glob("*.json")):
-            example: Any = json.loads(path.read_text("utf-8"))
-            example["name"] = path.stem
-            examples.append(example)
-            schemas = {"input_schema": example["inputSchema"], "output_schema": example.get("outputSchema")}
-            about = {"title": example["title"]} if "title" in example else {}
-            server.tools.add(
-                lambda **_: None, path.stem, description=example.get("description", ""), **schemas, **about
-            )
-        async with raw_client(server) as wire:
-            assert result_of(await wire.ask_alone("tools/list"))["tools"] == examples
-
-    run(test())
+async def test_the_tools_of_the_schemas_examples_can_be_registered_and_are_listed_as_they_are() -> None:
+    assert DATA is not None
+    server = Server("s")
+    examples: list[Object] = []
+    for path in sorted((DATA / "mcp-schema" / MODERN / "examples" / "Tool").glob("*.json")):
+        example: Any = json.loads(path.read_text("utf-8"))
+        example["name"] = path.stem
+        examples.append(example)
+        schemas = {"input_schema": example["inputSchema"], "output_schema": example.get("outputSchema")}
+        about = {"title": example["title"]} if "title" in example else {}
+        server.tools.add(lambda **_: None, path.stem, description=example.get("description", ""), **schemas, **about)
+    async with raw_client(server) as wire:
+        assert result_of(await wire.ask_alone("tools/list"))["tools"] == examples
 
 
-def test_a_hint_on_the_result_is_part_of_its_schema_in_both_eras() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_hint_on_the_result_is_part_of_its_schema_in_both_eras() -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def share() -> Annotated[float, "of the whole", {"minimum": 0, "maximum": 1}]:
-            return 0.5
+    @server.tool()
+    async def share() -> Annotated[float, "of the whole", {"minimum": 0, "maximum": 1}]:
+        return 0.5
 
-        schema: Object = {"type": "number", "description": "of the whole", "minimum": 0, "maximum": 1}
-        async with Client(server, revision=MODERN) as client:
-            assert (await client.list_tools())[0].output_schema == schema
-        async with Client(server, revision="2025-11-25") as client:
-            wrapped = (await client.list_tools())[0].output_schema
-            assert wrapped is not None and wrapped["properties"] == {"result": schema}
-
-    run(test())
+    schema: Object = {"type": "number", "description": "of the whole", "minimum": 0, "maximum": 1}
+    async with Client(server, revision=MODERN) as client:
+        assert (await client.list_tools())[0].output_schema == schema
+    async with Client(server, revision="2025-11-25") as client:
+        wrapped = (await client.list_tools())[0].output_schema
+        assert wrapped is not None and wrapped["properties"] == {"result": schema}

@@ -115,23 +115,20 @@ def text(value: str) -> Object:
 )
 @KINDS
 @EVERY
-def test_a_server_with_tools_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
-    async def test() -> None:
-        for server, offers in ((tool_giving("x"), True), (Server("bare"), False)):
-            async with raw_client(server, kind) as wire:
-                await wire.send(initialize(revision))
-                result = (await wire.receive_object())["result"]
-                assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
-                assert result["capabilities"].get("tools") == ({"listChanged": True} if offers else None)
-                await wire.send(notification("notifications/initialized"))
-                for method in ("tools/list", "tools/call"):
-                    answer = await wire.ask(method, {"name": "t"})
-                    if offers:
-                        assert "result" in answer
-                    else:
-                        assert code_of(answer) == METHOD_NOT_FOUND
-
-    run(test())
+async def test_a_server_with_tools_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
+    for server, offers in ((tool_giving("x"), True), (Server("bare"), False)):
+        async with raw_client(server, kind) as wire:
+            await wire.send(initialize(revision))
+            result = (await wire.receive_object())["result"]
+            assert isinstance(result, dict) and isinstance(result["capabilities"], dict)
+            assert result["capabilities"].get("tools") == ({"listChanged": True} if offers else None)
+            await wire.send(notification("notifications/initialized"))
+            for method in ("tools/list", "tools/call"):
+                answer = await wire.ask(method, {"name": "t"})
+                if offers:
+                    assert "result" in answer
+                else:
+                    assert code_of(answer) == METHOD_NOT_FOUND
 
 
 @pytest.mark.spec(
@@ -142,21 +139,18 @@ def test_a_server_with_tools_declares_them_and_one_without_has_no_such_methods(k
 )
 @KINDS
 @REVISIONS
-def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = tool_giving("x")
-        async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
-            await one.nothing_more()
-            await other.nothing_more()
-            server.tools.add(lambda: "new", "u")
-            assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
-            server.tools.remove("t")
-            assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
-            tools = (await one.ask("tools/list"))["result"]["tools"]  # type: ignore[index,call-overload]
-            assert [tool["name"] for tool in tools] == ["u"]  # type: ignore[index,union-attr,call-overload]
-            assert code_of(await call(one, "t")) == INVALID_PARAMS
-
-    run(test())
+async def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
+    server = tool_giving("x")
+    async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
+        await one.nothing_more()
+        await other.nothing_more()
+        server.tools.add(lambda: "new", "u")
+        assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
+        server.tools.remove("t")
+        assert (await one.receive(), await other.receive()) == (CHANGED, CHANGED)
+        tools = (await one.ask("tools/list"))["result"]["tools"]  # type: ignore[index,call-overload]
+        assert [tool["name"] for tool in tools] == ["u"]  # type: ignore[index,union-attr,call-overload]
+        assert code_of(await call(one, "t")) == INVALID_PARAMS
 
 
 # ------------------------------------------------------------------------------------------------ tools/list
@@ -164,49 +158,46 @@ def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revisi
 
 @KINDS
 @EVERY
-def test_a_tool_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_tool_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.tool(
-            "get_weather",
-            title="Weather",
-            annotations=ToolAnnotations("Old title", read_only_hint=True, open_world_hint=False),
-            icons=[Icon("https://example.com/w.png", "image/png", ["48x48"])],
-            meta={"com.example/x": 1},
-        )
-        async def weather(location: str, days: int = 1) -> int:
-            """Get the weather.
+    @server.tool(
+        "get_weather",
+        title="Weather",
+        annotations=ToolAnnotations("Old title", read_only_hint=True, open_world_hint=False),
+        icons=[Icon("https://example.com/w.png", "image/png", ["48x48"])],
+        meta={"com.example/x": 1},
+    )
+    async def weather(location: str, days: int = 1) -> int:
+        """Get the weather.
 
-            Args:
-                location: City name or zip code
-            """
-            return days
+        Args:
+            location: City name or zip code
+        """
+        return days
 
-        schema: Object = {
-            "type": "object",
-            "properties": {
-                "location": {"type": "string", "description": "City name or zip code"},
-                "days": {"type": "integer", "default": 1},
-            },
-            "required": ["location"],
-            "additionalProperties": False,
-        }
-        listed: Object = {"name": "get_weather", "description": "Get the weather.", "inputSchema": schema}
-        if revision >= "2025-03-26":
-            listed["annotations"] = {"title": "Old title", "readOnlyHint": True, "openWorldHint": False}
-        if revision >= "2025-06-18":
-            bare: Object = {"type": "integer"}
-            wrapped: Object = {"type": "object", "properties": {"result": bare}, "required": ["result"]}
-            output = bare if revision == MODERN else wrapped
-            listed |= {"title": "Weather", "outputSchema": output, "_meta": {"com.example/x": 1}}
-        if revision >= "2025-11-25":
-            icon: Object = {"src": "https://example.com/w.png", "mimeType": "image/png", "sizes": ["48x48"]}
-            listed["icons"] = [icon]
-        async with greeted_client(server, kind, revision) as wire:
-            assert (await wire.ask("tools/list"))["result"] == {"tools": [listed]}
-
-    run(test())
+    schema: Object = {
+        "type": "object",
+        "properties": {
+            "location": {"type": "string", "description": "City name or zip code"},
+            "days": {"type": "integer", "default": 1},
+        },
+        "required": ["location"],
+        "additionalProperties": False,
+    }
+    listed: Object = {"name": "get_weather", "description": "Get the weather.", "inputSchema": schema}
+    if revision >= "2025-03-26":
+        listed["annotations"] = {"title": "Old title", "readOnlyHint": True, "openWorldHint": False}
+    if revision >= "2025-06-18":
+        bare: Object = {"type": "integer"}
+        wrapped: Object = {"type": "object", "properties": {"result": bare}, "required": ["result"]}
+        output = bare if revision == MODERN else wrapped
+        listed |= {"title": "Weather", "outputSchema": output, "_meta": {"com.example/x": 1}}
+    if revision >= "2025-11-25":
+        icon: Object = {"src": "https://example.com/w.png", "mimeType": "image/png", "sizes": ["48x48"]}
+        listed["icons"] = [icon]
+    async with greeted_client(server, kind, revision) as wire:
+        assert (await wire.ask("tools/list"))["result"] == {"tools": [listed]}
 
 
 @dataclass
@@ -223,44 +214,41 @@ class Leaf:
 @pytest.mark.spec("2026-07-28/server/tools#tool-1", "2025-11-25/server/tools#tool-1")
 @KINDS
 @EVERY
-def test_every_listed_input_schema_is_a_valid_schema_of_type_object(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        given: list[Object] = [
-            {"type": "object", "additionalProperties": False},
-            {"type": "object"},
-            {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "definitions": {"a": True}},
-            {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "$defs": {"a": True}},
-        ]
-        for number, schema in enumerate(given):
-            server.tools.add(lambda **anything: "", f"given{number}", input_schema=schema)
+async def test_every_listed_input_schema_is_a_valid_schema_of_type_object(kind: str, revision: str) -> None:
+    server = Server("s")
+    given: list[Object] = [
+        {"type": "object", "additionalProperties": False},
+        {"type": "object"},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "definitions": {"a": True}},
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "$defs": {"a": True}},
+    ]
+    for number, schema in enumerate(given):
+        server.tools.add(lambda **anything: "", f"given{number}", input_schema=schema)
 
-        @server.tool()
-        async def nothing() -> None: ...
+    @server.tool()
+    async def nothing() -> None: ...
 
-        @server.tool()
-        async def untyped(a, b=None, **rest):  # type: ignore[no-untyped-def]
-            return 1
+    @server.tool()
+    async def untyped(a, b=None, **rest):  # type: ignore[no-untyped-def]
+        return 1
 
-        @server.tool()
-        async def nested(node: Node, mode: Literal["deep", "flat"] = "deep") -> Node:
-            return node
+    @server.tool()
+    async def nested(node: Node, mode: Literal["deep", "flat"] = "deep") -> Node:
+        return node
 
-        @server.tool()
-        async def with_context(context: Context, number: float | None = None) -> str:
-            return ""
+    @server.tool()
+    async def with_context(context: Context, number: float | None = None) -> str:
+        return ""
 
-        async with greeted_client(server, kind, revision) as wire:
-            tools = (await wire.ask("tools/list"))["result"]["tools"]  # type: ignore[index,call-overload]
-            assert isinstance(tools, list) and len(tools) == 8
-            for tool in tools:
-                assert isinstance(tool, dict) and isinstance(tool["inputSchema"], dict), tool
-                assert tool["inputSchema"]["type"] == "object"
-                compile_schema(tool["inputSchema"])
-            assert [tool["inputSchema"] for tool in tools[:4]] == given  # type: ignore[index,call-overload]
-            assert "context" not in json.dumps(tools[-1]["inputSchema"])  # type: ignore[index,call-overload]
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        tools = (await wire.ask("tools/list"))["result"]["tools"]  # type: ignore[index,call-overload]
+        assert isinstance(tools, list) and len(tools) == 8
+        for tool in tools:
+            assert isinstance(tool, dict) and isinstance(tool["inputSchema"], dict), tool
+            assert tool["inputSchema"]["type"] == "object"
+            compile_schema(tool["inputSchema"])
+        assert [tool["inputSchema"] for tool in tools[:4]] == given  # type: ignore[index,call-overload]
+        assert "context" not in json.dumps(tools[-1]["inputSchema"])  # type: ignore[index,call-overload]
 
 
 ANY_OUTPUT: list[Object] = [{}, {"type": "string"}, {"type": ["object", "null"]}, {"properties": {}}]
@@ -308,36 +296,30 @@ def test_an_annotation_with_keywords_that_are_none_cannot_be_registered() -> Non
     "2025-11-25/server/tools#tool-names-3",
     "2025-11-25/server/tools#tool-names-4",
 )
-def test_a_name_outside_the_rules_is_warned_of_and_served_nonetheless(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        server = Server("s")
-        for name in ("getUser", "DATA_EXPORT_v2", "admin.tools.list", "a", "0-_.", "n" * 128):
-            server.tools.add(lambda: "", name)
-        assert caplog.text == ""
-        for name in ("with space", "a,b", "é", "n" * 129, "a/b", "<lambda>"):
-            caplog.clear()
-            server.tools.add(lambda: "", name)
-            assert "SHOULD" in caplog.text and name[:40] in caplog.text
-        async with greeted_client(server) as wire:
-            assert "isError" not in await result_of(wire, "a,b")
-
-    run(test())
+async def test_a_name_outside_the_rules_is_warned_of_and_served_nonetheless(caplog: pytest.LogCaptureFixture) -> None:
+    server = Server("s")
+    for name in ("getUser", "DATA_EXPORT_v2", "admin.tools.list", "a", "0-_.", "n" * 128):
+        server.tools.add(lambda: "", name)
+    assert caplog.text == ""
+    for name in ("with space", "a,b", "é", "n" * 129, "a/b", "<lambda>"):
+        caplog.clear()
+        server.tools.add(lambda: "", name)
+        assert "SHOULD" in caplog.text and name[:40] in caplog.text
+    async with greeted_client(server) as wire:
+        assert "isError" not in await result_of(wire, "a,b")
 
 
 @pytest.mark.spec("2025-11-25/server/tools#tool-names-2", "2025-11-25/server/tools#tool-names-5")
-def test_names_are_case_sensitive_and_unique() -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.tools.add(lambda: "small", "get_user")
-        server.tools.add(lambda: "large", "GET_USER")
-        with pytest.raises(ValueError, match="registered already"):
-            server.tools.add(lambda: "", "get_user")
-        async with greeted_client(server) as wire:
-            assert (await result_of(wire, "get_user"))["content"] == [text("small")]
-            assert (await result_of(wire, "GET_USER"))["content"] == [text("large")]
-            assert code_of(await call(wire, "Get_User")) == INVALID_PARAMS
-
-    run(test())
+async def test_names_are_case_sensitive_and_unique() -> None:
+    server = Server("s")
+    server.tools.add(lambda: "small", "get_user")
+    server.tools.add(lambda: "large", "GET_USER")
+    with pytest.raises(ValueError, match="registered already"):
+        server.tools.add(lambda: "", "get_user")
+    async with greeted_client(server) as wire:
+        assert (await result_of(wire, "get_user"))["content"] == [text("small")]
+        assert (await result_of(wire, "GET_USER"))["content"] == [text("large")]
+        assert code_of(await call(wire, "Get_User")) == INVALID_PARAMS
 
 
 # ------------------------------------------------------------------------------------------------ arguments
@@ -345,7 +327,7 @@ def test_names_are_case_sensitive_and_unique() -> None:
 
 @KINDS
 @EVERY
-def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, revision: str) -> None:
+async def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, revision: str) -> None:
     wrong: list[JSON] = [
         None,
         {},
@@ -363,15 +345,12 @@ def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, 
         {"arguments": {}},
     ]
 
-    async def test() -> None:
-        async with greeted_client(tool_giving("x"), kind, revision) as wire:
-            for params in wrong:
-                answer = await wire.ask("tools/call", params)  # type: ignore[arg-type]
-                assert code_of(answer) == INVALID_PARAMS, params
-                assert len(json.dumps(answer)) < 1000, "an error does not repeat all that it was sent"
-            assert "result" in await call(wire)
-
-    run(test())
+    async with greeted_client(tool_giving("x"), kind, revision) as wire:
+        for params in wrong:
+            answer = await wire.ask("tools/call", params)  # type: ignore[arg-type]
+            assert code_of(answer) == INVALID_PARAMS, params
+            assert len(json.dumps(answer)) < 1000, "an error does not repeat all that it was sent"
+        assert "result" in await call(wire)
 
 
 @pytest.mark.spec(
@@ -383,7 +362,7 @@ def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, 
 )
 @KINDS
 @EVERY
-def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_reach_no_tool(
+async def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_reach_no_tool(
     kind: str, revision: str
 ) -> None:
     wrong: list[Object] = [
@@ -403,34 +382,31 @@ def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_re
         {"a": 1, "mode": "fast", "node": {"name": "x", "leaves": [{"size": "2"}]}},
     ]
 
-    async def test() -> None:
-        server = Server("s")
-        seen: list[object] = []
+    server = Server("s")
+    seen: list[object] = []
 
-        @server.tool()
-        async def t(
-            context: Context,
-            a: int,
-            mode: Literal["fast", "slow"],
-            items: list[str] | None = None,
-            node: Node | None = None,
-        ) -> str:
-            seen.append((a, mode, items, node))
-            return "done"
+    @server.tool()
+    async def t(
+        context: Context,
+        a: int,
+        mode: Literal["fast", "slow"],
+        items: list[str] | None = None,
+        node: Node | None = None,
+    ) -> str:
+        seen.append((a, mode, items, node))
+        return "done"
 
-        async with greeted_client(server, kind, revision) as wire:
-            for arguments in wrong:
-                answer = await call(wire, "t", arguments)
-                if revision >= "2025-11-25":
-                    assert failed(answer, revision, "Invalid arguments"), arguments
-                else:
-                    assert code_of(answer) == INVALID_PARAMS, arguments
-            assert seen == []
-            node: Object = {"name": "x", "leaves": [{"size": 2}]}
-            await call(wire, "t", {"a": 1, "mode": "fast", "items": ["x"], "node": node})
-            assert seen == [(1, "fast", ["x"], Node("x", [Leaf(2)]))]
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        for arguments in wrong:
+            answer = await call(wire, "t", arguments)
+            if revision >= "2025-11-25":
+                assert failed(answer, revision, "Invalid arguments"), arguments
+            else:
+                assert code_of(answer) == INVALID_PARAMS, arguments
+        assert seen == []
+        node: Object = {"name": "x", "leaves": [{"size": 2}]}
+        await call(wire, "t", {"a": 1, "mode": "fast", "items": ["x"], "node": node})
+        assert seen == [(1, "fast", ["x"], Node("x", [Leaf(2)]))]
 
 
 @pytest.mark.spec(
@@ -442,39 +418,33 @@ def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_re
 )
 @KINDS
 @EVERY
-def test_a_schema_that_is_given_is_the_one_that_arguments_are_held_to(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        schema: Object = {
-            "type": "object",
-            "properties": {"a": {"type": "integer", "minimum": 1, "maximum": 9}},
-            "required": ["a"],
-        }
+async def test_a_schema_that_is_given_is_the_one_that_arguments_are_held_to(kind: str, revision: str) -> None:
+    server = Server("s")
+    schema: Object = {
+        "type": "object",
+        "properties": {"a": {"type": "integer", "minimum": 1, "maximum": 9}},
+        "required": ["a"],
+    }
 
-        @server.tool(input_schema=schema)
-        async def t(**arguments: object) -> TextContent:
-            return TextContent(json.dumps(arguments))
+    @server.tool(input_schema=schema)
+    async def t(**arguments: object) -> TextContent:
+        return TextContent(json.dumps(arguments))
 
-        async with greeted_client(server, kind, revision) as wire:
-            wrong: list[Object] = [{}, {"a": 0}, {"a": 10}, {"a": "5"}]
-            for arguments in wrong:
-                answer = await call(wire, "t", arguments)
-                assert failed(answer, revision) if revision >= "2025-11-25" else code_of(answer) == INVALID_PARAMS
-            result = await result_of(wire, "t", {"a": 5, "b": [None]})
-            shown = '{"a": 5, "b": [null]}'
-            assert result == ({"toolResult": shown} if revision == "2024-10-07" else {"content": [text(shown)]})
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        wrong: list[Object] = [{}, {"a": 0}, {"a": 10}, {"a": "5"}]
+        for arguments in wrong:
+            answer = await call(wire, "t", arguments)
+            assert failed(answer, revision) if revision >= "2025-11-25" else code_of(answer) == INVALID_PARAMS
+        result = await result_of(wire, "t", {"a": 5, "b": [None]})
+        shown = '{"a": 5, "b": [null]}'
+        assert result == ({"toolResult": shown} if revision == "2024-10-07" else {"content": [text(shown)]})
 
 
 @KINDS
 @EVERY
-def test_arguments_may_be_left_out_where_none_are_required(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(tool_giving("x"), kind, revision) as wire:
-            assert await result_of(wire) == await result_of(wire, arguments={})
-
-    run(test())
+async def test_arguments_may_be_left_out_where_none_are_required(kind: str, revision: str) -> None:
+    async with greeted_client(tool_giving("x"), kind, revision) as wire:
+        assert await result_of(wire) == await result_of(wire, arguments={})
 
 
 # ------------------------------------------------------------------------------------------------ results
@@ -482,7 +452,7 @@ def test_arguments_may_be_left_out_where_none_are_required(kind: str, revision: 
 
 @KINDS
 @EVERY
-def test_what_a_tool_returns_becomes_content(kind: str, revision: str) -> None:
+async def test_what_a_tool_returns_becomes_content(kind: str, revision: str) -> None:
     odd = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
     image: Object = {"type": "image", "data": "AP8=", "mimeType": "image/png"}
     embedded: Object = {"uri": "file:///a", "mimeType": "text/plain", "text": "A"}
@@ -506,30 +476,24 @@ def test_what_a_tool_returns_becomes_content(kind: str, revision: str) -> None:
         (CallToolResult([TextContent("x"), TextContent("y")]), [text("x"), text("y")], [text("x"), text("y")]),
     ]
 
-    async def test() -> None:
-        for value, content, bare in cases:
-            async with greeted_client(tool_giving(value), kind, revision) as wire:
-                expected: Object = {"toolResult": bare} if revision == "2024-10-07" else {"content": content}
-                assert await result_of(wire) == expected
-
-    run(test())
+    for value, content, bare in cases:
+        async with greeted_client(tool_giving(value), kind, revision) as wire:
+            expected: Object = {"toolResult": bare} if revision == "2024-10-07" else {"content": content}
+            assert await result_of(wire) == expected
 
 
 @KINDS
 @pytest.mark.parametrize("revision", NAMES[1:])
-def test_blocks_that_a_revision_lacks_are_written_as_text(kind: str, revision: str) -> None:
-    async def test() -> None:
-        blocks = [AudioContent.of(b"\x00", "audio/wav"), ResourceLink("file:///a", "a")]
-        async with greeted_client(tool_giving(blocks), kind, revision) as wire:
-            content = (await result_of(wire))["content"]
-            assert isinstance(content, list)
-            sound, link = content
-            assert isinstance(sound, dict) and isinstance(link, dict)
-            assert sound["type"] == ("audio" if revision >= "2025-03-26" else "text")
-            assert link["type"] == ("resource_link" if revision >= "2025-06-18" else "text")
-            assert "file:///a" in json.dumps(link)
-
-    run(test())
+async def test_blocks_that_a_revision_lacks_are_written_as_text(kind: str, revision: str) -> None:
+    blocks = [AudioContent.of(b"\x00", "audio/wav"), ResourceLink("file:///a", "a")]
+    async with greeted_client(tool_giving(blocks), kind, revision) as wire:
+        content = (await result_of(wire))["content"]
+        assert isinstance(content, list)
+        sound, link = content
+        assert isinstance(sound, dict) and isinstance(link, dict)
+        assert sound["type"] == ("audio" if revision >= "2025-03-26" else "text")
+        assert link["type"] == ("resource_link" if revision >= "2025-06-18" else "text")
+        assert "file:///a" in json.dumps(link)
 
 
 @dataclass
@@ -548,61 +512,58 @@ class Weather:
 )
 @KINDS
 @EVERY
-def test_structured_results_conform_to_the_listed_schema_and_stand_in_a_text_block_too(
+async def test_structured_results_conform_to_the_listed_schema_and_stand_in_a_text_block_too(
     kind: str, revision: str
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        @server.tool()
-        async def weather() -> Weather:
-            return Weather(22.5, "Partly cloudy")
+    @server.tool()
+    async def weather() -> Weather:
+        return Weather(22.5, "Partly cloudy")
 
-        @server.tool()
-        async def several() -> list[Weather]:
-            return [Weather(1), Weather(2)]
+    @server.tool()
+    async def several() -> list[Weather]:
+        return [Weather(1), Weather(2)]
 
-        @server.tool()
-        async def number() -> int:
-            return 3
+    @server.tool()
+    async def number() -> int:
+        return 3
 
-        @server.tool()
-        async def maybe() -> str | None:
-            return None
+    @server.tool()
+    async def maybe() -> str | None:
+        return None
 
-        @server.tool()
-        async def mapping() -> dict[str, float]:
-            return {"a": 1}
+    @server.tool()
+    async def mapping() -> dict[str, float]:
+        return {"a": 1}
 
-        schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-        server.tools.add(lambda: {"n": 1}, "given", output_schema=schema)
-        server.tools.add(
-            lambda: CallToolResult([TextContent("one")], {"n": 1}, meta={"com.example/x": 1}),
-            "own",
-            output_schema=schema,
-        )
-        async with greeted_client(server, kind, revision) as wire:
-            tools = (await wire.ask("tools/list"))["result"]["tools"]  # type: ignore[index,call-overload]
-            for tool in tools:  # type: ignore[union-attr]
-                assert isinstance(tool, dict)
-                result = await result_of(wire, str(tool["name"]))
-                if revision < "2025-06-18":
-                    assert "outputSchema" not in tool and "structuredContent" not in result
-                    continue
-                assert isinstance(tool["outputSchema"], dict)
-                assert tool["outputSchema"]["type"] == "object" or revision == MODERN
-                data = result["structuredContent"]
-                assert compile_schema(tool["outputSchema"]).errors(data) == []
-                assert (isinstance(data, dict) or revision == MODERN) and isinstance(result["content"], list)
-                (block,) = result["content"]
-                assert isinstance(block, dict) and "isError" not in result
-                if tool["name"] == "own":
-                    assert result["_meta"] == {"com.example/x": 1} and block == text("one")
-                    continue
-                plain = data["result"] if isinstance(data, dict) and set(data) == {"result"} else data
-                assert block["text"] == plain or json.loads(str(block["text"])) == plain
-
-    run(test())
+    schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    server.tools.add(lambda: {"n": 1}, "given", output_schema=schema)
+    server.tools.add(
+        lambda: CallToolResult([TextContent("one")], {"n": 1}, meta={"com.example/x": 1}),
+        "own",
+        output_schema=schema,
+    )
+    async with greeted_client(server, kind, revision) as wire:
+        tools = (await wire.ask("tools/list"))["result"]["tools"]  # type: ignore[index,call-overload]
+        for tool in tools:  # type: ignore[union-attr]
+            assert isinstance(tool, dict)
+            result = await result_of(wire, str(tool["name"]))
+            if revision < "2025-06-18":
+                assert "outputSchema" not in tool and "structuredContent" not in result
+                continue
+            assert isinstance(tool["outputSchema"], dict)
+            assert tool["outputSchema"]["type"] == "object" or revision == MODERN
+            data = result["structuredContent"]
+            assert compile_schema(tool["outputSchema"]).errors(data) == []
+            assert (isinstance(data, dict) or revision == MODERN) and isinstance(result["content"], list)
+            (block,) = result["content"]
+            assert isinstance(block, dict) and "isError" not in result
+            if tool["name"] == "own":
+                assert result["_meta"] == {"com.example/x": 1} and block == text("one")
+                continue
+            plain = data["result"] if isinstance(data, dict) and set(data) == {"result"} else data
+            assert block["text"] == plain or json.loads(str(block["text"])) == plain
 
 
 def wrong_results() -> dict[str, Callable[[], object]]:
@@ -626,31 +587,25 @@ def wrong_results() -> dict[str, Callable[[], object]]:
 @KINDS
 @EVERY
 @pytest.mark.parametrize("wrong", wrong_results())
-def test_a_result_that_breaks_the_output_schema_never_leaves_the_server(
+async def test_a_result_that_breaks_the_output_schema_never_leaves_the_server(
     kind: str, revision: str, wrong: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
-        schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-        server.tools.add(wrong_results()[wrong], "t", output_schema=schema)
-        async with greeted_client(server, kind, revision) as wire:
-            answer = await call(wire)
-            assert failed(answer, revision) and "secret" not in json.dumps(answer)
-        assert "output schema" in caplog.text, "the operator learns which tool is wrong"
-
-    run(test())
+    server = Server("s")
+    schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    server.tools.add(wrong_results()[wrong], "t", output_schema=schema)
+    async with greeted_client(server, kind, revision) as wire:
+        answer = await call(wire)
+        assert failed(answer, revision) and "secret" not in json.dumps(answer)
+    assert "output schema" in caplog.text, "the operator learns which tool is wrong"
 
 
 @KINDS
 @EVERY
-def test_an_error_of_the_tools_own_needs_not_conform(kind: str, revision: str) -> None:
-    async def test() -> None:
-        schema: Object = {"type": "object", "required": ["n"]}
-        value = CallToolResult([TextContent("no such city")], is_error=True)
-        async with greeted_client(tool_giving(value, output_schema=schema), kind, revision) as wire:
-            assert failed(await call(wire), revision, "no such city")
-
-    run(test())
+async def test_an_error_of_the_tools_own_needs_not_conform(kind: str, revision: str) -> None:
+    schema: Object = {"type": "object", "required": ["n"]}
+    value = CallToolResult([TextContent("no such city")], is_error=True)
+    async with greeted_client(tool_giving(value, output_schema=schema), kind, revision) as wire:
+        assert failed(await call(wire), revision, "no such city")
 
 
 # ------------------------------------------------------------------------------------------------ failures
@@ -658,24 +613,21 @@ def test_an_error_of_the_tools_own_needs_not_conform(kind: str, revision: str) -
 
 @KINDS
 @EVERY
-def test_a_tool_error_is_a_result_that_the_model_can_read(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_tool_error_is_a_result_that_the_model_can_read(kind: str, revision: str) -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def on_the_loop(date: str) -> int:
-            raise ToolError(f"{date} is in the past")
+    @server.tool()
+    async def on_the_loop(date: str) -> int:
+        raise ToolError(f"{date} is in the past")
 
-        @server.tool()
-        def in_a_thread(date: str) -> int:
-            raise ToolError(f"{date} is in the past")
+    @server.tool()
+    def in_a_thread(date: str) -> int:
+        raise ToolError(f"{date} is in the past")
 
-        async with greeted_client(server, kind, revision) as wire:
-            for name in ("on_the_loop", "in_a_thread"):
-                answer = await call(wire, name, {"date": "1970-01-01"})
-                assert failed(answer, revision, "1970-01-01 is in the past")
-
-    run(test())
+    async with greeted_client(server, kind, revision) as wire:
+        for name in ("on_the_loop", "in_a_thread"):
+            answer = await call(wire, name, {"date": "1970-01-01"})
+            assert failed(answer, revision, "1970-01-01 is in the past")
 
 
 def failing(name: str) -> object:
@@ -708,28 +660,25 @@ def failing(name: str) -> object:
         "TimeoutError", "ConnectionError", "RecursionError", "MemoryError",
     ],
 )  # fmt: skip
-def test_whatever_a_tool_raises_the_model_learns_that_it_failed_and_the_operator_why(
+async def test_whatever_a_tool_raises_the_model_learns_that_it_failed_and_the_operator_why(
     kind: str, where: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
-        if where == "on the loop":
+    server = Server("s")
+    if where == "on the loop":
 
-            @server.tool()
-            async def t() -> None:
-                failing(name)
-        else:
-            server.tools.add(lambda: failing(name), "t")
+        @server.tool()
+        async def t() -> None:
+            failing(name)
+    else:
+        server.tools.add(lambda: failing(name), "t")
 
-        async with greeted_client(server, kind) as wire:
-            answer = await call(wire)
-            told = json.dumps(answer)
-            assert failed(answer, "2025-11-25", "failed")
-            assert "secret" not in told and name not in told and "Traceback" not in told
-            assert failed(await call(wire), "2025-11-25"), "and the server lives on"
-        assert "Traceback" in caplog.text and "secret" in caplog.text and name in caplog.text
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        answer = await call(wire)
+        told = json.dumps(answer)
+        assert failed(answer, "2025-11-25", "failed")
+        assert "secret" not in told and name not in told and "Traceback" not in told
+        assert failed(await call(wire), "2025-11-25"), "and the server lives on"
+    assert "Traceback" in caplog.text and "secret" in caplog.text and name in caplog.text
 
 
 @pytest.mark.spec(
@@ -759,19 +708,16 @@ def test_whatever_a_tool_raises_the_model_learns_that_it_failed_and_the_operator
     ],
     ids=repr,
 )
-def test_an_output_that_the_protocol_cannot_carry_is_an_error_and_the_connection_lives_on(
+async def test_an_output_that_the_protocol_cannot_carry_is_an_error_and_the_connection_lives_on(
     kind: str, revision: str, value: object
 ) -> None:
-    async def test() -> None:
-        async with greeted_client(tool_giving(value), kind, revision) as wire:
-            answer = await call(wire)
-            if "error" in answer:
-                assert code_of(answer) == INTERNAL_ERROR
-            else:
-                assert failed(answer, revision)
-            await wire.nothing_more()
-
-    run(test())
+    async with greeted_client(tool_giving(value), kind, revision) as wire:
+        answer = await call(wire)
+        if "error" in answer:
+            assert code_of(answer) == INTERNAL_ERROR
+        else:
+            assert failed(answer, revision)
+        await wire.nothing_more()
 
 
 def first_failure(error: Exception) -> ExceptionGroup[Exception]:
@@ -789,69 +735,60 @@ def first_failure(error: Exception) -> ExceptionGroup[Exception]:
     ],
     ids=["ToolError", "McpError", "RemoteError"],
 )
-def test_what_the_first_task_of_a_group_says_reaches_the_model_and_the_rest_the_log(
+async def test_what_the_first_task_of_a_group_says_reaches_the_model_and_the_rest_the_log(
     where: str, error: Callable[[], Exception], told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        @server.tool()
-        async def alone() -> None:
-            async def one() -> None:
-                raise error()
+    @server.tool()
+    async def alone() -> None:
+        async def one() -> None:
+            raise error()
 
-            async with asyncio.TaskGroup() as group:
-                group.create_task(one())
-                group.create_task(asyncio.sleep(PATIENCE))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(one())
+            group.create_task(asyncio.sleep(PATIENCE))
 
-        if where == "on the loop":
-
-            @server.tool()
-            async def t() -> None:
-                raise first_failure(error())
-        else:
-
-            def raises() -> None:
-                raise first_failure(error())
-
-            server.tools.add(raises, "t")
-
-        async with greeted_client(server) as wire:
-            assert failed(await call(wire, "alone"), "2025-11-25", told)
-            assert not caplog.records, "nothing that the operator does not expect"
-            assert failed(await call(wire), "2025-11-25", told)
-        assert "ValueError: the second" in caplog.text
-
-    run(test())
-
-
-def test_a_protocol_error_out_of_a_group_is_the_answer() -> None:
-    async def test() -> None:
-        server = Server("s")
+    if where == "on the loop":
 
         @server.tool()
         async def t() -> None:
-            raise first_failure(ProtocolError(-32050, "not today"))
+            raise first_failure(error())
+    else:
 
-        async with greeted_client(server) as wire:
-            assert (await call(wire))["error"] == {"code": -32050, "message": "not today"}
+        def raises() -> None:
+            raise first_failure(error())
 
-    run(test())
+        server.tools.add(raises, "t")
+
+    async with greeted_client(server) as wire:
+        assert failed(await call(wire, "alone"), "2025-11-25", told)
+        assert not caplog.records, "nothing that the operator does not expect"
+        assert failed(await call(wire), "2025-11-25", told)
+    assert "ValueError: the second" in caplog.text
 
 
-def test_a_tool_may_answer_with_a_protocol_error_of_its_choice() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_protocol_error_out_of_a_group_is_the_answer() -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def t() -> None:
-            raise ProtocolError(-32050, "not today", {"until": "tomorrow"})
+    @server.tool()
+    async def t() -> None:
+        raise first_failure(ProtocolError(-32050, "not today"))
 
-        async with greeted_client(server) as wire:
-            error: Object = {"code": -32050, "message": "not today", "data": {"until": "tomorrow"}}
-            assert (await call(wire))["error"] == error
+    async with greeted_client(server) as wire:
+        assert (await call(wire))["error"] == {"code": -32050, "message": "not today"}
 
-    run(test())
+
+async def test_a_tool_may_answer_with_a_protocol_error_of_its_choice() -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def t() -> None:
+        raise ProtocolError(-32050, "not today", {"until": "tomorrow"})
+
+    async with greeted_client(server) as wire:
+        error: Object = {"code": -32050, "message": "not today", "data": {"until": "tomorrow"}}
+        assert (await call(wire))["error"] == error
 
 
 @pytest.mark.spec(
@@ -904,41 +841,35 @@ async def serve_one(wire: Wire, result: Object) -> Object:
 
 
 @REVISIONS
-def test_a_client_calls_a_tool_and_reads_what_comes(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"tools": {}})
-            calling = asyncio.create_task(client.call_tool("add", {"a": 1}))
-            if revision == "2024-10-07":
-                asked = await serve_one(wire, {"toolResult": {"sum": 3}})
-            else:
-                asked = await serve_one(wire, {"content": [text("3"), text("three")], "structuredContent": {"sum": 3}})
-            assert (asked["method"], asked["params"]) == ("tools/call", {"name": "add", "arguments": {"a": 1}})
-            result = await calling
-            assert result.text == ('{"sum": 3}' if revision == "2024-10-07" else "3\nthree")
-            assert result.structured_content == {"sum": 3} and not result.is_error
-
-    run(test())
+async def test_a_client_calls_a_tool_and_reads_what_comes(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"tools": {}})
+        calling = asyncio.create_task(client.call_tool("add", {"a": 1}))
+        if revision == "2024-10-07":
+            asked = await serve_one(wire, {"toolResult": {"sum": 3}})
+        else:
+            asked = await serve_one(wire, {"content": [text("3"), text("three")], "structuredContent": {"sum": 3}})
+        assert (asked["method"], asked["params"]) == ("tools/call", {"name": "add", "arguments": {"a": 1}})
+        result = await calling
+        assert result.text == ('{"sum": 3}' if revision == "2024-10-07" else "3\nthree")
+        assert result.structured_content == {"sum": 3} and not result.is_error
 
 
 @pytest.mark.spec("2025-11-25/server/tools#error-handling-1")
 @pytest.mark.parametrize("revision", NAMES[1:])
-def test_a_client_hands_a_tools_error_out_as_a_result_and_raises_only_for_the_protocols(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"tools": {}})
-            calling = asyncio.create_task(client.call_tool("t"))
-            await serve_one(wire, {"content": [text("no such city")], "isError": True})
-            result = await calling
-            assert result.is_error and result.text == "no such city"
-            calling = asyncio.create_task(client.call_tool("absent"))
-            asked = await wire.receive_object()
-            error: Object = {"code": INVALID_PARAMS, "message": "Unknown tool: absent"}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-            with pytest.raises(RemoteError, match="Unknown tool: absent"):
-                await calling
-
-    run(test())
+async def test_a_client_hands_a_tools_error_out_as_a_result_and_raises_only_for_the_protocols(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"tools": {}})
+        calling = asyncio.create_task(client.call_tool("t"))
+        await serve_one(wire, {"content": [text("no such city")], "isError": True})
+        result = await calling
+        assert result.is_error and result.text == "no such city"
+        calling = asyncio.create_task(client.call_tool("absent"))
+        asked = await wire.receive_object()
+        error: Object = {"code": INVALID_PARAMS, "message": "Unknown tool: absent"}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        with pytest.raises(RemoteError, match="Unknown tool: absent"):
+            await calling
 
 
 @pytest.mark.spec(
@@ -948,7 +879,7 @@ def test_a_client_hands_a_tools_error_out_as_a_result_and_raises_only_for_the_pr
     "2025-06-18/server/tools#security-considerations-7",
 )
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-def test_a_client_holds_structured_results_to_the_schema_that_was_listed(revision: str) -> None:
+async def test_a_client_holds_structured_results_to_the_schema_that_was_listed(revision: str) -> None:
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
     wrong: list[Object] = [
@@ -960,25 +891,22 @@ def test_a_client_holds_structured_results_to_the_schema_that_was_listed(revisio
         {"content": [], "structuredContent": [1]},
     ]
 
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"tools": {}})
-            listing = asyncio.create_task(client.list_tools())
-            await serve_one(wire, {"tools": [tool]})
-            await listing
-            for result in wrong:
-                calling = asyncio.create_task(client.call_tool("t"))
-                await serve_one(wire, result)
-                with pytest.raises(InvalidMessage):
-                    await calling
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"tools": {}})
+        listing = asyncio.create_task(client.list_tools())
+        await serve_one(wire, {"tools": [tool]})
+        await listing
+        for result in wrong:
             calling = asyncio.create_task(client.call_tool("t"))
-            await serve_one(wire, {"content": [], "structuredContent": {"n": 1}})
-            assert (await calling).structured_content == {"n": 1}
-            calling = asyncio.create_task(client.call_tool("t"))
-            await serve_one(wire, {"content": [text("failed")], "isError": True})
-            assert (await calling).is_error, "an error needs not conform"
-
-    run(test())
+            await serve_one(wire, result)
+            with pytest.raises(InvalidMessage):
+                await calling
+        calling = asyncio.create_task(client.call_tool("t"))
+        await serve_one(wire, {"content": [], "structuredContent": {"n": 1}})
+        assert (await calling).structured_content == {"n": 1}
+        calling = asyncio.create_task(client.call_tool("t"))
+        await serve_one(wire, {"content": [text("failed")], "isError": True})
+        assert (await calling).is_error, "an error needs not conform"
 
 
 @pytest.mark.spec(
@@ -988,36 +916,30 @@ def test_a_client_holds_structured_results_to_the_schema_that_was_listed(revisio
     "2024-11-05/server/tools#security-considerations-7",
 )
 @pytest.mark.parametrize("revision", NAMES[1:])
-def test_a_client_refuses_what_is_no_result_and_lives_on(revision: str) -> None:
+async def test_a_client_refuses_what_is_no_result_and_lives_on(revision: str) -> None:
     wrong: list[JSON] = [None, {}, "x", [3], [{}], [{"type": "text"}], [{"type": "text", "text": 3}], [{"text": "x"}]]
 
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"tools": {}})
-            for content in wrong:
-                calling = asyncio.create_task(client.call_tool("t"))
-                await serve_one(wire, {"content": content})
-                with pytest.raises(InvalidMessage, match="content"):
-                    await calling
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"tools": {}})
+        for content in wrong:
             calling = asyncio.create_task(client.call_tool("t"))
-            await serve_one(wire, {"content": []})
-            assert (await calling).content == []
-
-    run(test())
+            await serve_one(wire, {"content": content})
+            with pytest.raises(InvalidMessage, match="content"):
+                await calling
+        calling = asyncio.create_task(client.call_tool("t"))
+        await serve_one(wire, {"content": []})
+        assert (await calling).content == []
 
 
 @pytest.mark.spec("2025-11-25/server/tools#tool-1")
 @pytest.mark.parametrize("schema", [None, "object", [], 3])
-def test_a_client_refuses_a_tool_whose_input_schema_is_no_object(schema: JSON) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", {"tools": {}})
-            listing = asyncio.create_task(client.list_tools())
-            await serve_one(wire, {"tools": [{"name": "t", "inputSchema": schema}]})
-            with pytest.raises(InvalidMessage, match="inputSchema"):
-                await listing
-
-    run(test())
+async def test_a_client_refuses_a_tool_whose_input_schema_is_no_object(schema: JSON) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, "2025-11-25", {"tools": {}})
+        listing = asyncio.create_task(client.list_tools())
+        await serve_one(wire, {"tools": [{"name": "t", "inputSchema": schema}]})
+        with pytest.raises(InvalidMessage, match="inputSchema"):
+            await listing
 
 
 @pytest.mark.spec(
@@ -1034,32 +956,29 @@ def test_a_client_refuses_a_tool_whose_input_schema_is_no_object(schema: JSON) -
         {"readOnlyHint": False, "idempotentHint": False, "destructiveHint": True, "openWorldHint": True},
     ],
 )
-def test_a_client_acts_on_no_annotation(revision: str, annotations: Object) -> None:
+async def test_a_client_acts_on_no_annotation(revision: str, annotations: Object) -> None:
     # The hints are handed on for people to see. What goes over the wire is the same whatever they claim: nothing is
     # answered from a cache because it is "read-only", nothing sent again because it is "idempotent".
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"tools": {}})
-            listing = asyncio.create_task(client.list_tools())
-            tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}
-            await serve_one(wire, {"tools": [tool]})
-            (listed,) = await listing
-            assert listed.annotations is not None
-            assert listed.annotations.read_only_hint is annotations["readOnlyHint"]
-            for _ in range(2):
-                calling = asyncio.create_task(client.call_tool("t", {"a": 1}))
-                asked = await serve_one(wire, {"content": [text("x")]})
-                params = asked["params"]
-                assert isinstance(params, dict)
-                said = {name: value for name, value in params.items() if name != "_meta"}
-                assert (asked["method"], said) == ("tools/call", {"name": "t", "arguments": {"a": 1}})
-                await calling
-            with pytest.raises(RequestTimeout):
-                await client.call_tool("t", {"a": 1}, timeout=0.01)
-            frames = [(await wire.receive_object())["method"] for _ in range(2)]
-            assert frames == ["tools/call", "notifications/cancelled"] and wire.frames.empty()
-
-    run(test())
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"tools": {}})
+        listing = asyncio.create_task(client.list_tools())
+        tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}
+        await serve_one(wire, {"tools": [tool]})
+        (listed,) = await listing
+        assert listed.annotations is not None
+        assert listed.annotations.read_only_hint is annotations["readOnlyHint"]
+        for _ in range(2):
+            calling = asyncio.create_task(client.call_tool("t", {"a": 1}))
+            asked = await serve_one(wire, {"content": [text("x")]})
+            params = asked["params"]
+            assert isinstance(params, dict)
+            said = {name: value for name, value in params.items() if name != "_meta"}
+            assert (asked["method"], said) == ("tools/call", {"name": "t", "arguments": {"a": 1}})
+            await calling
+        with pytest.raises(RequestTimeout):
+            await client.call_tool("t", {"a": 1}, timeout=0.01)
+        frames = [(await wire.receive_object())["method"] for _ in range(2)]
+        assert frames == ["tools/call", "notifications/cancelled"] and wire.frames.empty()
 
 
 @pytest.mark.spec(
@@ -1069,47 +988,38 @@ def test_a_client_acts_on_no_annotation(revision: str, annotations: Object) -> N
     "2024-11-05/server/tools#security-considerations-8",
 )
 @REVISIONS
-def test_a_client_waits_for_a_tool_only_so_long(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, timeout=5)) as (client, wire):
-            await greet(client, wire, revision, {"tools": {}})
-            with pytest.raises(RequestTimeout):
-                await client.call_tool("t", timeout=0.01)
-            asked = await wire.receive_object()
-            assert asked["method"] == "tools/call"
-            calling = asyncio.create_task(client.call_tool("t"))
-            while (again := await wire.receive_object())["method"] != "tools/call":
-                pass  # the cancellation
-            result: Object = {"toolResult": "x"} if revision == "2024-10-07" else {"content": [text("x")]}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})  # too late for the first
-            await wire.send({"jsonrpc": "2.0", "id": again["id"], "result": result})
-            assert (await calling).text == "x"
-
-    run(test())
+async def test_a_client_waits_for_a_tool_only_so_long(revision: str) -> None:
+    async with raw_server(lambda transport: Client(transport, timeout=5)) as (client, wire):
+        await greet(client, wire, revision, {"tools": {}})
+        with pytest.raises(RequestTimeout):
+            await client.call_tool("t", timeout=0.01)
+        asked = await wire.receive_object()
+        assert asked["method"] == "tools/call"
+        calling = asyncio.create_task(client.call_tool("t"))
+        while (again := await wire.receive_object())["method"] != "tools/call":
+            pass  # the cancellation
+        result: Object = {"toolResult": "x"} if revision == "2024-10-07" else {"content": [text("x")]}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})  # too late for the first
+        await wire.send({"jsonrpc": "2.0", "id": again["id"], "result": result})
+        assert (await calling).text == "x"
 
 
 @REVISIONS
-def test_a_client_asks_no_tools_of_a_server_that_declared_none(revision: str) -> None:
-    async def test() -> None:
-        async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, {"prompts": {}})
-            with pytest.raises(CapabilityError, match="tools"):
-                await client.list_tools()
-            with pytest.raises(CapabilityError, match="tools"):
-                await client.call_tool("t")
-            assert wire.frames.empty(), "nothing was sent"
-
-    run(test())
+async def test_a_client_asks_no_tools_of_a_server_that_declared_none(revision: str) -> None:
+    async with raw_server(Client) as (client, wire):
+        await greet(client, wire, revision, {"prompts": {}})
+        with pytest.raises(CapabilityError, match="tools"):
+            await client.list_tools()
+        with pytest.raises(CapabilityError, match="tools"):
+            await client.call_tool("t")
+        assert wire.frames.empty(), "nothing was sent"
 
 
 @REVISIONS
-def test_a_client_hears_that_the_list_has_changed(revision: str) -> None:
-    async def test() -> None:
-        heard = asyncio.Event()
-        async with raw_server(lambda transport: Client(transport, on_tools_changed=heard.set)) as (client, wire):
-            await greet(client, wire, revision, {"tools": {"listChanged": True}})
-            await wire.send(CHANGED)
-            async with asyncio.timeout(PATIENCE):
-                await heard.wait()
-
-    run(test())
+async def test_a_client_hears_that_the_list_has_changed(revision: str) -> None:
+    heard = asyncio.Event()
+    async with raw_server(lambda transport: Client(transport, on_tools_changed=heard.set)) as (client, wire):
+        await greet(client, wire, revision, {"tools": {"listChanged": True}})
+        await wire.send(CHANGED)
+        async with asyncio.timeout(PATIENCE):
+            await heard.wait()

@@ -120,110 +120,86 @@ async def failing(request: Request) -> Object:
 
 @pytest.mark.spec("2025-11-25/basic/index#result-responses-1")
 @pytest.mark.parametrize("id", [0, "", "0", 1, -1])
-def test_a_request_is_answered_once_with_its_own_id(id: RequestId) -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.gate.set()
-        bench.receive(Request(id, "x", {"a": 1}))
-        assert await bench.transport.wait_for(1) == [Response(id, {"echo": {"a": 1}})]
-        assert type(bench.transport.sent[0].id) is type(id)  # type: ignore[union-attr]
-
-    run(test())
+async def test_a_request_is_answered_once_with_its_own_id(id: RequestId) -> None:
+    bench = Bench()
+    bench.gate.set()
+    bench.receive(Request(id, "x", {"a": 1}))
+    assert await bench.transport.wait_for(1) == [Response(id, {"echo": {"a": 1}})]
+    assert type(bench.transport.sent[0].id) is type(id)  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("method", ["bug", "exit", "interrupt", "cancelled"])
-def test_whatever_a_handler_raises_the_caller_gets_an_error_and_no_details(method: str) -> None:
-    async def test() -> None:
-        bench = Bench(failing)
-        bench.receive(Request(1, method))
-        assert await bench.transport.wait_for(1) == [ErrorResponse(1, Error(INTERNAL_ERROR, "Internal error"))]
-
-    run(test())
+async def test_whatever_a_handler_raises_the_caller_gets_an_error_and_no_details(method: str) -> None:
+    bench = Bench(failing)
+    bench.receive(Request(1, method))
+    assert await bench.transport.wait_for(1) == [ErrorResponse(1, Error(INTERNAL_ERROR, "Internal error"))]
 
 
-def test_a_protocol_error_is_answered_as_it_is() -> None:
-    async def test() -> None:
-        bench = Bench(failing)
-        bench.receive(Request(1, "protocol"))
-        assert await bench.transport.wait_for(1) == [ErrorResponse(1, Error(-32602, "no", {"why": 1}))]
-
-    run(test())
+async def test_a_protocol_error_is_answered_as_it_is() -> None:
+    bench = Bench(failing)
+    bench.receive(Request(1, "protocol"))
+    assert await bench.transport.wait_for(1) == [ErrorResponse(1, Error(-32602, "no", {"why": 1}))]
 
 
 @pytest.mark.parametrize("value", [float("nan"), "\ud800", object()])
-def test_a_result_that_json_cannot_hold_is_an_error_and_the_next_request_works(value: object) -> None:
-    async def test() -> None:
-        async def serve(request: Request) -> Object:
-            return {"value": value} if request.id == 1 else {}  # type: ignore[dict-item]
+async def test_a_result_that_json_cannot_hold_is_an_error_and_the_next_request_works(value: object) -> None:
+    async def serve(request: Request) -> Object:
+        return {"value": value} if request.id == 1 else {}  # type: ignore[dict-item]
 
-        bench = Bench(serve)
-        bench.receive(Request(1, "x"), Request(2, "x"))
-        first, second = await bench.transport.wait_for(2)
-        assert isinstance(first, ErrorResponse)
-        assert first.error.code == INTERNAL_ERROR
-        assert second == Response(2, {})
-
-    run(test())
+    bench = Bench(serve)
+    bench.receive(Request(1, "x"), Request(2, "x"))
+    first, second = await bench.transport.wait_for(2)
+    assert isinstance(first, ErrorResponse)
+    assert first.error.code == INTERNAL_ERROR
+    assert second == Response(2, {})
 
 
-def test_an_id_that_is_still_in_flight_is_refused_and_free_again_afterwards() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.receive(Request(1, "x"), Request(1, "x"), Request("1", "x"))
-        refusal = (await bench.transport.wait_for(1))[0]
-        assert isinstance(refusal, ErrorResponse)
-        assert (refusal.id, refusal.error.code) == (1, INVALID_REQUEST)
-        bench.gate.set()
-        await bench.transport.wait_for(3)
-        bench.receive(Request(1, "x"))
-        assert len(await bench.transport.wait_for(4)) == 4
-
-    run(test())
+async def test_an_id_that_is_still_in_flight_is_refused_and_free_again_afterwards() -> None:
+    bench = Bench()
+    bench.receive(Request(1, "x"), Request(1, "x"), Request("1", "x"))
+    refusal = (await bench.transport.wait_for(1))[0]
+    assert isinstance(refusal, ErrorResponse)
+    assert (refusal.id, refusal.error.code) == (1, INVALID_REQUEST)
+    bench.gate.set()
+    await bench.transport.wait_for(3)
+    bench.receive(Request(1, "x"))
+    assert len(await bench.transport.wait_for(4)) == 4
 
 
 # ------------------------------------------------------------------------------------------------ our requests
 
 
 @pytest.mark.spec("2025-11-25/basic/index#result-responses-1")
-def test_answers_are_paired_by_id_in_any_order() -> None:
-    async def test() -> None:
-        bench = Bench()
-        calls = [asyncio.create_task(bench.call()) for _ in range(3)]
-        sent = await bench.transport.wait_for(3)
-        ids = [message.id for message in sent if isinstance(message, Request)]
-        assert len(set(ids)) == 3
-        for id in reversed(ids):
-            bench.receive(Response(id, {"id": id}))
-        assert [await call for call in calls] == [{"id": id} for id in ids]
-        assert bench.dispatcher.pending == {}
-
-    run(test())
+async def test_answers_are_paired_by_id_in_any_order() -> None:
+    bench = Bench()
+    calls = [asyncio.create_task(bench.call()) for _ in range(3)]
+    sent = await bench.transport.wait_for(3)
+    ids = [message.id for message in sent if isinstance(message, Request)]
+    assert len(set(ids)) == 3
+    for id in reversed(ids):
+        bench.receive(Response(id, {"id": id}))
+    assert [await call for call in calls] == [{"id": id} for id in ids]
+    assert bench.dispatcher.pending == {}
 
 
-def test_an_error_answer_raises_with_code_message_and_data() -> None:
-    async def test() -> None:
-        bench = Bench()
-        call = asyncio.create_task(bench.call())
-        await bench.transport.wait_for(1)
-        bench.receive(ErrorResponse(1, Error(-32000, "nope", [1])))
-        with pytest.raises(RemoteError) as caught:
-            await call
-        assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "nope", [1])
-
-    run(test())
+async def test_an_error_answer_raises_with_code_message_and_data() -> None:
+    bench = Bench()
+    call = asyncio.create_task(bench.call())
+    await bench.transport.wait_for(1)
+    bench.receive(ErrorResponse(1, Error(-32000, "nope", [1])))
+    with pytest.raises(RemoteError) as caught:
+        await call
+    assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "nope", [1])
 
 
-def test_a_malformed_answer_raises_at_once_instead_of_hanging() -> None:
-    async def test() -> None:
-        bench = Bench()
-        call = asyncio.create_task(bench.call(timeout=None))
-        await bench.transport.wait_for(1)
-        bench.receive(decode(b'{"jsonrpc":"2.0","id":1,"result":[]}'))
-        with pytest.raises(InvalidMessage, match="result is not an object"):
-            await call
-        assert len(bench.transport.sent) == 1
-
-    run(test())
+async def test_a_malformed_answer_raises_at_once_instead_of_hanging() -> None:
+    bench = Bench()
+    call = asyncio.create_task(bench.call(timeout=None))
+    await bench.transport.wait_for(1)
+    bench.receive(decode(b'{"jsonrpc":"2.0","id":1,"result":[]}'))
+    with pytest.raises(InvalidMessage, match="result is not an object"):
+        await call
+    assert len(bench.transport.sent) == 1
 
 
 @pytest.mark.spec(
@@ -234,16 +210,13 @@ def test_a_malformed_answer_raises_at_once_instead_of_hanging() -> None:
     "2025-06-18/basic/lifecycle#timeouts-2",
     "2025-03-26/basic/lifecycle#timeouts-2",
 )
-def test_a_request_without_an_answer_times_out_and_the_peer_is_told() -> None:
-    async def test() -> None:
-        bench = Bench()
-        with pytest.raises(RequestTimeout, match=r"x: no answer within 0\.01 seconds"):
-            await bench.call(timeout=0.01)
-        assert bench.abandoned == [(1, "the request timed out")]
-        bench.receive(Response(1, {}))  # too late: ignored
-        assert bench.dispatcher.pending == {}
-
-    run(test())
+async def test_a_request_without_an_answer_times_out_and_the_peer_is_told() -> None:
+    bench = Bench()
+    with pytest.raises(RequestTimeout, match=r"x: no answer within 0\.01 seconds"):
+        await bench.call(timeout=0.01)
+    assert bench.abandoned == [(1, "the request timed out")]
+    bench.receive(Response(1, {}))  # too late: ignored
+    assert bench.dispatcher.pending == {}
 
 
 @pytest.mark.spec(
@@ -252,29 +225,23 @@ def test_a_request_without_an_answer_times_out_and_the_peer_is_told() -> None:
     "2025-03-26/basic/utilities/cancellation#behavior-requirements-7",
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-7",
 )
-def test_a_caller_that_stops_waiting_cancels_the_request_and_a_late_answer_is_ignored() -> None:
-    async def test() -> None:
-        bench = Bench()
-        call = asyncio.create_task(bench.call())
-        await bench.transport.wait_for(1)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        assert bench.abandoned == [(1, "the caller stopped waiting")]
-        bench.receive(Response(1, {}))
-        assert bench.dispatcher.pending == {}
-
-    run(test())
+async def test_a_caller_that_stops_waiting_cancels_the_request_and_a_late_answer_is_ignored() -> None:
+    bench = Bench()
+    call = asyncio.create_task(bench.call())
+    await bench.transport.wait_for(1)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert bench.abandoned == [(1, "the caller stopped waiting")]
+    bench.receive(Response(1, {}))
+    assert bench.dispatcher.pending == {}
 
 
-def test_a_wait_for_that_expires_cancels_the_request_too() -> None:
-    async def test() -> None:
-        bench = Bench()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(bench.call(), 0.01)
-        assert [id for id, _ in bench.abandoned] == [1]
-
-    run(test())
+async def test_a_wait_for_that_expires_cancels_the_request_too() -> None:
+    bench = Bench()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(bench.call(), 0.01)
+    assert [id for id, _ in bench.abandoned] == [1]
 
 
 @pytest.mark.spec(
@@ -282,26 +249,23 @@ def test_a_wait_for_that_expires_cancels_the_request_too() -> None:
     "2025-06-18/basic/lifecycle#timeouts-4",
     "2025-03-26/basic/lifecycle#timeouts-4",
 )
-def test_progress_starts_the_time_anew_but_never_beyond_the_maximum() -> None:
-    async def test() -> None:
-        bench = Bench()
-        loop = asyncio.get_running_loop()
-        call = asyncio.create_task(bench.call(timeout=1000, max_timeout=1500))
-        await bench.transport.wait_for(1)
-        pending = bench.dispatcher.pending[1]
-        assert pending.clock is not None
-        begun = loop.time()
-        first = pending.clock.when() or 0
-        pending.extend()
-        assert first <= (pending.clock.when() or 0) <= begun + 1001
-        assert pending.deadline is not None
-        pending.deadline = begun + 1  # as if most of the maximum were over
-        pending.extend()
-        assert pending.clock.when() == begun + 1
-        bench.receive(Response(1, {}))
-        await call
-
-    run(test())
+async def test_progress_starts_the_time_anew_but_never_beyond_the_maximum() -> None:
+    bench = Bench()
+    loop = asyncio.get_running_loop()
+    call = asyncio.create_task(bench.call(timeout=1000, max_timeout=1500))
+    await bench.transport.wait_for(1)
+    pending = bench.dispatcher.pending[1]
+    assert pending.clock is not None
+    begun = loop.time()
+    first = pending.clock.when() or 0
+    pending.extend()
+    assert first <= (pending.clock.when() or 0) <= begun + 1001
+    assert pending.deadline is not None
+    pending.deadline = begun + 1  # as if most of the maximum were over
+    pending.extend()
+    assert pending.clock.when() == begun + 1
+    bench.receive(Response(1, {}))
+    await call
 
 
 @pytest.mark.spec(
@@ -310,101 +274,80 @@ def test_progress_starts_the_time_anew_but_never_beyond_the_maximum() -> None:
     "2025-03-26/basic/lifecycle#timeouts-4",
 )
 @pytest.mark.parametrize("timeout", [None, 1000.0])
-def test_the_maximum_holds_also_where_the_time_limit_is_longer_or_there_is_none(timeout: float | None) -> None:
-    async def test() -> None:
-        bench = Bench()
-        async with asyncio.timeout(5):
-            with pytest.raises(RequestTimeout, match=r"no answer within 0\.01 seconds"):
-                await bench.call(timeout=timeout, max_timeout=0.01)
-
-    run(test())
-
-
-def test_a_time_limit_that_ended_is_told_as_the_one_that_it_was() -> None:
-    async def test() -> None:
-        bench = Bench()
-        call = asyncio.create_task(bench.call(timeout=0.2, max_timeout=0.3))
-        await bench.transport.wait_for(1)
-        await asyncio.sleep(0.15)
-        bench.dispatcher.pending[1].extend()
-        with pytest.raises(RequestTimeout, match=r"no answer within 0\.3 seconds"):
-            await call
+async def test_the_maximum_holds_also_where_the_time_limit_is_longer_or_there_is_none(timeout: float | None) -> None:
+    bench = Bench()
+    async with asyncio.timeout(5):
         with pytest.raises(RequestTimeout, match=r"no answer within 0\.01 seconds"):
-            await bench.call(timeout=0.01, max_timeout=5)
-
-    run(test())
+            await bench.call(timeout=timeout, max_timeout=0.01)
 
 
-def test_all_waits_end_when_the_connection_does() -> None:
-    async def test() -> None:
-        bench = Bench()
-        calls = [asyncio.create_task(bench.call(timeout=None)) for _ in range(3)]
-        await bench.transport.wait_for(3)
-        await bench.dispatcher.close(ConnectionClosed("gone"))
-        for call in calls:
-            with pytest.raises(ConnectionClosed, match="gone"):
-                await call
+async def test_a_time_limit_that_ended_is_told_as_the_one_that_it_was() -> None:
+    bench = Bench()
+    call = asyncio.create_task(bench.call(timeout=0.2, max_timeout=0.3))
+    await bench.transport.wait_for(1)
+    await asyncio.sleep(0.15)
+    bench.dispatcher.pending[1].extend()
+    with pytest.raises(RequestTimeout, match=r"no answer within 0\.3 seconds"):
+        await call
+    with pytest.raises(RequestTimeout, match=r"no answer within 0\.01 seconds"):
+        await bench.call(timeout=0.01, max_timeout=5)
+
+
+async def test_all_waits_end_when_the_connection_does() -> None:
+    bench = Bench()
+    calls = [asyncio.create_task(bench.call(timeout=None)) for _ in range(3)]
+    await bench.transport.wait_for(3)
+    await bench.dispatcher.close(ConnectionClosed("gone"))
+    for call in calls:
         with pytest.raises(ConnectionClosed, match="gone"):
-            await bench.call()
-        assert bench.abandoned == []
-
-    run(test())
-
-
-def test_a_request_to_a_peer_that_is_gone_fails_at_once_also_without_a_timeout() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.receive(Request(1, "x"))
-        waiting = asyncio.create_task(bench.call(timeout=None))
-        await bench.transport.wait_for(1)
-        bench.dispatcher.fail_pending(ConnectionClosed("gone"))
-        for call in (waiting, bench.call(timeout=None)):
-            with pytest.raises(ConnectionClosed, match="gone"):
-                await call
-        bench.gate.set()  # what is being served still gets its answer
-        assert (await bench.transport.wait_for(2))[1] == Response(1, {"echo": {}})
-
-    run(test())
+            await call
+    with pytest.raises(ConnectionClosed, match="gone"):
+        await bench.call()
+    assert bench.abandoned == []
 
 
-def test_more_callers_than_max_pending_wait_for_a_place() -> None:
-    async def test() -> None:
-        bench = Bench(max_pending=2)
-        calls = [asyncio.create_task(bench.call()) for _ in range(3)]
-        await turns()
-        assert len(bench.transport.sent) == 2
-        bench.receive(Response(1, {}))
-        await bench.transport.wait_for(3)
-        bench.receive(Response(2, {}), Response(3, {}))
-        await asyncio.gather(*calls)
+async def test_a_request_to_a_peer_that_is_gone_fails_at_once_also_without_a_timeout() -> None:
+    bench = Bench()
+    bench.receive(Request(1, "x"))
+    waiting = asyncio.create_task(bench.call(timeout=None))
+    await bench.transport.wait_for(1)
+    bench.dispatcher.fail_pending(ConnectionClosed("gone"))
+    for call in (waiting, bench.call(timeout=None)):
+        with pytest.raises(ConnectionClosed, match="gone"):
+            await call
+    bench.gate.set()  # what is being served still gets its answer
+    assert (await bench.transport.wait_for(2))[1] == Response(1, {"echo": {}})
 
-    run(test())
+
+async def test_more_callers_than_max_pending_wait_for_a_place() -> None:
+    bench = Bench(max_pending=2)
+    calls = [asyncio.create_task(bench.call()) for _ in range(3)]
+    await turns()
+    assert len(bench.transport.sent) == 2
+    bench.receive(Response(1, {}))
+    await bench.transport.wait_for(3)
+    bench.receive(Response(2, {}), Response(3, {}))
+    await asyncio.gather(*calls)
 
 
-def test_a_request_that_was_never_sent_is_never_cancelled_on_the_wire() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.transport.may_drain.clear()  # the peer does not read
+async def test_a_request_that_was_never_sent_is_never_cancelled_on_the_wire() -> None:
+    bench = Bench()
+    bench.transport.may_drain.clear()  # the peer does not read
+    with pytest.raises(RequestTimeout):
+        await bench.call(timeout=0.01)
+    assert (bench.transport.sent, bench.abandoned) == ([], [])
+
+
+async def test_the_time_limit_counts_while_a_caller_waits_for_a_place_too() -> None:
+    bench = Bench(max_pending=1)
+    first = asyncio.create_task(bench.call(timeout=None))
+    await bench.transport.wait_for(1)
+    async with asyncio.timeout(5):
         with pytest.raises(RequestTimeout):
             await bench.call(timeout=0.01)
-        assert (bench.transport.sent, bench.abandoned) == ([], [])
-
-    run(test())
-
-
-def test_the_time_limit_counts_while_a_caller_waits_for_a_place_too() -> None:
-    async def test() -> None:
-        bench = Bench(max_pending=1)
-        first = asyncio.create_task(bench.call(timeout=None))
-        await bench.transport.wait_for(1)
-        async with asyncio.timeout(5):
-            with pytest.raises(RequestTimeout):
-                await bench.call(timeout=0.01)
-        bench.receive(Response(1, {}))
-        await first
-        assert (len(bench.transport.sent), bench.abandoned, bench.dispatcher.pending) == (1, [], {})
-
-    run(test())
+    bench.receive(Response(1, {}))
+    await first
+    assert (len(bench.transport.sent), bench.abandoned, bench.dispatcher.pending) == (1, [], {})
 
 
 def test_progress_that_meets_the_end_of_the_time_is_too_late_and_no_failure() -> None:
@@ -430,29 +373,23 @@ def test_progress_that_meets_the_end_of_the_time_is_too_late_and_no_failure() ->
     assert errors == []
 
 
-def test_a_connection_that_is_gone_fails_every_further_request_without_growing() -> None:
-    async def test() -> None:
-        bench = Bench()
-        await bench.dispatcher.close(ConnectionClosed("gone"))
-        depths = set()
-        for _ in range(10):
-            with pytest.raises(ConnectionClosed) as caught:
-                await bench.call()
-            depths.add(len(list(traceback.walk_tb(caught.value.__traceback__))))
-        assert len(depths) == 1
-
-    run(test())
+async def test_a_connection_that_is_gone_fails_every_further_request_without_growing() -> None:
+    bench = Bench()
+    await bench.dispatcher.close(ConnectionClosed("gone"))
+    depths = set()
+    for _ in range(10):
+        with pytest.raises(ConnectionClosed) as caught:
+            await bench.call()
+        depths.add(len(list(traceback.walk_tb(caught.value.__traceback__))))
+    assert len(depths) == 1
 
 
-def test_after_close_nothing_is_served_any_more() -> None:
-    async def test() -> None:
-        bench = Bench()
-        await bench.dispatcher.close()
-        bench.receive(Request(1, "x"), Notification("note"), decode(b"garbage"), decode(b"[]"))
-        await turns()
-        assert (bench.transport.sent, bench.notified, bench.dispatcher._tasks) == ([], [], set())
-
-    run(test())
+async def test_after_close_nothing_is_served_any_more() -> None:
+    bench = Bench()
+    await bench.dispatcher.close()
+    bench.receive(Request(1, "x"), Notification("note"), decode(b"garbage"), decode(b"[]"))
+    await turns()
+    assert (bench.transport.sent, bench.notified, bench.dispatcher._tasks) == ([], [], set())
 
 
 # ------------------------------------------------------------------------------------------------ cancellation
@@ -468,36 +405,30 @@ def test_after_close_nothing_is_served_any_more() -> None:
     "2025-03-26/basic/utilities/cancellation#behavior-requirements-6",
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-6",
 )
-def test_a_cancelled_request_is_stopped_and_never_answered() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.receive(Request(1, "x"), Request(2, "x"))
-        await turns()
-        assert bench.dispatcher.cancel(1)
-        assert not bench.dispatcher.is_serving(1)
-        await turns()
-        assert bench.stopped == [1]
-        bench.gate.set()
-        assert await bench.transport.wait_for(1) == [Response(2, {"echo": {}})]
-        await turns()
-        assert len(bench.transport.sent) == 1
-
-    run(test())
+async def test_a_cancelled_request_is_stopped_and_never_answered() -> None:
+    bench = Bench()
+    bench.receive(Request(1, "x"), Request(2, "x"))
+    await turns()
+    assert bench.dispatcher.cancel(1)
+    assert not bench.dispatcher.is_serving(1)
+    await turns()
+    assert bench.stopped == [1]
+    bench.gate.set()
+    assert await bench.transport.wait_for(1) == [Response(2, {"echo": {}})]
+    await turns()
+    assert len(bench.transport.sent) == 1
 
 
-def test_a_request_that_is_cancelled_before_it_began_leaves_no_trace() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.receive(Request(1, "x"))
-        assert bench.dispatcher.cancel(1)
-        await turns()
-        bench.gate.set()
-        bench.receive(Request(1, "x"))
-        assert len(await bench.transport.wait_for(1)) == 1
-        await turns()
-        assert bench.dispatcher._tasks == set()
-
-    run(test())
+async def test_a_request_that_is_cancelled_before_it_began_leaves_no_trace() -> None:
+    bench = Bench()
+    bench.receive(Request(1, "x"))
+    assert bench.dispatcher.cancel(1)
+    await turns()
+    bench.gate.set()
+    bench.receive(Request(1, "x"))
+    assert len(await bench.transport.wait_for(1)) == 1
+    await turns()
+    assert bench.dispatcher._tasks == set()
 
 
 @pytest.mark.spec(
@@ -506,149 +437,122 @@ def test_a_request_that_is_cancelled_before_it_began_leaves_no_trace() -> None:
     "2025-03-26/basic/utilities/cancellation#timing-considerations-1",
     "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
 )
-def test_a_cancellation_that_comes_too_late_or_for_nothing_is_ignored() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.gate.set()
-        bench.receive(Request(1, "x"))
-        await bench.transport.wait_for(1)
-        unknown: list[JSON] = [1, 2, "1", None, True, 1.0, [], {}]
-        for id in unknown:
-            assert not bench.dispatcher.cancel(id)
-        assert len(bench.transport.sent) == 1
-
-    run(test())
+async def test_a_cancellation_that_comes_too_late_or_for_nothing_is_ignored() -> None:
+    bench = Bench()
+    bench.gate.set()
+    bench.receive(Request(1, "x"))
+    await bench.transport.wait_for(1)
+    unknown: list[JSON] = [1, 2, "1", None, True, 1.0, [], {}]
+    for id in unknown:
+        assert not bench.dispatcher.cancel(id)
+    assert len(bench.transport.sent) == 1
 
 
-def test_true_does_not_cancel_request_1() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.receive(Request(1, "x"))
-        await turns()
-        assert not bench.dispatcher.cancel(True)
-        bench.gate.set()
-        await bench.transport.wait_for(1)
-
-    run(test())
+async def test_true_does_not_cancel_request_1() -> None:
+    bench = Bench()
+    bench.receive(Request(1, "x"))
+    await turns()
+    assert not bench.dispatcher.cancel(True)
+    bench.gate.set()
+    await bench.transport.wait_for(1)
 
 
-def test_a_handler_that_swallows_its_cancellation_still_gets_no_answer() -> None:
-    async def test() -> None:
-        gate = asyncio.Event()
+async def test_a_handler_that_swallows_its_cancellation_still_gets_no_answer() -> None:
+    gate = asyncio.Event()
 
-        async def stubborn(request: Request) -> Object:
-            try:
-                await gate.wait()
-            except asyncio.CancelledError:
-                return {"too": "late"}
-            return {}
+    async def stubborn(request: Request) -> Object:
+        try:
+            await gate.wait()
+        except asyncio.CancelledError:
+            return {"too": "late"}
+        return {}
 
-        bench = Bench(stubborn)
-        bench.receive(Request(1, "x"))
-        await turns()
-        bench.dispatcher.cancel(1)
-        await turns()
-        assert bench.transport.sent == []
-
-    run(test())
+    bench = Bench(stubborn)
+    bench.receive(Request(1, "x"))
+    await turns()
+    bench.dispatcher.cancel(1)
+    await turns()
+    assert bench.transport.sent == []
 
 
-def test_close_stops_all_handlers_from_any_task_any_number_of_times() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.receive(*(Request(id, "x") for id in range(10)))
-        await turns()
-        await asyncio.gather(*(bench.dispatcher.close() for _ in range(100)))
-        assert sorted(bench.stopped) == list(range(10))
-        assert (bench.transport.sent, bench.dispatcher._tasks) == ([], set())
-
-    run(test())
+async def test_close_stops_all_handlers_from_any_task_any_number_of_times() -> None:
+    bench = Bench()
+    bench.receive(*(Request(id, "x") for id in range(10)))
+    await turns()
+    await asyncio.gather(*(bench.dispatcher.close() for _ in range(100)))
+    assert sorted(bench.stopped) == list(range(10))
+    assert (bench.transport.sent, bench.dispatcher._tasks) == ([], set())
 
 
-def test_a_handler_may_close_its_own_connection() -> None:
-    async def test() -> None:
-        async def closing(request: Request) -> Object:
-            await bench.dispatcher.close()
-            return {}
+async def test_a_handler_may_close_its_own_connection() -> None:
+    async def closing(request: Request) -> Object:
+        await bench.dispatcher.close()
+        return {}
 
-        bench = Bench(closing)
-        bench.receive(Request(1, "x"))
-        await turns()
-        assert bench.transport.sent == []
-
-    run(test())
+    bench = Bench(closing)
+    bench.receive(Request(1, "x"))
+    await turns()
+    assert bench.transport.sent == []
 
 
 # ------------------------------------------------------------------------------------------------ bounds
 
 
-def test_a_full_table_stops_the_reading_until_a_place_is_free() -> None:
-    async def test() -> None:
-        bench = Bench(max_in_flight=2, patience=1000)
-        bench.receive(Request(1, "x"))
-        assert not bench.transport.paused
-        bench.receive(Request(2, "x"))
-        assert bench.transport.paused
-        bench.gate.set()
-        await bench.transport.wait_for(2)
-        await turns()
-        assert not bench.transport.paused
-
-    run(test())
+async def test_a_full_table_stops_the_reading_until_a_place_is_free() -> None:
+    bench = Bench(max_in_flight=2, patience=1000)
+    bench.receive(Request(1, "x"))
+    assert not bench.transport.paused
+    bench.receive(Request(2, "x"))
+    assert bench.transport.paused
+    bench.gate.set()
+    await bench.transport.wait_for(2)
+    await turns()
+    assert not bench.transport.paused
 
 
-def test_a_place_is_held_until_the_peer_has_taken_the_answer() -> None:
-    async def test() -> None:
-        bench = Bench(max_in_flight=1, patience=1000)
-        bench.gate.set()
-        bench.transport.may_drain.clear()
-        bench.receive(Request(1, "x"))
-        await bench.transport.wait_for(1)
-        await turns()
-        assert bench.transport.paused
-        bench.transport.may_drain.set()
-        await turns()
-        assert not bench.transport.paused
-
-    run(test())
+async def test_a_place_is_held_until_the_peer_has_taken_the_answer() -> None:
+    bench = Bench(max_in_flight=1, patience=1000)
+    bench.gate.set()
+    bench.transport.may_drain.clear()
+    bench.receive(Request(1, "x"))
+    await bench.transport.wait_for(1)
+    await turns()
+    assert bench.transport.paused
+    bench.transport.may_drain.set()
+    await turns()
+    assert not bench.transport.paused
 
 
-def test_when_patience_ends_the_next_request_is_refused_so_that_what_is_behind_it_gets_through() -> None:
-    async def test() -> None:
-        bench = Bench(max_in_flight=1, patience=0.01)
-        resumed = asyncio.Event()
-        resume = bench.transport.resume_reading
-        bench.transport.resume_reading = lambda: (resume(), resumed.set())  # type: ignore[method-assign, func-returns-value, assignment]
-        bench.receive(Request(1, "x"))
-        async with asyncio.timeout(5):
-            await resumed.wait()
-        bench.receive(Request(2, "x"))
-        refusal = (await bench.transport.wait_for(1))[0]
-        assert isinstance(refusal, ErrorResponse)
-        assert (refusal.id, refusal.error.code) == (2, INTERNAL_ERROR)
-        assert "at most 1" in refusal.error.message
-        assert bench.transport.paused
-        await bench.dispatcher.close()
-
-    run(test())
+async def test_when_patience_ends_the_next_request_is_refused_so_that_what_is_behind_it_gets_through() -> None:
+    bench = Bench(max_in_flight=1, patience=0.01)
+    resumed = asyncio.Event()
+    resume = bench.transport.resume_reading
+    bench.transport.resume_reading = lambda: (resume(), resumed.set())  # type: ignore[method-assign, func-returns-value, assignment]
+    bench.receive(Request(1, "x"))
+    async with asyncio.timeout(5):
+        await resumed.wait()
+    bench.receive(Request(2, "x"))
+    refusal = (await bench.transport.wait_for(1))[0]
+    assert isinstance(refusal, ErrorResponse)
+    assert (refusal.id, refusal.error.code) == (2, INTERNAL_ERROR)
+    assert "at most 1" in refusal.error.message
+    assert bench.transport.paused
+    await bench.dispatcher.close()
 
 
 @pytest.mark.parametrize("frame", [b"garbage", b"{}", b"[]", b"[1]", b'{"jsonrpc":"2.0","id":1,"method":"x"}'])
-def test_a_peer_that_sends_rubbish_and_reads_nothing_is_not_read_from(frame: bytes) -> None:
-    async def test() -> None:
-        bench = Bench(max_in_flight=3, patience=1000)
-        bench.dispatcher.accepts_batches = True
-        bench.transport.may_drain.clear()
-        bench.receive(Request(1, "x"), decode(frame))
-        assert not bench.transport.paused
-        bench.receive(decode(frame))
-        assert bench.transport.paused
-        bench.transport.may_drain.set()
-        await turns()
-        assert not bench.transport.paused
-        await bench.dispatcher.close()
-
-    run(test())
+async def test_a_peer_that_sends_rubbish_and_reads_nothing_is_not_read_from(frame: bytes) -> None:
+    bench = Bench(max_in_flight=3, patience=1000)
+    bench.dispatcher.accepts_batches = True
+    bench.transport.may_drain.clear()
+    bench.receive(Request(1, "x"), decode(frame))
+    assert not bench.transport.paused
+    bench.receive(decode(frame))
+    assert bench.transport.paused
+    bench.transport.may_drain.set()
+    await turns()
+    assert not bench.transport.paused
+    await bench.dispatcher.close()
 
 
 # ------------------------------------------------------------------------------------------------ batches
@@ -671,188 +575,149 @@ def batching(serve: Callable[[Request], Awaitable[Object]] | None = None) -> Ben
 
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
-def test_a_batch_is_answered_by_one_array_when_its_last_member_is_done() -> None:
-    async def test() -> None:
-        bench = batching()
-        bench.receive(batch_of(PING_1, NOTE, PING_2, b"7"))
-        await turns()
-        assert bench.transport.sent == []
-        bench.gate.set()
-        (reply,) = await bench.transport.wait_for(1)
-        assert isinstance(reply, Batch)
-        by_id = {answer.id: answer for answer in reply.messages if not isinstance(answer, (Notification, Malformed))}
-        assert by_id[1] == Response(1, {"echo": {}})
-        assert by_id["2"] == Response("2", {"echo": {}})
-        assert isinstance(nameless := by_id[None], ErrorResponse)
-        assert nameless.error.code == INVALID_REQUEST
-        assert bench.notified == [Notification("note")]
-
-    run(test())
+async def test_a_batch_is_answered_by_one_array_when_its_last_member_is_done() -> None:
+    bench = batching()
+    bench.receive(batch_of(PING_1, NOTE, PING_2, b"7"))
+    await turns()
+    assert bench.transport.sent == []
+    bench.gate.set()
+    (reply,) = await bench.transport.wait_for(1)
+    assert isinstance(reply, Batch)
+    by_id = {answer.id: answer for answer in reply.messages if not isinstance(answer, (Notification, Malformed))}
+    assert by_id[1] == Response(1, {"echo": {}})
+    assert by_id["2"] == Response("2", {"echo": {}})
+    assert isinstance(nameless := by_id[None], ErrorResponse)
+    assert nameless.error.code == INVALID_REQUEST
+    assert bench.notified == [Notification("note")]
 
 
-def test_a_batch_of_notifications_alone_gets_no_reply() -> None:
-    async def test() -> None:
-        bench = batching()
-        bench.receive(batch_of(NOTE, NOTE))
-        await turns()
-        assert (len(bench.notified), bench.transport.sent) == (2, [])
-
-    run(test())
+async def test_a_batch_of_notifications_alone_gets_no_reply() -> None:
+    bench = batching()
+    bench.receive(batch_of(NOTE, NOTE))
+    await turns()
+    assert (len(bench.notified), bench.transport.sent) == (2, [])
 
 
-def test_an_empty_batch_gets_one_error_which_is_no_array() -> None:
-    async def test() -> None:
-        bench = batching()
-        bench.receive(batch_of())
-        (reply,) = await bench.transport.wait_for(1)
-        assert isinstance(reply, ErrorResponse)
-        assert (reply.id, reply.error.code) == (None, INVALID_REQUEST)
-
-    run(test())
+async def test_an_empty_batch_gets_one_error_which_is_no_array() -> None:
+    bench = batching()
+    bench.receive(batch_of())
+    (reply,) = await bench.transport.wait_for(1)
+    assert isinstance(reply, ErrorResponse)
+    assert (reply.id, reply.error.code) == (None, INVALID_REQUEST)
 
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-5")
-def test_initialize_in_a_batch_is_refused() -> None:
-    async def test() -> None:
-        bench = batching()
-        bench.gate.set()
-        bench.receive(batch_of(b'{"jsonrpc":"2.0","id":0,"method":"initialize"}', PING_1))
-        (reply,) = await bench.transport.wait_for(1)
-        assert isinstance(reply, Batch)
-        refused = [answer for answer in reply.messages if isinstance(answer, ErrorResponse)]
-        assert [(answer.id, answer.error.code) for answer in refused] == [(0, INVALID_REQUEST)]
-
-    run(test())
+async def test_initialize_in_a_batch_is_refused() -> None:
+    bench = batching()
+    bench.gate.set()
+    bench.receive(batch_of(b'{"jsonrpc":"2.0","id":0,"method":"initialize"}', PING_1))
+    (reply,) = await bench.transport.wait_for(1)
+    assert isinstance(reply, Batch)
+    refused = [answer for answer in reply.messages if isinstance(answer, ErrorResponse)]
+    assert [(answer.id, answer.error.code) for answer in refused] == [(0, INVALID_REQUEST)]
 
 
-def test_a_batch_of_answers_ends_the_waits_and_gets_no_reply() -> None:
-    async def test() -> None:
-        bench = batching()
-        calls = [asyncio.create_task(bench.call()) for _ in range(2)]
-        await bench.transport.wait_for(2)
-        bench.receive(
-            batch_of(
-                b'{"jsonrpc":"2.0","id":2,"result":{"b":2}}',
-                b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}',
-            )
+async def test_a_batch_of_answers_ends_the_waits_and_gets_no_reply() -> None:
+    bench = batching()
+    calls = [asyncio.create_task(bench.call()) for _ in range(2)]
+    await bench.transport.wait_for(2)
+    bench.receive(
+        batch_of(
+            b'{"jsonrpc":"2.0","id":2,"result":{"b":2}}',
+            b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}',
         )
-        with pytest.raises(RemoteError):
-            await calls[0]
-        assert await calls[1] == {"b": 2}
-        assert len(bench.transport.sent) == 2
-
-    run(test())
-
-
-def test_in_a_mixed_array_the_answers_count_and_the_requests_are_refused() -> None:
-    async def test() -> None:
-        bench = batching()
-        call = asyncio.create_task(bench.call())
-        await bench.transport.wait_for(1)
-        bench.receive(batch_of(b'{"jsonrpc":"2.0","id":1,"result":{}}', PING_2))
-        assert await call == {}
-        reply = (await bench.transport.wait_for(2))[1]
-        assert isinstance(reply, Batch)
-        (refusal,) = reply.messages
-        assert isinstance(refusal, ErrorResponse)
-        assert (refusal.id, refusal.error.code) == ("2", INVALID_REQUEST)
-
-    run(test())
+    )
+    with pytest.raises(RemoteError):
+        await calls[0]
+    assert await calls[1] == {"b": 2}
+    assert len(bench.transport.sent) == 2
 
 
-def test_a_cancelled_member_is_missing_from_the_reply_and_no_member_is_no_reply() -> None:
-    async def test() -> None:
-        bench = batching()
-        bench.receive(batch_of(PING_1, PING_2))
-        await turns()
-        bench.dispatcher.cancel(1)
-        bench.gate.set()
-        assert await bench.transport.wait_for(1) == [Batch([Response("2", {"echo": {}})])]
-        bench.gate.clear()
-        bench.receive(batch_of(PING_1))
-        await turns()
-        bench.dispatcher.cancel(1)
-        await turns()
-        assert len(bench.transport.sent) == 1
-
-    run(test())
+async def test_in_a_mixed_array_the_answers_count_and_the_requests_are_refused() -> None:
+    bench = batching()
+    call = asyncio.create_task(bench.call())
+    await bench.transport.wait_for(1)
+    bench.receive(batch_of(b'{"jsonrpc":"2.0","id":1,"result":{}}', PING_2))
+    assert await call == {}
+    reply = (await bench.transport.wait_for(2))[1]
+    assert isinstance(reply, Batch)
+    (refusal,) = reply.messages
+    assert isinstance(refusal, ErrorResponse)
+    assert (refusal.id, refusal.error.code) == ("2", INVALID_REQUEST)
 
 
-def test_one_member_that_json_cannot_hold_does_not_spoil_the_others() -> None:
-    async def test() -> None:
-        async def serve(request: Request) -> Object:
-            return {"value": float("nan") if request.id == 1 else 0}
-
-        bench = batching(serve)
-        bench.receive(batch_of(PING_1, PING_2))
-        (sent,) = await bench.transport.wait_for(1)
-        assert isinstance(sent, Batch)
-        spoiled, other = sent.messages
-        assert isinstance(spoiled, ErrorResponse) and spoiled.id == 1
-        assert other == Response("2", {"value": 0})
-
-    run(test())
-
-
-def test_without_batches_an_array_is_an_invalid_request() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.receive(batch_of(PING_1))
-        (reply,) = await bench.transport.wait_for(1)
-        assert isinstance(reply, ErrorResponse)
-        assert (reply.id, reply.error.code) == (None, INVALID_REQUEST)
-        assert "2025-03-26" in reply.error.message
-
-    run(test())
+async def test_a_cancelled_member_is_missing_from_the_reply_and_no_member_is_no_reply() -> None:
+    bench = batching()
+    bench.receive(batch_of(PING_1, PING_2))
+    await turns()
+    bench.dispatcher.cancel(1)
+    bench.gate.set()
+    assert await bench.transport.wait_for(1) == [Batch([Response("2", {"echo": {}})])]
+    bench.gate.clear()
+    bench.receive(batch_of(PING_1))
+    await turns()
+    bench.dispatcher.cancel(1)
+    await turns()
+    assert len(bench.transport.sent) == 1
 
 
-def test_batched_calls_leave_as_one_array_and_give_their_results_in_order() -> None:
-    async def test() -> None:
-        bench = batching()
-        calling = asyncio.create_task(bench.dispatcher.batched(bench.call(), bench.call()))
-        (sent,) = await bench.transport.wait_for(1)
-        assert isinstance(sent, Batch)
-        assert [type(member) for member in sent.messages] == [Request, Request]
-        bench.receive(ErrorResponse(1, Error(5, "no")), Response(2, {"ok": True}))
-        first, second = await calling
-        assert isinstance(first, RemoteError)
-        assert second == {"ok": True}
+async def test_one_member_that_json_cannot_hold_does_not_spoil_the_others() -> None:
+    async def serve(request: Request) -> Object:
+        return {"value": float("nan") if request.id == 1 else 0}
 
-    run(test())
+    bench = batching(serve)
+    bench.receive(batch_of(PING_1, PING_2))
+    (sent,) = await bench.transport.wait_for(1)
+    assert isinstance(sent, Batch)
+    spoiled, other = sent.messages
+    assert isinstance(spoiled, ErrorResponse) and spoiled.id == 1
+    assert other == Response("2", {"value": 0})
 
 
-def test_a_batch_that_no_peer_of_ours_would_take_is_refused_before_anything_is_sent() -> None:
-    async def test() -> None:
-        bench = batching()
-        with pytest.raises(ValueError, match=f"at most {MAX_BATCH}"):
-            await bench.dispatcher.batched(*(bench.call() for _ in range(MAX_BATCH + 1)))
-        await turns()
-        assert (bench.transport.sent, bench.dispatcher.pending) == ([], {})
-
-    run(test())
+async def test_without_batches_an_array_is_an_invalid_request() -> None:
+    bench = Bench()
+    bench.receive(batch_of(PING_1))
+    (reply,) = await bench.transport.wait_for(1)
+    assert isinstance(reply, ErrorResponse)
+    assert (reply.id, reply.error.code) == (None, INVALID_REQUEST)
+    assert "2025-03-26" in reply.error.message
 
 
-def test_a_batched_call_that_json_cannot_hold_does_not_spoil_the_others() -> None:
-    async def test() -> None:
-        bench = batching()
-        bad = bench.dispatcher.request("x", {"a": float("nan")}, timeout=5)
-        calling = asyncio.create_task(bench.dispatcher.batched(bad, bench.call()))
-        assert await bench.transport.wait_for(1) == [Request(2, "x")]
-        bench.receive(Response(2, {"ok": True}))
-        first, second = await calling
-        assert isinstance(first, ValueError)
-        assert (second, bench.abandoned) == ({"ok": True}, [])
-
-    run(test())
+async def test_batched_calls_leave_as_one_array_and_give_their_results_in_order() -> None:
+    bench = batching()
+    calling = asyncio.create_task(bench.dispatcher.batched(bench.call(), bench.call()))
+    (sent,) = await bench.transport.wait_for(1)
+    assert isinstance(sent, Batch)
+    assert [type(member) for member in sent.messages] == [Request, Request]
+    bench.receive(ErrorResponse(1, Error(5, "no")), Response(2, {"ok": True}))
+    first, second = await calling
+    assert isinstance(first, RemoteError)
+    assert second == {"ok": True}
 
 
-def test_what_is_no_message_and_has_no_id_is_answered_only_where_that_helps() -> None:
-    async def test() -> None:
-        bench = Bench()
-        bench.receive(decode(b"garbage"))
-        assert len(bench.transport.sent) == 1
-        bench.dispatcher.answers_nameless = False
-        bench.receive(decode(b"garbage"))
-        assert len(bench.transport.sent) == 1
+async def test_a_batch_that_no_peer_of_ours_would_take_is_refused_before_anything_is_sent() -> None:
+    bench = batching()
+    with pytest.raises(ValueError, match=f"at most {MAX_BATCH}"):
+        await bench.dispatcher.batched(*(bench.call() for _ in range(MAX_BATCH + 1)))
+    await turns()
+    assert (bench.transport.sent, bench.dispatcher.pending) == ([], {})
 
-    run(test())
+
+async def test_a_batched_call_that_json_cannot_hold_does_not_spoil_the_others() -> None:
+    bench = batching()
+    bad = bench.dispatcher.request("x", {"a": float("nan")}, timeout=5)
+    calling = asyncio.create_task(bench.dispatcher.batched(bad, bench.call()))
+    assert await bench.transport.wait_for(1) == [Request(2, "x")]
+    bench.receive(Response(2, {"ok": True}))
+    first, second = await calling
+    assert isinstance(first, ValueError)
+    assert (second, bench.abandoned) == ({"ok": True}, [])
+
+
+async def test_what_is_no_message_and_has_no_id_is_answered_only_where_that_helps() -> None:
+    bench = Bench()
+    bench.receive(decode(b"garbage"))
+    assert len(bench.transport.sent) == 1
+    bench.dispatcher.answers_nameless = False
+    bench.receive(decode(b"garbage"))
+    assert len(bench.transport.sent) == 1

@@ -23,7 +23,6 @@ from tests.support import (
     notification,
     raw_client,
     request,
-    run,
 )
 
 NAMES = [revision.name for revision in LEGACY]
@@ -63,98 +62,92 @@ async def answer(wire: Wire, method: str, result: Object) -> Object:
 
 @KINDS
 @EVERY
-def test_a_context_tells_who_asks_and_in_which_revision(kind: str, revision: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        kept: list[Context] = []
+async def test_a_context_tells_who_asks_and_in_which_revision(kind: str, revision: str) -> None:
+    server = Server("s")
+    kept: list[Context] = []
 
-        @server.tool()
-        async def look(context: Context) -> None:
-            kept.append(context)
+    @server.tool()
+    async def look(context: Context) -> None:
+        kept.append(context)
 
-        capabilities: Object = {"sampling": {}, "roots": {"listChanged": False}}
-        meta: Object = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
-        async with greeted_client(server, kind, revision, capabilities) as wire:
-            for id in ("a", 0):
-                await wire.send(calling("look", id=id, _meta=meta))
-                await wire.receive()
-            (first, second) = kept
-            assert (first.request_id, second.request_id) == ("a", 0)
-            assert type(second.request_id) is int
-            assert first.revision.name == revision
-            assert first.meta.items() >= meta.items()
-            assert first.client_info is not None
-            assert (first.client_info.name, first.client_info.version) == ("raw", "1")
-            assert first.client_capabilities == capabilities
-            can = ["sampling", "roots", "roots.listChanged", "elicitation", "sampling.tools", ""]
-            assert [first.client_can(name) for name in can] == [True, True, False, False, False, False]
-
-    run(test())
+    capabilities: Object = {"sampling": {}, "roots": {"listChanged": False}}
+    meta: Object = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
+    async with greeted_client(server, kind, revision, capabilities) as wire:
+        for id in ("a", 0):
+            await wire.send(calling("look", id=id, _meta=meta))
+            await wire.receive()
+        (first, second) = kept
+        assert (first.request_id, second.request_id) == ("a", 0)
+        assert type(second.request_id) is int
+        assert first.revision.name == revision
+        assert first.meta.items() >= meta.items()
+        assert first.client_info is not None
+        assert (first.client_info.name, first.client_info.version) == ("raw", "1")
+        assert first.client_capabilities == capabilities
+        can = ["sampling", "roots", "roots.listChanged", "elicitation", "sampling.tools", ""]
+        assert [first.client_can(name) for name in can] == [True, True, False, False, False, False]
 
 
 @KINDS
-def test_every_kind_of_function_gets_a_context_under_any_name_and_no_client_sees_or_fills_it(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        seen: list[object] = []
+async def test_every_kind_of_function_gets_a_context_under_any_name_and_no_client_sees_or_fills_it(kind: str) -> None:
+    server = Server("s")
+    seen: list[object] = []
 
-        @server.tool()
-        async def tool(a: str, here: Context) -> None:
-            seen.append(here)
+    @server.tool()
+    async def tool(a: str, here: Context) -> None:
+        seen.append(here)
 
-        @server.tool()
-        async def optional(ctx: Context | None = None) -> None:
-            seen.append(ctx)
+    @server.tool()
+    async def optional(ctx: Context | None = None) -> None:
+        seen.append(ctx)
 
-        @server.tool()
-        def annotated(*, ctx: Annotated[Context, "the request"]) -> None:
-            seen.append(ctx)
+    @server.tool()
+    def annotated(*, ctx: Annotated[Context, "the request"]) -> None:
+        seen.append(ctx)
 
-        @server.resource("test://a")
-        async def resource(context: Context) -> str:
-            seen.append(context)
-            return ""
+    @server.resource("test://a")
+    async def resource(context: Context) -> str:
+        seen.append(context)
+        return ""
 
-        @server.resource("test://of/{name}")
-        def template(context: Context, name: str) -> str:
-            seen.append(context)
-            return ""
+    @server.resource("test://of/{name}")
+    def template(context: Context, name: str) -> str:
+        seen.append(context)
+        return ""
 
-        @server.prompt()
-        async def prompt(context: Context) -> str:
-            seen.append(context)
-            return ""
+    @server.prompt()
+    async def prompt(context: Context) -> str:
+        seen.append(context)
+        return ""
 
-        @server.completion("prompt", "x")
-        async def complete(value: str, context: Context) -> list[str]:
-            seen.append(context)
-            return []
+    @server.completion("prompt", "x")
+    async def complete(value: str, context: Context) -> list[str]:
+        seen.append(context)
+        return []
 
-        async with greeted_client(server, kind) as wire:
-            for method in ("tools/list", "prompts/list"):
-                listed = str((await wire.ask(method))["result"])
-                assert "here" not in listed and "ctx" not in listed and "context" not in listed
-            reference: Object = {"type": "ref/prompt", "name": "prompt"}
-            requests: list[tuple[str, Object]] = [
-                ("tools/call", {"name": "tool", "arguments": {"a": ""}}),
-                ("tools/call", {"name": "optional"}),
-                ("tools/call", {"name": "annotated"}),
-                ("resources/read", {"uri": "test://a"}),
-                ("resources/read", {"uri": "test://of/x"}),
-                ("prompts/get", {"name": "prompt"}),
-                ("completion/complete", {"ref": reference, "argument": {"name": "x", "value": ""}}),
-            ]
-            for number, (method, params) in enumerate(requests):
-                result = (await wire.ask(method, params, number))["result"]
-                assert isinstance(result, dict) and "isError" not in result
-            assert [each.request_id for each in seen if isinstance(each, Context)] == list(range(7))
-            for forged in ("here", "ctx", "context"):
-                for name in ("tool", "optional", "annotated"):
-                    arguments: Object = {forged: {}, **({"a": ""} if name == "tool" else {})}
-                    assert text_in(await wire.ask("tools/call", {"name": name, "arguments": arguments}))
-            assert len(seen) == 7, "none of the forged ones came through"
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        for method in ("tools/list", "prompts/list"):
+            listed = str((await wire.ask(method))["result"])
+            assert "here" not in listed and "ctx" not in listed and "context" not in listed
+        reference: Object = {"type": "ref/prompt", "name": "prompt"}
+        requests: list[tuple[str, Object]] = [
+            ("tools/call", {"name": "tool", "arguments": {"a": ""}}),
+            ("tools/call", {"name": "optional"}),
+            ("tools/call", {"name": "annotated"}),
+            ("resources/read", {"uri": "test://a"}),
+            ("resources/read", {"uri": "test://of/x"}),
+            ("prompts/get", {"name": "prompt"}),
+            ("completion/complete", {"ref": reference, "argument": {"name": "x", "value": ""}}),
+        ]
+        for number, (method, params) in enumerate(requests):
+            result = (await wire.ask(method, params, number))["result"]
+            assert isinstance(result, dict) and "isError" not in result
+        assert [each.request_id for each in seen if isinstance(each, Context)] == list(range(7))
+        for forged in ("here", "ctx", "context"):
+            for name in ("tool", "optional", "annotated"):
+                arguments: Object = {forged: {}, **({"a": ""} if name == "tool" else {})}
+                assert text_in(await wire.ask("tools/call", {"name": name, "arguments": arguments}))
+        assert len(seen) == 7, "none of the forged ones came through"
 
 
 # ------------------------------------------------------------------------------------------------ what it may ask
@@ -210,89 +203,74 @@ def cases() -> list[tuple[str, str]]:
 @KINDS
 @pytest.mark.parametrize("tool", ["here", "there"])
 @pytest.mark.parametrize(("revision", "capability"), cases())
-def test_a_tool_asks_the_client_and_goes_on_with_its_answer(
+async def test_a_tool_asks_the_client_and_goes_on_with_its_answer(
     kind: str, tool: str, revision: str, capability: str
 ) -> None:
     _, method, result, word = ASKING[capability]
 
-    async def test() -> None:
-        async with greeted_client(asking_server(capability), kind, revision, {capability: {}}) as wire:
-            await wire.send(calling(tool))
-            await answer(wire, method, result)  # type: ignore[arg-type]
-            assert word in text_in(await wire.receive_object())
-
-    run(test())
+    async with greeted_client(asking_server(capability), kind, revision, {capability: {}}) as wire:
+        await wire.send(calling(tool))
+        await answer(wire, method, result)  # type: ignore[arg-type]
+        assert word in text_in(await wire.receive_object())
 
 
 @KINDS
 @REVISIONS
 @pytest.mark.parametrize("capability", ASKING)
 @pytest.mark.parametrize("tool", ["here", "there"])
-def test_nothing_is_asked_that_the_client_did_not_declare_and_the_model_is_told(
+async def test_nothing_is_asked_that_the_client_did_not_declare_and_the_model_is_told(
     kind: str, revision: str, capability: str, tool: str
 ) -> None:
-    async def test() -> None:
-        async with greeted_client(asking_server(capability), kind, revision, {}) as wire:
-            await wire.send(calling(tool))
-            assert f"did not declare {capability}" in text_in(await wire.receive_object())
-            await wire.nothing_more()
-
-    run(test())
+    async with greeted_client(asking_server(capability), kind, revision, {}) as wire:
+        await wire.send(calling(tool))
+        assert f"did not declare {capability}" in text_in(await wire.receive_object())
+        await wire.nothing_more()
 
 
-def test_a_missing_capability_is_an_exception_that_a_tool_can_catch() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_missing_capability_is_an_exception_that_a_tool_can_catch() -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def careful(context: Context) -> str:
-            try:
-                await context.list_roots()
-            except CapabilityError:
-                return "without roots, then"
-            return "with roots"
+    @server.tool()
+    async def careful(context: Context) -> str:
+        try:
+            await context.list_roots()
+        except CapabilityError:
+            return "without roots, then"
+        return "with roots"
 
-        async with greeted_client(server) as wire:
-            await wire.send(calling("careful"))
-            assert text_in(await wire.receive_object()) == "without roots, then"
-
-    run(test())
+    async with greeted_client(server) as wire:
+        await wire.send(calling("careful"))
+        assert text_in(await wire.receive_object()) == "without roots, then"
 
 
 @KINDS
 @pytest.mark.parametrize("capability", ASKING)
 @pytest.mark.parametrize("tool", ["here", "there"])
-def test_a_client_that_refuses_or_answers_nonsense_makes_the_tool_fail_with_the_reason(
+async def test_a_client_that_refuses_or_answers_nonsense_makes_the_tool_fail_with_the_reason(
     kind: str, capability: str, tool: str
 ) -> None:
-    async def test() -> None:
-        async with greeted_client(asking_server(capability), kind, capabilities={capability: {}}) as wire:
-            await wire.send(calling(tool))
-            asked = await wire.receive_object()
-            error: Object = {"code": -1, "message": "User rejected the request"}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-            assert "User rejected the request" in text_in(await wire.receive_object())
-            await wire.send(calling(tool))
-            asked = await wire.receive_object()
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"nonsense": True}})
-            assert "wrong shape" in text_in(await wire.receive_object())
-
-    run(test())
+    async with greeted_client(asking_server(capability), kind, capabilities={capability: {}}) as wire:
+        await wire.send(calling(tool))
+        asked = await wire.receive_object()
+        error: Object = {"code": -1, "message": "User rejected the request"}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+        assert "User rejected the request" in text_in(await wire.receive_object())
+        await wire.send(calling(tool))
+        asked = await wire.receive_object()
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"nonsense": True}})
+        assert "wrong shape" in text_in(await wire.receive_object())
 
 
 @KINDS
-def test_a_request_of_a_tool_that_is_called_too_early_waits_for_the_handshake(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(asking_server("roots"), kind) as wire:
-            await wire.send(initialize(capabilities={"roots": {}}))
-            await wire.receive()
-            await wire.send(calling("here"))
-            await wire.nothing_more()
-            await wire.send(notification("notifications/initialized"))
-            await answer(wire, "roots/list", {"roots": []})
-            assert text_in(await wire.receive_object()) == "[]"
-
-    run(test())
+async def test_a_request_of_a_tool_that_is_called_too_early_waits_for_the_handshake(kind: str) -> None:
+    async with raw_client(asking_server("roots"), kind) as wire:
+        await wire.send(initialize(capabilities={"roots": {}}))
+        await wire.receive()
+        await wire.send(calling("here"))
+        await wire.nothing_more()
+        await wire.send(notification("notifications/initialized"))
+        await answer(wire, "roots/list", {"roots": []})
+        assert text_in(await wire.receive_object()) == "[]"
 
 
 # ------------------------------------------------------------------------------------------------ how it ends
@@ -300,147 +278,129 @@ def test_a_request_of_a_tool_that_is_called_too_early_waits_for_the_handshake(ki
 
 @KINDS
 @pytest.mark.parametrize("capability", ASKING)
-def test_a_client_that_leaves_ends_what_a_tool_asked_of_it(kind: str, capability: str) -> None:
-    async def test() -> None:
-        server, ended = Server("s"), []
+async def test_a_client_that_leaves_ends_what_a_tool_asked_of_it(kind: str, capability: str) -> None:
+    server, ended = Server("s"), []
 
-        @server.tool()
-        async def ask(context: Context) -> None:
-            try:
-                await ASKING[capability][0](context)
-            except ConnectionClosed as error:
-                ended.append(error)
-                raise
+    @server.tool()
+    async def ask(context: Context) -> None:
+        try:
+            await ASKING[capability][0](context)
+        except ConnectionClosed as error:
+            ended.append(error)
+            raise
 
-        async with greeted_client(server, kind, capabilities={capability: {}}) as wire:
-            await wire.send(calling("ask"))
-            assert (await wire.receive_object())["method"] == ASKING[capability][1]
-        assert len(ended) == 1
-
-    run(test())
+    async with greeted_client(server, kind, capabilities={capability: {}}) as wire:
+        await wire.send(calling("ask"))
+        assert (await wire.receive_object())["method"] == ASKING[capability][1]
+    assert len(ended) == 1
 
 
 @KINDS
-def test_a_worker_thread_whose_client_has_left_is_not_left_hanging(kind: str) -> None:
+async def test_a_worker_thread_whose_client_has_left_is_not_left_hanging(kind: str) -> None:
     gate, outcome = threading.Event(), []
     done = threading.Event()
 
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        @server.tool()
-        def outlive(context: Context) -> None:
-            gate.wait(PATIENCE)
-            attempts: list[Callable[[], object]] = [
-                lambda: context.run(context.log("info", "x")),
-                lambda: context.run(context.report_progress(1)),
-                lambda: context.run(context.list_roots()),
-            ]
-            for attempt in attempts:
-                try:
-                    outcome.append(attempt())
-                except BaseException as error:
-                    outcome.append(type(error))
-            done.set()
-
-        async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
-            await wire.send(calling("outlive"))
-            await wire.nothing_more()
-        gate.set()
-        assert await asyncio.to_thread(done.wait, PATIENCE)
-        assert outcome == [None, None, ConnectionClosed]
-
-    run(test())
-
-
-@KINDS
-def test_a_cancelled_call_frees_the_worker_thread_that_waits_for_the_client(kind: str) -> None:
-    done, outcome = threading.Event(), []
-
-    async def test() -> None:
-        server = Server("s")
-
-        @server.tool()
-        def ask(context: Context) -> None:
+    @server.tool()
+    def outlive(context: Context) -> None:
+        gate.wait(PATIENCE)
+        attempts: list[Callable[[], object]] = [
+            lambda: context.run(context.log("info", "x")),
+            lambda: context.run(context.report_progress(1)),
+            lambda: context.run(context.list_roots()),
+        ]
+        for attempt in attempts:
             try:
-                context.run(context.list_roots(timeout=None))
+                outcome.append(attempt())
             except BaseException as error:
                 outcome.append(type(error))
-            done.set()
+        done.set()
 
-        async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
-            await wire.send(calling("ask"))
-            asked = await wire.receive_object()
-            assert asked["method"] == "roots/list"
-            await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
-            told = await wire.receive_object()
-            assert told["method"] == "notifications/cancelled" and isinstance(told["params"], dict)
-            assert told["params"]["requestId"] == asked["id"]
-            assert await asyncio.to_thread(done.wait, PATIENCE)
-            await wire.nothing_more()
-        assert outcome == [concurrent.futures.CancelledError]
-
-    run(test())
-
-
-def test_run_is_for_worker_threads_and_says_so_on_the_loop() -> None:
-    async def test() -> None:
-        server = Server("s")
-
-        @server.tool()
-        async def confused(context: Context) -> str:
-            with pytest.raises(RuntimeError, match="await it instead"):
-                context.run(context.log("info", "x"))
-            return "told"
-
-        async with greeted_client(server) as wire:
-            await wire.send(calling("confused"))
-            assert text_in(await wire.receive_object()) == "told"
-
-    run(test())
+    async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+        await wire.send(calling("outlive"))
+        await wire.nothing_more()
+    gate.set()
+    assert await asyncio.to_thread(done.wait, PATIENCE)
+    assert outcome == [None, None, ConnectionClosed]
 
 
 @KINDS
-def test_a_cancelled_tool_may_tidy_up_and_says_nothing_more(kind: str) -> None:
-    async def test() -> None:
-        server, tidied = Server("s"), asyncio.Event()
+async def test_a_cancelled_call_frees_the_worker_thread_that_waits_for_the_client(kind: str) -> None:
+    done, outcome = threading.Event(), []
 
-        @server.tool()
-        async def wait(context: Context) -> str:
-            await context.log("info", "begun")
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await context.log("info", "cancelled")
-                await context.report_progress(1)
-                tidied.set()
-            return "never"
+    server = Server("s")
 
-        async with greeted_client(server, kind) as wire:
-            await wire.send(calling("wait", _meta={"progressToken": "t"}))
-            assert (await wire.receive_object())["method"] == "notifications/message"
-            await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
-            async with asyncio.timeout(PATIENCE):
-                await tidied.wait()
-            await wire.nothing_more()
+    @server.tool()
+    def ask(context: Context) -> None:
+        try:
+            context.run(context.list_roots(timeout=None))
+        except BaseException as error:
+            outcome.append(type(error))
+        done.set()
 
-    run(test())
+    async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+        await wire.send(calling("ask"))
+        asked = await wire.receive_object()
+        assert asked["method"] == "roots/list"
+        await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
+        told = await wire.receive_object()
+        assert told["method"] == "notifications/cancelled" and isinstance(told["params"], dict)
+        assert told["params"]["requestId"] == asked["id"]
+        assert await asyncio.to_thread(done.wait, PATIENCE)
+        await wire.nothing_more()
+    assert outcome == [concurrent.futures.CancelledError]
 
 
-def test_nobody_is_asked_for_a_request_that_is_over() -> None:
-    async def test() -> None:
-        server = Server("s")
-        kept: list[Context] = []
+async def test_run_is_for_worker_threads_and_says_so_on_the_loop() -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def keep(context: Context) -> str:
-            kept.append(context)
-            return "kept"
+    @server.tool()
+    async def confused(context: Context) -> str:
+        with pytest.raises(RuntimeError, match="await it instead"):
+            context.run(context.log("info", "x"))
+        return "told"
 
-        async with greeted_client(server, capabilities={"roots": {}}) as wire:
-            await wire.ask("tools/call", {"name": "keep"})
-            with pytest.raises(McpError, match="roots/list was not sent"):
-                await kept[0].list_roots()
-            await wire.nothing_more()
+    async with greeted_client(server) as wire:
+        await wire.send(calling("confused"))
+        assert text_in(await wire.receive_object()) == "told"
 
-    run(test())
+
+@KINDS
+async def test_a_cancelled_tool_may_tidy_up_and_says_nothing_more(kind: str) -> None:
+    server, tidied = Server("s"), asyncio.Event()
+
+    @server.tool()
+    async def wait(context: Context) -> str:
+        await context.log("info", "begun")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await context.log("info", "cancelled")
+            await context.report_progress(1)
+            tidied.set()
+        return "never"
+
+    async with greeted_client(server, kind) as wire:
+        await wire.send(calling("wait", _meta={"progressToken": "t"}))
+        assert (await wire.receive_object())["method"] == "notifications/message"
+        await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
+        async with asyncio.timeout(PATIENCE):
+            await tidied.wait()
+        await wire.nothing_more()
+
+
+async def test_nobody_is_asked_for_a_request_that_is_over() -> None:
+    server = Server("s")
+    kept: list[Context] = []
+
+    @server.tool()
+    async def keep(context: Context) -> str:
+        kept.append(context)
+        return "kept"
+
+    async with greeted_client(server, capabilities={"roots": {}}) as wire:
+        await wire.ask("tools/call", {"name": "keep"})
+        with pytest.raises(McpError, match="roots/list was not sent"):
+            await kept[0].list_roots()
+        await wire.nothing_more()

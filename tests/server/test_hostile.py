@@ -364,41 +364,33 @@ def answer_with(result: bytes, id: JSON) -> bytes:
     ],
     ids=["too deep", "far too deep", "unclosed", "twice", "NaN", "long number", "surrogate", "no UTF-8", "nothing"],
 )
-def test_an_answer_that_is_no_good_json_ends_its_call_at_once_and_no_other(result: bytes) -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            first, second = asyncio.create_task(client.call_tool("t")), asyncio.create_task(client.call_tool("t"))
-            ids = [(await wire.receive_object())["id"] for _ in range(2)]
-            await wire.send(answer_with(result, ids[0]))
-            with pytest.raises(InvalidMessage, match="tools/call"):
-                await asyncio.wait_for(first, PATIENCE)
-            await wire.send(answer_with(b'{"content":[]}', ids[1]))
-            assert (await asyncio.wait_for(second, PATIENCE)).content == []
-            await wire.nothing_more()
-
-    run(test())
+async def test_an_answer_that_is_no_good_json_ends_its_call_at_once_and_no_other(result: bytes) -> None:
+    async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        first, second = asyncio.create_task(client.call_tool("t")), asyncio.create_task(client.call_tool("t"))
+        ids = [(await wire.receive_object())["id"] for _ in range(2)]
+        await wire.send(answer_with(result, ids[0]))
+        with pytest.raises(InvalidMessage, match="tools/call"):
+            await asyncio.wait_for(first, PATIENCE)
+        await wire.send(answer_with(b'{"content":[]}', ids[1]))
+        assert (await asyncio.wait_for(second, PATIENCE)).content == []
+        await wire.nothing_more()
 
 
-def test_the_first_of_two_answers_counts_and_ids_of_another_type_are_no_answer() -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
-            call = asyncio.create_task(client.call_tool("t"))
-            id = (await wire.receive_object())["id"]
-            assert isinstance(id, int)
-            strangers: list[JSON] = [str(id), float(id), id + 1, True, None, [id], {"id": id}]
-            for other in strangers:  # `True == 1` and `1.0 == 1`, but they are not the same id
-                await wire.send(
-                    {"jsonrpc": "2.0", "id": other, "result": {"content": [{"type": "text", "text": "no"}]}}
-                )
-            for text in ("yes", "too late"):
-                await wire.send({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
-            await wire.send({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "changed my mind"}})
-            assert (await asyncio.wait_for(call, PATIENCE)).text == "yes"
-            await wire.nothing_more()
-
-    run(test())
+async def test_the_first_of_two_answers_counts_and_ids_of_another_type_are_no_answer() -> None:
+    async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
+        await greet(client, wire, "2025-11-25", EVERYTHING)
+        call = asyncio.create_task(client.call_tool("t"))
+        id = (await wire.receive_object())["id"]
+        assert isinstance(id, int)
+        strangers: list[JSON] = [str(id), float(id), id + 1, True, None, [id], {"id": id}]
+        for other in strangers:  # `True == 1` and `1.0 == 1`, but they are not the same id
+            await wire.send({"jsonrpc": "2.0", "id": other, "result": {"content": [{"type": "text", "text": "no"}]}})
+        for text in ("yes", "too late"):
+            await wire.send({"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}})
+        await wire.send({"jsonrpc": "2.0", "id": id, "error": {"code": 1, "message": "changed my mind"}})
+        assert (await asyncio.wait_for(call, PATIENCE)).text == "yes"
+        await wire.nothing_more()
 
 
 NOTIFICATIONS: list[Object] = [
@@ -531,7 +523,7 @@ def refused_or_served(answer: Object, params: JSON, also: int = INVALID_PARAMS) 
     assert len(str(error["message"])) < 1000
 
 
-def test_a_server_process_that_sends_everything_wrong_fails_its_own_calls_and_no_others() -> None:
+async def test_a_server_process_that_sends_everything_wrong_fails_its_own_calls_and_no_others() -> None:
     """Over real pipes: between any two good answers stand frames of every bad kind."""
     source = """
 import json
@@ -562,15 +554,12 @@ for line in sys.stdin:
         say(b'{"jsonrpc":"2.0","id":%s,"result":{}}' % id)
 """
 
-    async def test() -> None:
-        async with Client(python(source), timeout=PATIENCE) as client:
-            for _ in range(6):
-                with pytest.raises(InvalidMessage, match="tools/list"):
-                    await client.list_tools()
-                await client.ping()
-            assert await client.list_tools() == []
-
-    run(test())
+    async with Client(python(source), timeout=PATIENCE) as client:
+        for _ in range(6):
+            with pytest.raises(InvalidMessage, match="tools/list"):
+                await client.list_tools()
+            await client.ping()
+        assert await client.list_tools() == []
 
 
 # ------------------------------------------------------------------------------------------------ hostile clients

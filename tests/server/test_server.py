@@ -27,7 +27,6 @@ from tests.support import (
     python,
     raw_client,
     request,
-    run,
 )
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -109,27 +108,24 @@ class Counter:
 
 
 @KINDS
-def test_methods_partials_wrapped_functions_and_callable_objects_are_tools_too(kind: str) -> None:
-    async def test() -> None:
-        server, counter = Server("s"), Counter()
-        server.tools.add(counter.add)
-        server.tools.add(logged(counter.add), "logged")
-        server.tools.add(functools.partial(counter.add, n=10), "ten")
-        server.tools.add(counter, "itself")
-        async with greeted_client(server, kind) as wire:
-            listed = (await wire.ask("tools/list"))["result"]
-            assert isinstance(listed, dict) and isinstance(listed["tools"], list)
-            tools = {tool["name"]: tool for tool in listed["tools"] if isinstance(tool, dict)}
-            assert list(tools) == ["add", "logged", "ten", "itself"]
-            assert tools["add"]["description"] == tools["logged"]["description"] == "Add n."
-            assert tools["add"]["inputSchema"] == tools["logged"]["inputSchema"]
-            assert "n" not in tools["ten"]["inputSchema"].get("properties", {})  # type: ignore[operator,union-attr]
-            assert await text_of(wire, "add", {"n": 1}) == "1"
-            assert await text_of(wire, "logged", {"n": 2}) == "3"
-            assert await text_of(wire, "ten") == "13"
-            assert await text_of(wire, "itself", {"n": 4}) == "17"
-
-    run(test())
+async def test_methods_partials_wrapped_functions_and_callable_objects_are_tools_too(kind: str) -> None:
+    server, counter = Server("s"), Counter()
+    server.tools.add(counter.add)
+    server.tools.add(logged(counter.add), "logged")
+    server.tools.add(functools.partial(counter.add, n=10), "ten")
+    server.tools.add(counter, "itself")
+    async with greeted_client(server, kind) as wire:
+        listed = (await wire.ask("tools/list"))["result"]
+        assert isinstance(listed, dict) and isinstance(listed["tools"], list)
+        tools = {tool["name"]: tool for tool in listed["tools"] if isinstance(tool, dict)}
+        assert list(tools) == ["add", "logged", "ten", "itself"]
+        assert tools["add"]["description"] == tools["logged"]["description"] == "Add n."
+        assert tools["add"]["inputSchema"] == tools["logged"]["inputSchema"]
+        assert "n" not in tools["ten"]["inputSchema"].get("properties", {})  # type: ignore[operator,union-attr]
+        assert await text_of(wire, "add", {"n": 1}) == "1"
+        assert await text_of(wire, "logged", {"n": 2}) == "3"
+        assert await text_of(wire, "ten") == "13"
+        assert await text_of(wire, "itself", {"n": 4}) == "17"
 
 
 # ------------------------------------------------------------------------------------------------ declaring
@@ -166,36 +162,30 @@ CHANGING: Object = {"listChanged": True}
         ([use_prompts, use_tools], {"prompts": CHANGING, "tools": CHANGING}),
     ],
 )
-def test_a_server_declares_the_features_that_were_used(
+async def test_a_server_declares_the_features_that_were_used(
     kind: str, used: list[Callable[[Server], None]], declared: Object
 ) -> None:
-    async def test() -> None:
-        for logging in (True, False):
-            server = Server("s", logging=logging)
-            for use in used:
-                use(server)
-            async with raw_client(server, kind) as wire:
-                await wire.send(initialize())
-                result = (await wire.receive_object())["result"]
-                assert isinstance(result, dict)
-                assert result["capabilities"] == {**declared, **({"logging": {}} if logging else {})}
-
-    run(test())
+    for logging in (True, False):
+        server = Server("s", logging=logging)
+        for use in used:
+            use(server)
+        async with raw_client(server, kind) as wire:
+            await wire.send(initialize())
+            result = (await wire.receive_object())["result"]
+            assert isinstance(result, dict)
+            assert result["capabilities"] == {**declared, **({"logging": {}} if logging else {})}
 
 
 @KINDS
-def test_a_feature_that_is_first_used_after_the_greeting_is_for_the_next_client(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        async with greeted_client(server, kind) as wire:
-            use_tools(server)
-            await wire.nothing_more()  # what was not declared is not announced either
-            error = (await wire.ask("tools/list"))["error"]
-            assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
-            async with greeted_client(server, kind) as later:
-                assert "result" in await later.ask("tools/list")
-
-    run(test())
+async def test_a_feature_that_is_first_used_after_the_greeting_is_for_the_next_client(kind: str) -> None:
+    server = Server("s")
+    async with greeted_client(server, kind) as wire:
+        use_tools(server)
+        await wire.nothing_more()  # what was not declared is not announced either
+        error = (await wire.ask("tools/list"))["error"]
+        assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
+        async with greeted_client(server, kind) as later:
+            assert "result" in await later.ask("tools/list")
 
 
 # ------------------------------------------------------------------------------------------------ list_changed
@@ -204,142 +194,124 @@ TOOLS_CHANGED = notification("notifications/tools/list_changed")
 
 
 @KINDS
-def test_changes_in_one_go_are_announced_once_and_the_list_then_holds_them_all(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        use_tools(server)
-        async with greeted_client(server, kind) as wire:
-            await wire.nothing_more()
-            for number in range(100):
-                server.tools.add(lambda: "", f"n{number}")
-            assert await wire.receive() == TOOLS_CHANGED
-            listed = (await wire.ask("tools/list"))["result"]
-            assert isinstance(listed, dict) and isinstance(listed["tools"], list)
-            assert len(listed["tools"]) == 101
-            await wire.nothing_more()
-
-    run(test())
+async def test_changes_in_one_go_are_announced_once_and_the_list_then_holds_them_all(kind: str) -> None:
+    server = Server("s")
+    use_tools(server)
+    async with greeted_client(server, kind) as wire:
+        await wire.nothing_more()
+        for number in range(100):
+            server.tools.add(lambda: "", f"n{number}")
+        assert await wire.receive() == TOOLS_CHANGED
+        listed = (await wire.ask("tools/list"))["result"]
+        assert isinstance(listed, dict) and isinstance(listed["tools"], list)
+        assert len(listed["tools"]) == 101
+        await wire.nothing_more()
 
 
 @KINDS
-def test_changes_are_announced_after_the_handshake_only_and_to_none_that_has_left(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        use_tools(server)
-        async with raw_client(server, kind) as wire:
-            server.tools.add(lambda: "", "before")
-            if kind in ("memory", "stdio", "http+sse"):  # elsewhere there is no way to tell anything yet
-                await wire.nothing_more()
-            await wire.send(initialize())
-            await wire.receive()
-            server.tools.add(lambda: "", "between")
+async def test_changes_are_announced_after_the_handshake_only_and_to_none_that_has_left(kind: str) -> None:
+    server = Server("s")
+    use_tools(server)
+    async with raw_client(server, kind) as wire:
+        server.tools.add(lambda: "", "before")
+        if kind in ("memory", "stdio", "http+sse"):  # elsewhere there is no way to tell anything yet
             await wire.nothing_more()
-            await wire.send(notification("notifications/initialized"))
-            assert await wire.receive() == TOOLS_CHANGED
-        server.tools.add(lambda: "", "afterwards")
-
-    run(test())
+        await wire.send(initialize())
+        await wire.receive()
+        server.tools.add(lambda: "", "between")
+        await wire.nothing_more()
+        await wire.send(notification("notifications/initialized"))
+        assert await wire.receive() == TOOLS_CHANGED
+    server.tools.add(lambda: "", "afterwards")
 
 
 @KINDS
-def test_a_tool_may_change_the_list_that_it_stands_in_also_from_its_thread(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_tool_may_change_the_list_that_it_stands_in_also_from_its_thread(kind: str) -> None:
+    server = Server("s")
 
-        @server.tool()
-        def grow() -> str:
-            use_prompts(server)
-            server.tools.add(lambda: "new", "grown")
-            server.tools.remove("grow")
-            return "done"
+    @server.tool()
+    def grow() -> str:
+        use_prompts(server)
+        server.tools.add(lambda: "new", "grown")
+        server.tools.remove("grow")
+        return "done"
 
-        async with greeted_client(server, kind) as wire:
-            told: list[Object] = []  # how often, and when, depends on how fast the thread is
+    async with greeted_client(server, kind) as wire:
+        told: list[Object] = []  # how often, and when, depends on how fast the thread is
 
-            async def answer(message: Object) -> Object:
-                await wire.send(message)
-                while "id" not in (frame := await wire.receive_object()):
-                    told.append(frame)
-                return frame
+        async def answer(message: Object) -> Object:
+            await wire.send(message)
+            while "id" not in (frame := await wire.receive_object()):
+                told.append(frame)
+            return frame
 
-            assert text_in(await answer(calling("grow"))) == "done"
-            assert text_in(await answer(calling("grown"))) == "new"
-            error = (await answer(calling("grow")))["error"]
-            assert isinstance(error, dict) and error["code"] == INVALID_PARAMS
-            assert TOOLS_CHANGED in told
-
-    run(test())
+        assert text_in(await answer(calling("grow"))) == "done"
+        assert text_in(await answer(calling("grown"))) == "new"
+        error = (await answer(calling("grow")))["error"]
+        assert isinstance(error, dict) and error["code"] == INVALID_PARAMS
+        assert TOOLS_CHANGED in told
 
 
 # ------------------------------------------------------------------------------------------------ threads
 
 
 @KINDS
-def test_a_plain_function_that_blocks_freezes_nobody(kind: str) -> None:
-    async def test() -> None:
-        server, gate = Server("s"), threading.Event()
+async def test_a_plain_function_that_blocks_freezes_nobody(kind: str) -> None:
+    server, gate = Server("s"), threading.Event()
 
-        @server.tool()
-        def blocked() -> str:
-            return "opened" if gate.wait(PATIENCE) else "never opened"
+    @server.tool()
+    def blocked() -> str:
+        return "opened" if gate.wait(PATIENCE) else "never opened"
 
-        @server.tool()
-        def opens() -> str:
-            gate.set()
-            return "done"
+    @server.tool()
+    def opens() -> str:
+        gate.set()
+        return "done"
 
-        @server.tool()
-        async def quick() -> str:
-            return "quick"
+    @server.tool()
+    async def quick() -> str:
+        return "quick"
 
-        async with greeted_client(server, kind) as wire:
-            for number in range(5):
-                await wire.send(calling("blocked", id=number))
-            await wire.nothing_more()
-            assert await text_of(wire, "quick") == "quick"
-            await wire.send(calling("opens"))
-            answers = [await wire.receive_object() for _ in range(6)]
-            assert sorted(map(text_in, answers)) == ["done", *["opened"] * 5]
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        for number in range(5):
+            await wire.send(calling("blocked", id=number))
+        await wire.nothing_more()
+        assert await text_of(wire, "quick") == "quick"
+        await wire.send(calling("opens"))
+        answers = [await wire.receive_object() for _ in range(6)]
+        assert sorted(map(text_in, answers)) == ["done", *["opened"] * 5]
 
 
-def test_many_plain_functions_run_at_a_time_and_more_wait_their_turn() -> None:
-    async def test() -> None:
-        server = Server("s")
-        together = threading.Barrier(WORKERS)
+async def test_many_plain_functions_run_at_a_time_and_more_wait_their_turn() -> None:
+    server = Server("s")
+    together = threading.Barrier(WORKERS)
 
-        @server.tool()
-        def meet() -> str:
-            together.wait(PATIENCE)  # breaks unless so many are in here at once
-            return threading.current_thread().name
+    @server.tool()
+    def meet() -> str:
+        together.wait(PATIENCE)  # breaks unless so many are in here at once
+        return threading.current_thread().name
 
-        async with greeted_client(server) as wire:
-            for number in range(2 * WORKERS):
-                await wire.send(calling("meet", id=number))
-            names = {text_in(await wire.receive_object()) for _ in range(2 * WORKERS)}
-            assert len(names) == WORKERS
-
-    run(test())
+    async with greeted_client(server) as wire:
+        for number in range(2 * WORKERS):
+            await wire.send(calling("meet", id=number))
+        names = {text_in(await wire.receive_object()) for _ in range(2 * WORKERS)}
+        assert len(names) == WORKERS
 
 
 @KINDS
-def test_async_functions_run_on_the_loop_side_by_side(kind: str) -> None:
-    async def test() -> None:
-        server, here = Server("s"), threading.current_thread()
-        together = asyncio.Barrier(10)
+async def test_async_functions_run_on_the_loop_side_by_side(kind: str) -> None:
+    server, here = Server("s"), threading.current_thread()
+    together = asyncio.Barrier(10)
 
-        @server.tool()
-        async def meet() -> bool:
-            await together.wait()
-            return threading.current_thread() is here
+    @server.tool()
+    async def meet() -> bool:
+        await together.wait()
+        return threading.current_thread() is here
 
-        async with greeted_client(server, kind) as wire:
-            for number in range(10):
-                await wire.send(calling("meet", id=number))
-            assert {text_in(await wire.receive_object()) for _ in range(10)} == {"true"}
-
-    run(test())
+    async with greeted_client(server, kind) as wire:
+        for number in range(10):
+            await wire.send(calling("meet", id=number))
+        assert {text_in(await wire.receive_object()) for _ in range(10)} == {"true"}
 
 
 class MainThread(Executor):
@@ -367,81 +339,72 @@ class MainThread(Executor):
 
 
 @KINDS
-def test_plain_functions_run_where_the_executor_says_and_it_stays_the_callers(kind: str) -> None:
-    async def test() -> None:
-        executor = MainThread()
-        host = threading.Thread(target=executor.serve, name="the host's main thread")
-        host.start()
-        server = Server("s", executor=executor)
+async def test_plain_functions_run_where_the_executor_says_and_it_stays_the_callers(kind: str) -> None:
+    executor = MainThread()
+    host = threading.Thread(target=executor.serve, name="the host's main thread")
+    host.start()
+    server = Server("s", executor=executor)
 
-        @server.tool()
-        def where() -> str:
-            return threading.current_thread().name
+    @server.tool()
+    def where() -> str:
+        return threading.current_thread().name
 
-        @server.tool()
-        def fails() -> str:
-            raise StopIteration("secret")
+    @server.tool()
+    def fails() -> str:
+        raise StopIteration("secret")
 
-        @server.tool()
-        async def on_the_loop() -> str:
-            return threading.current_thread().name
+    @server.tool()
+    async def on_the_loop() -> str:
+        return threading.current_thread().name
 
-        try:
-            for _ in range(2):  # a connection that ends takes the executor from no other
-                async with greeted_client(server, kind) as wire:
-                    assert await text_of(wire, "where") == "the host's main thread"
-                    assert await text_of(wire, "fails") == "Tool fails failed"
-                    assert await text_of(wire, "on_the_loop") == threading.current_thread().name
-        finally:
-            executor.calls.put(None)
-            host.join(PATIENCE)
-
-    run(test())
+    try:
+        for _ in range(2):  # a connection that ends takes the executor from no other
+            async with greeted_client(server, kind) as wire:
+                assert await text_of(wire, "where") == "the host's main thread"
+                assert await text_of(wire, "fails") == "Tool fails failed"
+                assert await text_of(wire, "on_the_loop") == threading.current_thread().name
+    finally:
+        executor.calls.put(None)
+        host.join(PATIENCE)
 
 
-def test_context_variables_reach_a_worker_thread() -> None:
-    async def test() -> None:
-        server = Server("s")
-        variable = contextvars.ContextVar("variable", default="unset")
+async def test_context_variables_reach_a_worker_thread() -> None:
+    server = Server("s")
+    variable = contextvars.ContextVar("variable", default="unset")
 
-        @server.tool()
-        def read() -> str:
-            return variable.get()
+    @server.tool()
+    def read() -> str:
+        return variable.get()
 
-        variable.set("set where the server was started")
-        async with greeted_client(server) as wire:
-            assert await text_of(wire, "read") == "set where the server was started"
-
-    run(test())
+    variable.set("set where the server was started")
+    async with greeted_client(server) as wire:
+        assert await text_of(wire, "read") == "set where the server was started"
 
 
 @KINDS
 @pytest.mark.parametrize("error", [StopIteration, StopAsyncIteration, GeneratorExit, SystemExit, KeyboardInterrupt])
-def test_whatever_a_worker_thread_raises_every_kind_of_request_is_answered(
+async def test_whatever_a_worker_thread_raises_every_kind_of_request_is_answered(
     kind: str, error: type[BaseException]
 ) -> None:
-    async def test() -> None:
-        server = Server("s")
+    server = Server("s")
 
-        def fails(x: str = "") -> str:
-            raise error("secret")
+    def fails(x: str = "") -> str:
+        raise error("secret")
 
-        server.tools.add(fails)
-        server.prompts.add(fails)
-        server.resources.add("test://a", fails)
-        server.completions.add("fails", "x", lambda value: fails())
-        reference: Object = {"ref": {"type": "ref/prompt", "name": "fails"}, "argument": {"name": "x", "value": ""}}
-        async with greeted_client(server, kind) as wire:
-            assert await text_of(wire, "fails") == "Tool fails failed"
-            for method, params in (
-                ("prompts/get", {"name": "fails"}),
-                ("resources/read", {"uri": "test://a"}),
-                ("completion/complete", reference),
-            ):
-                answer = await wire.ask(method, cast(Object, params))
-                assert answer["error"] == {"code": -32603, "message": "Internal error"}
-
-    run(test())
+    server.tools.add(fails)
+    server.prompts.add(fails)
+    server.resources.add("test://a", fails)
+    server.completions.add("fails", "x", lambda value: fails())
+    reference: Object = {"ref": {"type": "ref/prompt", "name": "fails"}, "argument": {"name": "x", "value": ""}}
+    async with greeted_client(server, kind) as wire:
+        assert await text_of(wire, "fails") == "Tool fails failed"
+        for method, params in (
+            ("prompts/get", {"name": "fails"}),
+            ("resources/read", {"uri": "test://a"}),
+            ("completion/complete", reference),
+        ):
+            answer = await wire.ask(method, cast(Object, params))
+            assert answer["error"] == {"code": -32603, "message": "Internal error"}
 
 
 # ------------------------------------------------------------------------------------------------ a whole process
@@ -478,29 +441,26 @@ server.run()
 """
 
 
-def test_nothing_that_is_printed_reaches_the_wire_and_tracebacks_go_to_standard_error() -> None:
-    async def test() -> None:
-        frames: list[bytes] = []
-        errors: list[bytes] = []
-        async with Client(
-            python(NOISY),
-            on_stderr=errors.append,
-            trace=lambda direction, frame: frames.append(frame),
-        ) as client:
-            for _ in range(3):
-                assert (await client.call_tool("in_a_thread")).text == "done"
-                assert (await client.call_tool("on_the_loop")).text == "done"
-            failed = await client.call_tool("fails", {"password": "hunter2"})
-            assert failed.is_error and failed.text == "Tool fails failed"
-            assert (await client.call_tool("refuses")).text == "for the model to read"
-        standard_error = b"".join(errors)
-        for printed in (b"in a thread", b"descriptor 1", b"a child", b"on the loop", b"no newline"):
-            assert printed in standard_error
-            assert not any(printed in frame for frame in frames)
-        assert b"Traceback" in standard_error and b"cannot log in with hunter2" in standard_error
-        assert b"for the model to read" not in standard_error, "a ToolError is no failure of the server"
-
-    run(test())
+async def test_nothing_that_is_printed_reaches_the_wire_and_tracebacks_go_to_standard_error() -> None:
+    frames: list[bytes] = []
+    errors: list[bytes] = []
+    async with Client(
+        python(NOISY),
+        on_stderr=errors.append,
+        trace=lambda direction, frame: frames.append(frame),
+    ) as client:
+        for _ in range(3):
+            assert (await client.call_tool("in_a_thread")).text == "done"
+            assert (await client.call_tool("on_the_loop")).text == "done"
+        failed = await client.call_tool("fails", {"password": "hunter2"})
+        assert failed.is_error and failed.text == "Tool fails failed"
+        assert (await client.call_tool("refuses")).text == "for the model to read"
+    standard_error = b"".join(errors)
+    for printed in (b"in a thread", b"descriptor 1", b"a child", b"on the loop", b"no newline"):
+        assert printed in standard_error
+        assert not any(printed in frame for frame in frames)
+    assert b"Traceback" in standard_error and b"cannot log in with hunter2" in standard_error
+    assert b"for the model to read" not in standard_error, "a ToolError is no failure of the server"
 
 
 # ------------------------------------------------------------------------------------------------ size
@@ -511,47 +471,41 @@ def ten_thousand() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS[:2])
-def test_ten_thousand_tools_are_listed_in_pages_and_the_last_is_called_like_the_first(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_ten_thousand_tools_are_listed_in_pages_and_the_last_is_called_like_the_first(kind: str) -> None:
+    server = Server("s")
 
-        def add(a: int, b: int = 1) -> int:
-            return a + b
+    def add(a: int, b: int = 1) -> int:
+        return a + b
 
-        for name in ten_thousand():
-            server.tools.add(add, name)
-        async with greeted_client(server, kind) as wire:
-            names: list[object] = []
-            cursor: Object = {}
-            for _ in range(10):
-                result = (await wire.ask("tools/list", cursor))["result"]
-                assert isinstance(result, dict) and isinstance(result["tools"], list)
-                names += [tool["name"] for tool in result["tools"] if isinstance(tool, dict)]
-                cursor = {"cursor": result.get("nextCursor")}
-            assert cursor == {"cursor": None} and names == list(ten_thousand())
-            for name in ("tool_0000", "tool_9999"):
-                assert await text_of(wire, name, {"a": 2}) == "3"
-
-    run(test())
+    for name in ten_thousand():
+        server.tools.add(add, name)
+    async with greeted_client(server, kind) as wire:
+        names: list[object] = []
+        cursor: Object = {}
+        for _ in range(10):
+            result = (await wire.ask("tools/list", cursor))["result"]
+            assert isinstance(result, dict) and isinstance(result["tools"], list)
+            names += [tool["name"] for tool in result["tools"] if isinstance(tool, dict)]
+            cursor = {"cursor": result.get("nextCursor")}
+        assert cursor == {"cursor": None} and names == list(ten_thousand())
+        for name in ("tool_0000", "tool_9999"):
+            assert await text_of(wire, name, {"a": 2}) == "3"
 
 
-def test_one_server_serves_many_clients_at_a_time_and_each_gets_its_own_answers() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_one_server_serves_many_clients_at_a_time_and_each_gets_its_own_answers() -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def echo(text: str) -> str:
-            await asyncio.sleep(0)
-            return text
+    @server.tool()
+    async def echo(text: str) -> str:
+        await asyncio.sleep(0)
+        return text
 
-        async def converse(name: str) -> None:
-            async with Client(server) as client:
-                answers = await asyncio.gather(*(client.call_tool("echo", {"text": f"{name}{n}"}) for n in range(20)))
-                assert [answer.text for answer in answers] == [f"{name}{n}" for n in range(20)]
+    async def converse(name: str) -> None:
+        async with Client(server) as client:
+            answers = await asyncio.gather(*(client.call_tool("echo", {"text": f"{name}{n}"}) for n in range(20)))
+            assert [answer.text for answer in answers] == [f"{name}{n}" for n in range(20)]
 
-        await asyncio.gather(*(converse(f"client {number}, call ") for number in range(20)))
-
-    run(test())
+    await asyncio.gather(*(converse(f"client {number}, call ") for number in range(20)))
 
 
 @pytest.mark.parametrize(

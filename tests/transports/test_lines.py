@@ -9,7 +9,6 @@ import pytest
 
 from mcp_ref.jsonrpc.messages import INVALID_REQUEST, Incoming, Malformed, Notification, encode
 from mcp_ref.transports.lines import LineReader
-from tests.support import run
 
 MESSAGES = [
     Notification("n", {"text": text}) for text in ("", "a", "\u2028", "\u0085", "line\nbreak\r", "\U0001f600" * 50)
@@ -51,25 +50,22 @@ def test_a_last_line_without_a_newline_counts() -> None:
     assert ended == [True]
 
 
-def test_the_end_waits_for_the_lines_that_are_held_back() -> None:
-    async def test() -> None:
-        got: list[Incoming] = []
-        ended: list[bool] = []
+async def test_the_end_waits_for_the_lines_that_are_held_back() -> None:
+    got: list[Incoming] = []
+    ended: list[bool] = []
 
-        def take_one(message: Incoming) -> None:
-            got.append(message)
-            reader.pause()
+    def take_one(message: Incoming) -> None:
+        got.append(message)
+        reader.pause()
 
-        reader = LineReader(take_one)
-        reader.feed(STREAM)
-        reader.feed_eof(lambda: ended.append(True))
-        for _ in MESSAGES:
-            assert ended == []
-            reader.resume()
-            await asyncio.sleep(0)
-        assert (got, ended) == (MESSAGES, [True])
-
-    run(test())
+    reader = LineReader(take_one)
+    reader.feed(STREAM)
+    reader.feed_eof(lambda: ended.append(True))
+    for _ in MESSAGES:
+        assert ended == []
+        reader.resume()
+        await asyncio.sleep(0)
+    assert (got, ended) == (MESSAGES, [True])
 
 
 def test_an_overlong_line_is_reported_with_its_id_and_the_next_line_is_a_message_again() -> None:
@@ -95,22 +91,19 @@ def test_a_line_of_exactly_the_limit_passes() -> None:
         assert [type(message) for message in got] == [kind]
 
 
-def test_while_paused_nothing_is_handed_on_and_afterwards_everything_in_order() -> None:
-    async def test() -> None:
-        got: list[Incoming] = []
+async def test_while_paused_nothing_is_handed_on_and_afterwards_everything_in_order() -> None:
+    got: list[Incoming] = []
 
-        def take_one(message: Incoming) -> None:
-            got.append(message)
-            reader.pause()
+    def take_one(message: Incoming) -> None:
+        got.append(message)
+        reader.pause()
 
-        reader = LineReader(take_one)
-        reader.feed(STREAM)
-        for count in range(1, len(MESSAGES) + 1):
-            assert got == MESSAGES[:count]
-            reader.resume()
-            await asyncio.sleep(0)
-
-    run(test())
+    reader = LineReader(take_one)
+    reader.feed(STREAM)
+    for count in range(1, len(MESSAGES) + 1):
+        assert got == MESSAGES[:count]
+        reader.resume()
+        await asyncio.sleep(0)
 
 
 def test_a_long_line_in_small_pieces_is_searched_once() -> None:

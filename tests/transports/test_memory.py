@@ -12,7 +12,7 @@ from mcp_ref.jsonrpc.messages import JSON, Notification, Outgoing, Request, Requ
 from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.base import Lost, Receive, Transport
 from mcp_ref.transports.memory import HIGH_WATER, memory_pair
-from tests.support import PATIENCE, greet, notification, raw_server, run
+from tests.support import PATIENCE, greet, notification, raw_server
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -28,132 +28,111 @@ class Sink:
 # ------------------------------------------------------------------------------------------------ the pair
 
 
-def test_messages_arrive_in_order_also_those_sent_before_the_peer_started() -> None:
-    async def test() -> None:
-        ours, theirs = memory_pair()
-        sink, nobody = Sink(), Sink()
-        await ours.start(nobody.received.append, nobody.lost.append)
-        ours.send(Request(1, "a", {"text": "caf\u00e9"}))
-        ours.send(Notification("b"))
-        await theirs.start(sink.received.append, sink.lost.append)
-        ours.send(Response(2, {}))
+async def test_messages_arrive_in_order_also_those_sent_before_the_peer_started() -> None:
+    ours, theirs = memory_pair()
+    sink, nobody = Sink(), Sink()
+    await ours.start(nobody.received.append, nobody.lost.append)
+    ours.send(Request(1, "a", {"text": "caf\u00e9"}))
+    ours.send(Notification("b"))
+    await theirs.start(sink.received.append, sink.lost.append)
+    ours.send(Response(2, {}))
+    await asyncio.sleep(0)
+    assert sink.received == [Request(1, "a", {"text": "caf\u00e9"}), Notification("b"), Response(2, {})]
+    await ours.close()
+
+
+async def test_what_was_sent_before_closing_still_arrives_and_then_the_end() -> None:
+    ours, theirs = memory_pair()
+    here, there = Sink(), Sink()
+    await ours.start(here.received.append, here.lost.append)
+    await theirs.start(there.received.append, there.lost.append)
+    ours.send(Notification("last"))
+    await ours.close()
+    await ours.close()
+    await asyncio.sleep(0)
+    assert there.received == [Notification("last")]
+    assert there.lost == [None]  # an orderly end
+    assert len(here.lost) == 1 and isinstance(here.lost[0], ConnectionClosed)
+    theirs.send(Notification("into the void"))  # dropped
+    await theirs.close()
+    assert here.received == []
+
+
+async def test_a_peer_that_does_not_read_makes_the_sender_wait_and_loses_nothing() -> None:
+    ours, theirs = memory_pair()
+    sink, nobody = Sink(), Sink()
+    await ours.start(nobody.received.append, nobody.lost.append)
+    await theirs.start(sink.received.append, sink.lost.append)
+    theirs.pause_reading()
+    count = 0
+    draining = asyncio.create_task(ours.drain())
+    await draining  # open as long as little is on the way
+    while count * 1000 <= HIGH_WATER:
+        ours.send(Notification("x", {"text": "x" * 1000}))
+        count += 1
+    draining = asyncio.create_task(ours.drain())
+    for _ in range(5):
         await asyncio.sleep(0)
-        assert sink.received == [Request(1, "a", {"text": "caf\u00e9"}), Notification("b"), Response(2, {})]
-        await ours.close()
-
-    run(test())
-
-
-def test_what_was_sent_before_closing_still_arrives_and_then_the_end() -> None:
-    async def test() -> None:
-        ours, theirs = memory_pair()
-        here, there = Sink(), Sink()
-        await ours.start(here.received.append, here.lost.append)
-        await theirs.start(there.received.append, there.lost.append)
-        ours.send(Notification("last"))
-        await ours.close()
-        await ours.close()
-        await asyncio.sleep(0)
-        assert there.received == [Notification("last")]
-        assert there.lost == [None]  # an orderly end
-        assert len(here.lost) == 1 and isinstance(here.lost[0], ConnectionClosed)
-        theirs.send(Notification("into the void"))  # dropped
-        await theirs.close()
-        assert here.received == []
-
-    run(test())
+    assert not draining.done()
+    assert sink.received == []
+    theirs.resume_reading()
+    await asyncio.wait_for(draining, PATIENCE)
+    assert len(sink.received) == count
+    await ours.close()
 
 
-def test_a_peer_that_does_not_read_makes_the_sender_wait_and_loses_nothing() -> None:
-    async def test() -> None:
-        ours, theirs = memory_pair()
-        sink, nobody = Sink(), Sink()
-        await ours.start(nobody.received.append, nobody.lost.append)
-        await theirs.start(sink.received.append, sink.lost.append)
-        theirs.pause_reading()
-        count = 0
-        draining = asyncio.create_task(ours.drain())
-        await draining  # open as long as little is on the way
-        while count * 1000 <= HIGH_WATER:
-            ours.send(Notification("x", {"text": "x" * 1000}))
-            count += 1
-        draining = asyncio.create_task(ours.drain())
-        for _ in range(5):
-            await asyncio.sleep(0)
-        assert not draining.done()
-        assert sink.received == []
-        theirs.resume_reading()
-        await asyncio.wait_for(draining, PATIENCE)
-        assert len(sink.received) == count
-        await ours.close()
-
-    run(test())
+async def test_closing_frees_a_sender_that_waits() -> None:
+    ours, theirs = memory_pair()
+    sink = Sink()
+    await theirs.start(sink.received.append, sink.lost.append)
+    theirs.pause_reading()
+    ours.send(Notification("x", {"text": "x" * 2 * HIGH_WATER}))
+    draining = asyncio.create_task(ours.drain())
+    await asyncio.sleep(0)
+    assert not draining.done()
+    await theirs.close()
+    await asyncio.wait_for(draining, PATIENCE)
 
 
-def test_closing_frees_a_sender_that_waits() -> None:
-    async def test() -> None:
-        ours, theirs = memory_pair()
-        sink = Sink()
-        await theirs.start(sink.received.append, sink.lost.append)
-        theirs.pause_reading()
-        ours.send(Notification("x", {"text": "x" * 2 * HIGH_WATER}))
-        draining = asyncio.create_task(ours.drain())
-        await asyncio.sleep(0)
-        assert not draining.done()
-        await theirs.close()
-        await asyncio.wait_for(draining, PATIENCE)
-
-    run(test())
-
-
-def test_the_frames_are_real_bytes_that_the_trace_sees() -> None:
-    async def test() -> None:
-        seen: list[tuple[str, JSON]] = []
-        ours, theirs = memory_pair(lambda direction, frame: seen.append((direction, json.loads(frame))))
-        here, there = Sink(), Sink()
-        await ours.start(here.received.append, here.lost.append)
-        await theirs.start(there.received.append, there.lost.append)
-        ours.send(Request(1, "ping"))
-        theirs.send(Response(1, {}))
-        await asyncio.sleep(0)
-        await ours.close()
-        assert seen == [
-            ("->", {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
-            ("<-", {"jsonrpc": "2.0", "id": 1, "result": {}}),
-        ]
-        with pytest.raises(ValueError, match="JSON compliant"):
-            ours.send(Response(1, {"value": float("nan")}))
-
-    run(test())
+async def test_the_frames_are_real_bytes_that_the_trace_sees() -> None:
+    seen: list[tuple[str, JSON]] = []
+    ours, theirs = memory_pair(lambda direction, frame: seen.append((direction, json.loads(frame))))
+    here, there = Sink(), Sink()
+    await ours.start(here.received.append, here.lost.append)
+    await theirs.start(there.received.append, there.lost.append)
+    ours.send(Request(1, "ping"))
+    theirs.send(Response(1, {}))
+    await asyncio.sleep(0)
+    await ours.close()
+    assert seen == [
+        ("->", {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+        ("<-", {"jsonrpc": "2.0", "id": 1, "result": {}}),
+    ]
+    with pytest.raises(ValueError, match="JSON compliant"):
+        ours.send(Response(1, {"value": float("nan")}))
 
 
-def test_a_client_may_be_given_a_server_of_the_same_program() -> None:
-    async def test() -> None:
-        server = Server("within", "1")
-        server.prompts.add(lambda: "Hello", "greeting")
-        async with Client(server) as client:
-            assert client.server_info.name == "within"
-            assert [prompt.name for prompt in await client.list_prompts()] == ["greeting"]
+async def test_a_client_may_be_given_a_server_of_the_same_program() -> None:
+    server = Server("within", "1")
+    server.prompts.add(lambda: "Hello", "greeting")
+    async with Client(server) as client:
+        assert client.server_info.name == "within"
+        assert [prompt.name for prompt in await client.list_prompts()] == ["greeting"]
+    with pytest.raises(ConnectionClosed):
+        await client.ping()
+
+
+async def test_a_server_that_goes_away_fails_what_waits_and_what_comes_later() -> None:
+    async with raw_server(lambda t: Client(t, timeout=None)) as (client, wire):
+        await greet(client, wire)
+        ping = asyncio.create_task(client.ping())
+        assert (await wire.receive_object())["method"] == "ping"
+        transport = client.connection.transport
+        await transport.peer.close()  # type: ignore[attr-defined]
+        with pytest.raises(ConnectionClosed):
+            await ping
         with pytest.raises(ConnectionClosed):
             await client.ping()
-
-    run(test())
-
-
-def test_a_server_that_goes_away_fails_what_waits_and_what_comes_later() -> None:
-    async def test() -> None:
-        async with raw_server(lambda t: Client(t, timeout=None)) as (client, wire):
-            await greet(client, wire)
-            ping = asyncio.create_task(client.ping())
-            assert (await wire.receive_object())["method"] == "ping"
-            transport = client.connection.transport
-            await transport.peer.close()  # type: ignore[attr-defined]
-            with pytest.raises(ConnectionClosed):
-                await ping
-            with pytest.raises(ConnectionClosed):
-                await client.ping()
-
-    run(test())
 
 
 # ------------------------------------------------------------------------------------------------ a custom transport
@@ -203,29 +182,26 @@ class Queues(Transport):
     "2024-11-05/basic/transports#custom-transports-1",
 )
 @pytest.mark.parametrize("revision", NAMES)
-def test_a_custom_transport_carries_the_same_messages_in_the_same_order_as_every_other(revision: str) -> None:
-    async def test() -> None:
-        server = Server("s", "1")
+async def test_a_custom_transport_carries_the_same_messages_in_the_same_order_as_every_other(revision: str) -> None:
+    server = Server("s", "1")
 
-        @server.resource("test://roots")
-        async def roots(context: Context) -> str:
-            return str(len(await context.list_roots()))
+    @server.resource("test://roots")
+    async def roots(context: Context) -> str:
+        return str(len(await context.list_roots()))
 
-        to_server: asyncio.Queue[bytes | None] = asyncio.Queue()
-        to_client: asyncio.Queue[bytes | None] = asyncio.Queue()
-        ours, theirs = Queues(to_server, to_client), Queues(to_client, to_server)
-        serving = asyncio.create_task(server.serve(theirs))
-        async with Client(ours, revision=revision, roots=["/tmp"]) as client:
-            contents = (await client.read_resource("test://roots")).contents
-            assert [getattr(part, "text", None) for part in contents] == ["1"]
-        await asyncio.wait_for(serving, PATIENCE)
-        methods = [message.get("method", "answer") for message in ours.sent if isinstance(message, dict)]
-        assert methods == ["initialize", "notifications/initialized", "resources/read", "answer"]
-        assert ours.sent[1] == notification("notifications/initialized")
-        asked = [message.get("method", "answer") for message in theirs.sent if isinstance(message, dict)]
-        assert asked == ["answer", "roots/list", "answer"]
-        for message in [*ours.sent, *theirs.sent]:
-            assert isinstance(message, dict)
-            assert message["jsonrpc"] == "2.0"
-
-    run(test())
+    to_server: asyncio.Queue[bytes | None] = asyncio.Queue()
+    to_client: asyncio.Queue[bytes | None] = asyncio.Queue()
+    ours, theirs = Queues(to_server, to_client), Queues(to_client, to_server)
+    serving = asyncio.create_task(server.serve(theirs))
+    async with Client(ours, revision=revision, roots=["/tmp"]) as client:
+        contents = (await client.read_resource("test://roots")).contents
+        assert [getattr(part, "text", None) for part in contents] == ["1"]
+    await asyncio.wait_for(serving, PATIENCE)
+    methods = [message.get("method", "answer") for message in ours.sent if isinstance(message, dict)]
+    assert methods == ["initialize", "notifications/initialized", "resources/read", "answer"]
+    assert ours.sent[1] == notification("notifications/initialized")
+    asked = [message.get("method", "answer") for message in theirs.sent if isinstance(message, dict)]
+    assert asked == ["answer", "roots/list", "answer"]
+    for message in [*ours.sent, *theirs.sent]:
+        assert isinstance(message, dict)
+        assert message["jsonrpc"] == "2.0"

@@ -218,80 +218,62 @@ def test_a_signal_ends_a_server_without_a_traceback(number: signal.Signals) -> N
 # ------------------------------------------------------------------------------------------------ our client
 
 
-def test_a_missing_command_is_named_at_once() -> None:
-    async def test() -> None:
-        begun = time.monotonic()
-        with pytest.raises(ConnectionClosed, match="no-such-command-anywhere"):
-            async with Client(["no-such-command-anywhere"]):
-                pass
-        assert time.monotonic() - begun < 1
-
-    run(test())
+async def test_a_missing_command_is_named_at_once() -> None:
+    begun = time.monotonic()
+    with pytest.raises(ConnectionClosed, match="no-such-command-anywhere"):
+        async with Client(["no-such-command-anywhere"]):
+            pass
+    assert time.monotonic() - begun < 1
 
 
-def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_last_words() -> None:
-    async def test() -> None:
-        with pytest.raises(ConnectionClosed, match=r"(?s)exited with code 3.*cannot start: no config"):
-            async with Client(python("sys.exit(print('cannot start: no config', file=sys.stderr) or 3)")):
-                pass
-
-    run(test())
+async def test_a_server_that_leaves_at_once_is_reported_with_its_exit_code_and_last_words() -> None:
+    with pytest.raises(ConnectionClosed, match=r"(?s)exited with code 3.*cannot start: no config"):
+        async with Client(python("sys.exit(print('cannot start: no config', file=sys.stderr) or 3)")):
+            pass
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("leave", {"code": 5}), ("wait", {})])
-def test_a_server_that_dies_in_the_middle_of_calls_fails_all_of_them_within_a_second(
+async def test_a_server_that_dies_in_the_middle_of_calls_fails_all_of_them_within_a_second(
     name: str, arguments: Object
 ) -> None:
-    async def test() -> None:
-        async with Client(server_command(), revision="2025-11-25", timeout=None) as client:
-            waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(3)]
-            await client.ping()
-            begun = time.monotonic()
-            if name == "leave":
-                waiting.append(asyncio.create_task(client.call_tool(name, arguments)))
-            else:
-                transport = client.connection.transport
-                assert isinstance(transport, StdioClientTransport) and transport.pid is not None
-                os.kill(transport.pid, signal.SIGKILL)
-            expected = "exited with code 5" if name == "leave" else "killed by signal SIGKILL"
-            for call in waiting:
-                with pytest.raises(ConnectionClosed, match=expected):
-                    await call
-            assert time.monotonic() - begun < 1
-            with pytest.raises(ConnectionClosed):
-                await client.ping()
-
-    run(test())
-
-
-def test_garbage_on_the_servers_stdout_is_skipped_and_not_answered() -> None:
-    async def test() -> None:
-        async with Client(server_command()) as client:
-            assert (await client.call_tool("garbage")).text == "ok"
+    async with Client(server_command(), revision="2025-11-25", timeout=None) as client:
+        waiting = [asyncio.create_task(client.call_tool("wait")) for _ in range(3)]
+        await client.ping()
+        begun = time.monotonic()
+        if name == "leave":
+            waiting.append(asyncio.create_task(client.call_tool(name, arguments)))
+        else:
+            transport = client.connection.transport
+            assert isinstance(transport, StdioClientTransport) and transport.pid is not None
+            os.kill(transport.pid, signal.SIGKILL)
+        expected = "exited with code 5" if name == "leave" else "killed by signal SIGKILL"
+        for call in waiting:
+            with pytest.raises(ConnectionClosed, match=expected):
+                await call
+        assert time.monotonic() - begun < 1
+        with pytest.raises(ConnectionClosed):
             await client.ping()
 
-    run(test())
+
+async def test_garbage_on_the_servers_stdout_is_skipped_and_not_answered() -> None:
+    async with Client(server_command()) as client:
+        assert (await client.call_tool("garbage")).text == "ok"
+        await client.ping()
 
 
-def test_a_server_that_answers_with_garbage_and_no_id_times_out_instead_of_hanging() -> None:
-    async def test() -> None:
-        source = "import sys\nfor line in sys.stdin:\n    print('Content-Length: 5', flush=True)\n"
-        with pytest.raises(TimeoutError, match="initialize: no answer within"):
-            async with Client(python(source), timeout=0.5):
-                pass
-
-    run(test())
+async def test_a_server_that_answers_with_garbage_and_no_id_times_out_instead_of_hanging() -> None:
+    source = "import sys\nfor line in sys.stdin:\n    print('Content-Length: 5', flush=True)\n"
+    with pytest.raises(TimeoutError, match="initialize: no answer within"):
+        async with Client(python(source), timeout=0.5):
+            pass
 
 
-def test_a_malformed_answer_to_initialize_is_an_invalid_message() -> None:
-    async def test() -> None:
-        answer = '{"jsonrpc":"2.0","id":1,"result":{}}'
-        source = f"import sys\nsys.stdin.readline(); print({answer!r}, flush=True)\nsys.stdin.read()"
-        with pytest.raises(InvalidMessage, match="protocolVersion"):
-            async with Client(python(source), revision="2025-11-25"):
-                pass
-
-    run(test())
+async def test_a_malformed_answer_to_initialize_is_an_invalid_message() -> None:
+    answer = '{"jsonrpc":"2.0","id":1,"result":{}}'
+    source = f"import sys\nsys.stdin.readline(); print({answer!r}, flush=True)\nsys.stdin.read()"
+    with pytest.raises(InvalidMessage, match="protocolVersion"):
+        async with Client(python(source), revision="2025-11-25"):
+            pass
 
 
 def _alive(pid: int) -> bool:
@@ -356,48 +338,41 @@ def test_a_hundred_cancelled_connects_leave_nothing_behind() -> None:
     run(test(), 60)
 
 
-def test_connect_and_close_may_happen_in_different_tasks_and_close_many_times_at_once() -> None:
-    async def test() -> None:
-        client = Client(server_command())
-        await asyncio.create_task(client.connect())
+async def test_connect_and_close_may_happen_in_different_tasks_and_close_many_times_at_once() -> None:
+    client = Client(server_command())
+    await asyncio.create_task(client.connect())
+    await client.ping()
+    await asyncio.gather(*(client.close() for _ in range(100)))
+    with pytest.raises(ConnectionClosed):
         await client.ping()
-        await asyncio.gather(*(client.close() for _ in range(100)))
-        with pytest.raises(ConnectionClosed):
-            await client.ping()
-
-    run(test())
 
 
-def test_a_chatty_standard_error_is_drained_and_its_end_kept() -> None:
-    async def test() -> None:
-        seen: list[bytes] = []
-        async with Client(server_command(), on_stderr=seen.append) as client:
-            result = await client.call_tool("chatter", {"size": 1_000_000})
-            assert result.structured_content == 1_000_000
-            transport = client.connection.transport
-            assert isinstance(transport, StdioClientTransport)
-            await client.ping()
-        assert sum(map(len, seen)) == 1_000_000
-        assert transport.stderr_tail == b"e" * 8192
-
-    run(test())
+async def test_a_chatty_standard_error_is_drained_and_its_end_kept() -> None:
+    seen: list[bytes] = []
+    async with Client(server_command(), on_stderr=seen.append) as client:
+        result = await client.call_tool("chatter", {"size": 1_000_000})
+        assert result.structured_content == 1_000_000
+        transport = client.connection.transport
+        assert isinstance(transport, StdioClientTransport)
+        await client.ping()
+    assert sum(map(len, seen)) == 1_000_000
+    assert transport.stderr_tail == b"e" * 8192
 
 
-def test_a_server_inherits_the_listed_variables_and_the_callers_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_inherits_the_listed_variables_and_the_callers_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     assert "AWS_SECRET_ACCESS_KEY" not in server_environment()
     assert server_environment({"A": "1"})["A"] == "1"
 
-    async def test() -> None:
-        async with Client(server_command(), env={"GIVEN": "yes"}) as client:
-            seen = (await client.call_tool("environment")).structured_content
-            assert isinstance(seen, dict)
-            assert seen["GIVEN"] == "yes"
-            assert seen["PATH"] == os.environ["PATH"]
-            assert "AWS_SECRET_ACCESS_KEY" not in seen
-            assert set(seen) - {"GIVEN", "LC_CTYPE", "_", "PWD", "SHLVL"} <= set(INHERITED)
-
-    run(test())
+    async with Client(server_command(), env={"GIVEN": "yes"}) as client:
+        seen = (await client.call_tool("environment")).structured_content
+        assert isinstance(seen, dict)
+        assert seen["GIVEN"] == "yes"
+        assert seen["PATH"] == os.environ["PATH"]
+        assert "AWS_SECRET_ACCESS_KEY" not in seen
+        assert set(seen) - {"GIVEN", "LC_CTYPE", "_", "PWD", "SHLVL"} <= set(INHERITED)
 
 
 @pytest.mark.parametrize("size", [100_000, 16 * 1024 * 1024])
@@ -410,17 +385,14 @@ def test_large_messages_pass_both_ways(size: int) -> None:
     run(test(), 60)
 
 
-def test_an_answer_over_the_limit_fails_its_call_with_a_clear_error_and_the_next_one_works() -> None:
-    async def test() -> None:
-        async with Client(StdioClientTransport(server_command(), max_line=10_000)) as client:
-            with pytest.raises(InvalidMessage, match="longer than 10000 bytes"):
-                await client.call_tool("echo", {"text": "x" * 20_000})
-            await client.ping()
-
-    run(test())
+async def test_an_answer_over_the_limit_fails_its_call_with_a_clear_error_and_the_next_one_works() -> None:
+    async with Client(StdioClientTransport(server_command(), max_line=10_000)) as client:
+        with pytest.raises(InvalidMessage, match="longer than 10000 bytes"):
+            await client.call_tool("echo", {"text": "x" * 20_000})
+        await client.ping()
 
 
-def test_a_request_over_the_servers_limit_is_refused_with_its_id_and_the_next_one_works() -> None:
+async def test_a_request_over_the_servers_limit_is_refused_with_its_id_and_the_next_one_works() -> None:
     limited = SERVER.replace(
         "server.run()",
         "from mcp_ref.transports.stdio import StdioServerTransport\n"
@@ -428,13 +400,10 @@ def test_a_request_over_the_servers_limit_is_refused_with_its_id_and_the_next_on
         "    server.run()",
     )
 
-    async def test() -> None:
-        async with Client(python(limited)) as client:
-            with pytest.raises(RemoteError, match="longer than 10000 bytes"):
-                await client.call_tool("echo", {"text": "x" * 20_000})
-            await client.ping()
-
-    run(test())
+    async with Client(python(limited)) as client:
+        with pytest.raises(RemoteError, match="longer than 10000 bytes"):
+            await client.call_tool("echo", {"text": "x" * 20_000})
+        await client.ping()
 
 
 def test_a_command_given_as_one_string_is_refused_with_what_to_write() -> None:

@@ -125,75 +125,60 @@ def bridges(trace: Trace | None = None) -> Server:
     return server
 
 
-def test_over_http_each_head_is_shown_before_what_it_carries() -> None:
-    async def test() -> None:
-        async with bridges().serve_http() as url:
-            lines = await traced(url, "2026-07-28")
-        kinds = [(direction, text[:4].strip()) for _, direction, text in map(parts_of, lines)]
-        assert kinds == [("->", "POST"), ("->", '{"js'), ("<-", "200"), ("<-", '{"js')] * 3
-        *_, call, _, answer, _ = lines
-        assert parts_of(call) == (
-            "2026-07-28",
-            "->",
-            "POST /mcp  Content-Type: application/json  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call"
-            "  Mcp-Name: lay  Mcp-Param-Where: =?base64?WsO8cmljaA==?=  Mcp-Param-Token: ***",
-        )
-        assert parts_of(answer)[2] == "200  Content-Type: application/json"
-        assert "s3cret" not in "".join(lines)
-
-    run(test())
+async def test_over_http_each_head_is_shown_before_what_it_carries() -> None:
+    async with bridges().serve_http() as url:
+        lines = await traced(url, "2026-07-28")
+    kinds = [(direction, text[:4].strip()) for _, direction, text in map(parts_of, lines)]
+    assert kinds == [("->", "POST"), ("->", '{"js'), ("<-", "200"), ("<-", '{"js')] * 3
+    *_, call, _, answer, _ = lines
+    assert parts_of(call) == (
+        "2026-07-28",
+        "->",
+        "POST /mcp  Content-Type: application/json  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call"
+        "  Mcp-Name: lay  Mcp-Param-Where: =?base64?WsO8cmljaA==?=  Mcp-Param-Token: ***",
+    )
+    assert parts_of(answer)[2] == "200  Content-Type: application/json"
+    assert "s3cret" not in "".join(lines)
 
 
-def test_in_the_earlier_era_the_session_is_shown_and_the_stream_that_listens() -> None:
-    async def test() -> None:
-        async with bridges().serve_http() as url:
-            lines = await traced(url, "2025-11-25")
-        heads = heads_of(lines)
-        assert heads[:2] == [("->", "POST /mcp"), ("<-", "200")] and heads[-2:] == [
-            ("->", "DELETE /mcp"),
-            ("<-", "204"),
-        ]
-        assert ("->", "GET /mcp") in heads and ("<-", "202") in heads
-        (session,) = {match[1] for line in lines if (match := re.search(r"Mcp-Session-Id: (\S+)", line))}
-        assert sum(session in line for line in lines) > 4
-        assert "MCP-Protocol-Version: 2025-11-25" in lines[-2]
-        assert "s3cret" not in "".join(lines)
-
-    run(test())
+async def test_in_the_earlier_era_the_session_is_shown_and_the_stream_that_listens() -> None:
+    async with bridges().serve_http() as url:
+        lines = await traced(url, "2025-11-25")
+    heads = heads_of(lines)
+    assert heads[:2] == [("->", "POST /mcp"), ("<-", "200")] and heads[-2:] == [
+        ("->", "DELETE /mcp"),
+        ("<-", "204"),
+    ]
+    assert ("->", "GET /mcp") in heads and ("<-", "202") in heads
+    (session,) = {match[1] for line in lines if (match := re.search(r"Mcp-Session-Id: (\S+)", line))}
+    assert sum(session in line for line in lines) > 4
+    assert "MCP-Protocol-Version: 2025-11-25" in lines[-2]
+    assert "s3cret" not in "".join(lines)
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
-def test_a_server_shows_the_heads_that_come_and_its_status(revision: str) -> None:
-    async def test() -> None:
-        out = io.StringIO()
-        async with bridges(tracer(out, False)).serve_http() as url:
-            seen = heads_of(await traced(url.replace("/mcp", "/sse") if revision == "2024-11-05" else url, revision))
-        lines = out.getvalue().splitlines()
-        posts = [(direction, text) for direction, text in heads_of(lines) if text.startswith("POST")]
-        assert posts == [("<-", text) for direction, text in seen if text.startswith("POST")]
-        assert {direction for direction, text in heads_of(lines) if text == "200"} == {"->"}
-        assert "s3cret" not in "".join(lines)
-
-    run(test())
+async def test_a_server_shows_the_heads_that_come_and_its_status(revision: str) -> None:
+    out = io.StringIO()
+    async with bridges(tracer(out, False)).serve_http() as url:
+        seen = heads_of(await traced(url.replace("/mcp", "/sse") if revision == "2024-11-05" else url, revision))
+    lines = out.getvalue().splitlines()
+    posts = [(direction, text) for direction, text in heads_of(lines) if text.startswith("POST")]
+    assert posts == [("<-", text) for direction, text in seen if text.startswith("POST")]
+    assert {direction for direction, text in heads_of(lines) if text == "200"} == {"->"}
+    assert "s3cret" not in "".join(lines)
 
 
-def test_a_function_as_trace_sees_frames_alone() -> None:
-    async def test() -> None:
-        frames: list[bytes] = []
-        async with bridges(lambda direction, frame: frames.append(frame)).serve_http() as url:
-            for revision in ("2025-11-25", "2026-07-28"):
-                async with Client(url, revision=revision, trace=lambda _, frame: frames.append(frame)) as client:
-                    await client.ping()
-        assert len(frames) == 2 * (5 + 4) and all(json.loads(frame) for frame in frames)
-
-    run(test())
+async def test_a_function_as_trace_sees_frames_alone() -> None:
+    frames: list[bytes] = []
+    async with bridges(lambda direction, frame: frames.append(frame)).serve_http() as url:
+        for revision in ("2025-11-25", "2026-07-28"):
+            async with Client(url, revision=revision, trace=lambda _, frame: frames.append(frame)) as client:
+                await client.ping()
+    assert len(frames) == 2 * (5 + 4) and all(json.loads(frame) for frame in frames)
 
 
-def test_a_url_that_is_none_is_said_by_who_makes_the_request_traced_or_not() -> None:
-    async def test() -> None:
-        for trace in (None, tracer(io.StringIO())):
-            with pytest.raises(McpError, match="URL"):
-                async with Client("http://[::1/mcp", trace=trace):
-                    pass
-
-    run(test())
+async def test_a_url_that_is_none_is_said_by_who_makes_the_request_traced_or_not() -> None:
+    for trace in (None, tracer(io.StringIO())):
+        with pytest.raises(McpError, match="URL"):
+            async with Client("http://[::1/mcp", trace=trace):
+                pass

@@ -30,7 +30,6 @@ from tests.support import (
     raw_client,
     request,
     result_of,
-    run,
 )
 from tests.web import Talk, Web, eventually, on_the_web
 
@@ -275,52 +274,43 @@ def accept(name: str) -> Object:
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#capabilities-1")
-def test_tasks_are_declared_by_servers_that_have_some(kind: str) -> None:
-    async def test() -> None:
-        async with raw_client(at_work().server, kind) as wire:
-            await wire.send(initialize())
-            answer = await wire.receive_object()
-            assert isinstance(answer["result"], dict)
-            declared = answer["result"]["capabilities"]
-            assert isinstance(declared, dict) and "extensions" not in declared
-            assert declared["tasks"] == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-            await wire.send(notification("notifications/initialized"))
-            tools = (await Peer(wire).ask("tools/list"))["tools"]
-            assert isinstance(tools, list)
-            support = {tool["name"]: tool.get("execution") for tool in tools if isinstance(tool, dict)}
-            assert [support[name] for name in ("wait", "must", "plain")] == [
-                {"taskSupport": "optional"}, {"taskSupport": "required"}, None,
-            ]  # fmt: skip
-
-    run(test())
+async def test_tasks_are_declared_by_servers_that_have_some(kind: str) -> None:
+    async with raw_client(at_work().server, kind) as wire:
+        await wire.send(initialize())
+        answer = await wire.receive_object()
+        assert isinstance(answer["result"], dict)
+        declared = answer["result"]["capabilities"]
+        assert isinstance(declared, dict) and "extensions" not in declared
+        assert declared["tasks"] == {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        await wire.send(notification("notifications/initialized"))
+        tools = (await Peer(wire).ask("tools/list"))["tools"]
+        assert isinstance(tools, list)
+        support = {tool["name"]: tool.get("execution") for tool in tools if isinstance(tool, dict)}
+        assert [support[name] for name in ("wait", "must", "plain")] == [
+            {"taskSupport": "optional"}, {"taskSupport": "required"}, None,
+        ]  # fmt: skip
 
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-support-and-handling-1")
-def test_a_server_that_has_none_serves_a_request_for_a_task_as_any_other(kind: str) -> None:
-    async def test() -> None:
-        server = Server("s")
-        server.tool("plain")(lambda: TextContent("plain"))
-        async with greeted_client(server, kind) as wire:
-            peer = Peer(wire)
-            assert text_in(await peer.ask("tools/call", {"name": "plain", "task": {"ttl": 5000}})) == "plain"
-            for method in ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list"):
-                assert (await peer.refused(method, {"taskId": "x"}))[0] == NOT_FOUND
-
-    run(test())
+async def test_a_server_that_has_none_serves_a_request_for_a_task_as_any_other(kind: str) -> None:
+    server = Server("s")
+    server.tool("plain")(lambda: TextContent("plain"))
+    async with greeted_client(server, kind) as wire:
+        peer = Peer(wire)
+        assert text_in(await peer.ask("tools/call", {"name": "plain", "task": {"ttl": 5000}})) == "plain"
+        for method in ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list"):
+            assert (await peer.refused(method, {"taskId": "x"}))[0] == NOT_FOUND
 
 
 @KINDS
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
-def test_earlier_revisions_have_none(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with greeted_client(at_work().server, kind, revision) as wire:
-            peer = Peer(wire)
-            assert text_in(await peer.ask("tools/call", {"name": "plain", "task": "whatever"})) == "plain"
-            assert (await peer.refused("tools/call", {"name": "must", "task": {}}))[0] == NOT_FOUND
-            assert (await peer.refused("tasks/get", {"taskId": "x"}))[0] == NOT_FOUND
-
-    run(test())
+async def test_earlier_revisions_have_none(kind: str, revision: str) -> None:
+    async with greeted_client(at_work().server, kind, revision) as wire:
+        peer = Peer(wire)
+        assert text_in(await peer.ask("tools/call", {"name": "plain", "task": "whatever"})) == "plain"
+        assert (await peer.refused("tools/call", {"name": "must", "task": {}}))[0] == NOT_FOUND
+        assert (await peer.refused("tasks/get", {"taskId": "x"}))[0] == NOT_FOUND
 
 
 @KINDS
@@ -335,41 +325,35 @@ def test_earlier_revisions_have_none(kind: str, revision: str) -> None:
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-6",
     "2025-11-25/basic/utilities/tasks#task-execution-errors-3",
 )
-def test_a_task_is_answered_at_once_and_its_result_is_had_later(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            created = await peer.start("wait", ttl=60_000)
-            assert (created["status"], created["ttl"]) == ("working", 60_000)
-            assert await work.has(work.begun) == "wait" and work.ended.empty()
-            seen = await peer.get(created["taskId"])
-            assert seen == created and related(seen) is None
-            work.go.set()
-            done = await peer.until(created["taskId"], "completed")
-            assert done.keys() - created.keys() == set() and done["createdAt"] == created["createdAt"]
-            for _ in range(2):  # as often as one likes
-                result = await peer.ask("tasks/result", {"taskId": created["taskId"]})
-                assert text_in(result) == "done" and related(result) == created["taskId"]
-
-    run(test())
+async def test_a_task_is_answered_at_once_and_its_result_is_had_later(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        created = await peer.start("wait", ttl=60_000)
+        assert (created["status"], created["ttl"]) == ("working", 60_000)
+        assert await work.has(work.begun) == "wait" and work.ended.empty()
+        seen = await peer.get(created["taskId"])
+        assert seen == created and related(seen) is None
+        work.go.set()
+        done = await peer.until(created["taskId"], "completed")
+        assert done.keys() - created.keys() == set() and done["createdAt"] == created["createdAt"]
+        for _ in range(2):  # as often as one likes
+            result = await peer.ask("tasks/result", {"taskId": created["taskId"]})
+            assert text_in(result) == "done" and related(result) == created["taskId"]
 
 
 @KINDS
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#result-retrieval-4", "2025-11-25/basic/utilities/tasks#input-required-status-2"
 )
-def test_the_result_is_waited_for_while_others_look_how_it_is(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            id = (await peer.start("wait"))["taskId"]
-            waiting = [await peer.begin("tasks/result", {"taskId": id}) for _ in range(2)]
-            assert (await peer.get(id))["status"] == "working"
-            work.go.set()
-            for each in waiting:
-                assert text_in(await peer.result(each)) == "done"
-
-    run(test())
+async def test_the_result_is_waited_for_while_others_look_how_it_is(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        id = (await peer.start("wait"))["taskId"]
+        waiting = [await peer.begin("tasks/result", {"taskId": id}) for _ in range(2)]
+        assert (await peer.get(id))["status"] == "working"
+        work.go.set()
+        for each in waiting:
+            assert text_in(await peer.result(each)) == "done"
 
 
 @KINDS
@@ -377,53 +361,46 @@ def test_the_result_is_waited_for_while_others_look_how_it_is(kind: str) -> None
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-3",
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5",
 )
-def test_a_tool_is_called_in_the_ways_that_it_supports(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        work.go.set()
-        async with legacy(work, kind) as peer:
-            assert text_in(await peer.ask("tools/call", {"name": "wait"})) == "done"
-            assert text_in(await peer.ask("tools/call", {"name": "plain"})) == "plain"
-            assert (await peer.refused("tools/call", {"name": "plain", "task": {}}))[0] == NOT_FOUND
-            assert (await peer.refused("tools/call", {"name": "must"}))[0] == NOT_FOUND
-            id = (await peer.start("must"))["taskId"]
-            assert text_in(await peer.ask("tasks/result", {"taskId": id})) == "a task"
-            assert (await peer.refused("tools/call", {"name": "none", "task": {}}))[0] == INVALID
-            assert (await peer.refused("tools/call", {"name": "wait", "task": {"ttl": "long"}}))[0] == INVALID
-
-    run(test())
+async def test_a_tool_is_called_in_the_ways_that_it_supports(kind: str) -> None:
+    work = at_work()
+    work.go.set()
+    async with legacy(work, kind) as peer:
+        assert text_in(await peer.ask("tools/call", {"name": "wait"})) == "done"
+        assert text_in(await peer.ask("tools/call", {"name": "plain"})) == "plain"
+        assert (await peer.refused("tools/call", {"name": "plain", "task": {}}))[0] == NOT_FOUND
+        assert (await peer.refused("tools/call", {"name": "must"}))[0] == NOT_FOUND
+        id = (await peer.start("must"))["taskId"]
+        assert text_in(await peer.ask("tasks/result", {"taskId": id})) == "a task"
+        assert (await peer.refused("tools/call", {"name": "none", "task": {}}))[0] == INVALID
+        assert (await peer.refused("tools/call", {"name": "wait", "task": {"ttl": "long"}}))[0] == INVALID
 
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-execution-errors-1")
-def test_a_tool_that_fails_is_a_task_that_has_failed_with_the_tools_result(kind: str) -> None:
-    async def test() -> None:
-        async with legacy(at_work(), kind) as peer:
-            id = (await peer.start("fail"))["taskId"]
-            assert (await peer.until(id, "failed"))["statusMessage"] == "out of paper"
-            result = await peer.ask("tasks/result", {"taskId": id})
-            assert result["isError"] is True and text_in(result) == "out of paper"
-
-    run(test())
+async def test_a_tool_that_fails_is_a_task_that_has_failed_with_the_tools_result(kind: str) -> None:
+    async with legacy(at_work(), kind) as peer:
+        id = (await peer.start("fail"))["taskId"]
+        assert (await peer.until(id, "failed"))["statusMessage"] == "out of paper"
+        result = await peer.ask("tasks/result", {"taskId": id})
+        assert result["isError"] is True and text_in(result) == "out of paper"
 
 
 @KINDS
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#task-execution-errors-2", "2025-11-25/basic/utilities/tasks#protocol-errors-4"
 )
-def test_an_error_of_the_request_is_the_answer_to_tasks_result(kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        async with legacy(at_work(), kind) as peer:
-            id = (await peer.start("refuse"))["taskId"]
-            assert (await peer.until(id, "failed"))["statusMessage"] == "not now"
-            answer = await peer.answer(await peer.begin("tasks/result", {"taskId": id}))
-            assert answer["error"] == {"code": 7, "message": "not now", "data": {"why": "closed"}}
-            with caplog.at_level(logging.CRITICAL):
-                id = (await peer.start("leave"))["taskId"]
-                await peer.until(id, "failed")
-            assert await peer.refused("tasks/result", {"taskId": id}) == (-32603, "Internal error")
-
-    run(test())
+async def test_an_error_of_the_request_is_the_answer_to_tasks_result(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with legacy(at_work(), kind) as peer:
+        id = (await peer.start("refuse"))["taskId"]
+        assert (await peer.until(id, "failed"))["statusMessage"] == "not now"
+        answer = await peer.answer(await peer.begin("tasks/result", {"taskId": id}))
+        assert answer["error"] == {"code": 7, "message": "not now", "data": {"why": "closed"}}
+        with caplog.at_level(logging.CRITICAL):
+            id = (await peer.start("leave"))["taskId"]
+            await peer.until(id, "failed")
+        assert await peer.refused("tasks/result", {"taskId": id}) == (-32603, "Internal error")
 
 
 @KINDS
@@ -433,42 +410,36 @@ def test_an_error_of_the_request_is_the_answer_to_tasks_result(kind: str, caplog
     "2025-11-25/basic/utilities/tasks#task-cancellation-3",
     "2025-11-25/basic/utilities/tasks#protocol-errors-3",
 )
-def test_a_task_that_is_cancelled_stops_and_is_cancelled_before_the_answer(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            id = (await peer.start("wait"))["taskId"]
-            await work.has(work.begun)
-            waiting = await peer.begin("tasks/result", {"taskId": id})
-            cancelled = await peer.ask("tasks/cancel", {"taskId": id})
-            assert (cancelled["taskId"], cancelled["status"]) == (id, "cancelled")
-            assert await work.has(work.ended) == "cancelled"
-            assert isinstance((await peer.answer(waiting))["error"], dict)
-            assert (await peer.get(id))["status"] == "cancelled"
-            code, message = await peer.refused("tasks/cancel", {"taskId": id})
-            assert code == INVALID and "'cancelled'" in message
-            id = (await peer.start("must"))["taskId"]
-            await peer.until(id, "completed")
-            assert (await peer.refused("tasks/cancel", {"taskId": id}))[0] == INVALID
-            assert (await peer.get(id))["status"] == "completed"
-
-    run(test())
+async def test_a_task_that_is_cancelled_stops_and_is_cancelled_before_the_answer(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        id = (await peer.start("wait"))["taskId"]
+        await work.has(work.begun)
+        waiting = await peer.begin("tasks/result", {"taskId": id})
+        cancelled = await peer.ask("tasks/cancel", {"taskId": id})
+        assert (cancelled["taskId"], cancelled["status"]) == (id, "cancelled")
+        assert await work.has(work.ended) == "cancelled"
+        assert isinstance((await peer.answer(waiting))["error"], dict)
+        assert (await peer.get(id))["status"] == "cancelled"
+        code, message = await peer.refused("tasks/cancel", {"taskId": id})
+        assert code == INVALID and "'cancelled'" in message
+        id = (await peer.start("must"))["taskId"]
+        await peer.until(id, "completed")
+        assert (await peer.refused("tasks/cancel", {"taskId": id}))[0] == INVALID
+        assert (await peer.get(id))["status"] == "completed"
 
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-cancellation-4")
-def test_a_cancelled_task_remains_so_whatever_its_handler_does(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            id = (await peer.start("stubborn"))["taskId"]
-            await work.has(work.begun)
-            await peer.ask("tasks/cancel", {"taskId": id})
-            assert await work.has(work.ended) == "went on"
-            assert (await peer.get(id))["status"] == "cancelled"
-            assert (await peer.refused("tasks/result", {"taskId": id}))[0] == INVALID
-
-    run(test())
+async def test_a_cancelled_task_remains_so_whatever_its_handler_does(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        id = (await peer.start("stubborn"))["taskId"]
+        await work.has(work.begun)
+        await peer.ask("tasks/cancel", {"taskId": id})
+        assert await work.has(work.ended) == "went on"
+        assert (await peer.get(id))["status"] == "cancelled"
+        assert (await peer.refused("tasks/result", {"taskId": id}))[0] == INVALID
 
 
 @KINDS
@@ -477,18 +448,15 @@ def test_a_cancelled_task_remains_so_whatever_its_handler_does(kind: str) -> Non
     "2025-11-25/basic/utilities/tasks#protocol-errors-2",
     "2025-11-25/basic/utilities/tasks#protocol-errors-5",
 )
-def test_what_is_not_there_is_refused(kind: str) -> None:
-    async def test() -> None:
-        async with legacy(at_work(), kind) as peer:
-            for method in ("tasks/get", "tasks/result", "tasks/cancel"):
-                code, message = await peer.refused(method, {"taskId": "none"})
-                assert code == INVALID and "no such task" in message
-                assert (await peer.refused(method, {}))[0] == INVALID
-                assert (await peer.refused(method, {"taskId": 5}))[0] == INVALID
-            assert (await peer.refused("tasks/list", {"cursor": "nonsense"}))[0] == INVALID
-            assert (await peer.refused("tasks/update", {"taskId": "x", "inputResponses": {}}))[0] == NOT_FOUND
-
-    run(test())
+async def test_what_is_not_there_is_refused(kind: str) -> None:
+    async with legacy(at_work(), kind) as peer:
+        for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+            code, message = await peer.refused(method, {"taskId": "none"})
+            assert code == INVALID and "no such task" in message
+            assert (await peer.refused(method, {}))[0] == INVALID
+            assert (await peer.refused(method, {"taskId": 5}))[0] == INVALID
+        assert (await peer.refused("tasks/list", {"cursor": "nonsense"}))[0] == INVALID
+        assert (await peer.refused("tasks/update", {"taskId": "x", "inputResponses": {}}))[0] == NOT_FOUND
 
 
 @KINDS
@@ -496,17 +464,14 @@ def test_what_is_not_there_is_refused(kind: str) -> None:
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-3",
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-5",
 )
-def test_the_task_that_is_meant_is_the_one_in_the_params(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            first, second = [(await peer.start("wait"))["taskId"] for _ in range(2)]
-            said: Object = {"_meta": {RELATED_TASK: {"taskId": second}}}
-            assert (await peer.ask("tasks/get", {"taskId": first, **said}))["taskId"] == first
-            assert (await peer.ask("tasks/cancel", {"taskId": first, **said}))["taskId"] == first
-            assert (await peer.get(second))["status"] == "working"
-
-    run(test())
+async def test_the_task_that_is_meant_is_the_one_in_the_params(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        first, second = [(await peer.start("wait"))["taskId"] for _ in range(2)]
+        said: Object = {"_meta": {RELATED_TASK: {"taskId": second}}}
+        assert (await peer.ask("tasks/get", {"taskId": first, **said}))["taskId"] == first
+        assert (await peer.ask("tasks/cancel", {"taskId": first, **said}))["taskId"] == first
+        assert (await peer.get(second))["status"] == "working"
 
 
 @pytest.mark.parametrize("kind", ["memory", "http"])
@@ -515,108 +480,96 @@ def test_the_task_that_is_meant_is_the_one_in_the_params(kind: str) -> None:
     "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-5",
     "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-6",
 )
-def test_a_session_sees_its_own_tasks_and_no_others(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as ours, legacy(work, kind) as theirs:
-            mine = [(await ours.start("wait"))["taskId"] for _ in range(3)]
-            other = (await theirs.start("wait"))["taskId"]
-            for peer, expected, foreign in ((ours, mine, other), (theirs, [other], mine[0])):
-                listed = await peer.ask("tasks/list")
-                assert isinstance(listed["tasks"], list) and "nextCursor" not in listed
-                assert [task["taskId"] for task in listed["tasks"] if isinstance(task, dict)] == expected
-                for method in ("tasks/get", "tasks/result", "tasks/cancel"):
-                    assert (await peer.refused(method, {"taskId": foreign}))[0] == INVALID
-            assert (await theirs.get(other))["status"] == "working"
-        for _ in range(4):
-            assert await work.has(work.ended) == "cancelled"  # their sessions are gone, and so are they
-
-    run(test())
+async def test_a_session_sees_its_own_tasks_and_no_others(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as ours, legacy(work, kind) as theirs:
+        mine = [(await ours.start("wait"))["taskId"] for _ in range(3)]
+        other = (await theirs.start("wait"))["taskId"]
+        for peer, expected, foreign in ((ours, mine, other), (theirs, [other], mine[0])):
+            listed = await peer.ask("tasks/list")
+            assert isinstance(listed["tasks"], list) and "nextCursor" not in listed
+            assert [task["taskId"] for task in listed["tasks"] if isinstance(task, dict)] == expected
+            for method in ("tasks/get", "tasks/result", "tasks/cancel"):
+                assert (await peer.refused(method, {"taskId": foreign}))[0] == INVALID
+        assert (await theirs.get(other))["status"] == "working"
+    for _ in range(4):
+        assert await work.has(work.ended) == "cancelled"  # their sessions are gone, and so are they
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-1")
-def test_over_http_a_task_belongs_to_the_principal_in_whichever_session() -> None:
+async def test_over_http_a_task_belongs_to_the_principal_in_whichever_session() -> None:
     async def whoever(asking: HttpRequest) -> str | None:
         return asking.headers.get("authorization")
 
-    async def test() -> None:
-        work = at_work()
-        async with on_the_web(work.server, authenticate=whoever) as web:
-            talks = [Talk(web, authorization=name) for name in ("ann", "ann", "bob")]
-            for talk in talks:
-                await talk.greet()
-            call: Object = {"name": "wait", "task": {}}
-            created = (await talks[0].post(request("tools/call", call))).json
-            assert isinstance(created, dict) and isinstance(created["result"], dict)
-            task = created["result"]["task"]
-            assert isinstance(task, dict)
-            asking = request("tasks/get", {"taskId": task["taskId"]})
-            found = [(await talk.post(asking)).json for talk in talks]
-            assert ["result" in each for each in found if isinstance(each, dict)] == [True, True, False]
-            # the other era has other ways to ask and to answer: there it is none
-            wires = [alone("tasks/get", {"taskId": task["taskId"]}, 1, EXTENDED)] * 2
-            headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "tasks/get", "Mcp_Name": str(task["taskId"])}
-            seen = [
-                (await Talk(web, authorization=name).post(each, **headers)).json
-                for name, each in zip(("ann", "bob"), wires, strict=True)
-            ]
-            assert ["result" in each for each in seen if isinstance(each, dict)] == [False, False]
-            await talks[0].delete()  # a session's end is not the principal's
-            assert "result" in (await talks[1].post(asking)).json  # type: ignore[operator]
-        assert await work.has(work.ended) == "cancelled"
-
-    run(test())
+    work = at_work()
+    async with on_the_web(work.server, authenticate=whoever) as web:
+        talks = [Talk(web, authorization=name) for name in ("ann", "ann", "bob")]
+        for talk in talks:
+            await talk.greet()
+        call: Object = {"name": "wait", "task": {}}
+        created = (await talks[0].post(request("tools/call", call))).json
+        assert isinstance(created, dict) and isinstance(created["result"], dict)
+        task = created["result"]["task"]
+        assert isinstance(task, dict)
+        asking = request("tasks/get", {"taskId": task["taskId"]})
+        found = [(await talk.post(asking)).json for talk in talks]
+        assert ["result" in each for each in found if isinstance(each, dict)] == [True, True, False]
+        # the other era has other ways to ask and to answer: there it is none
+        wires = [alone("tasks/get", {"taskId": task["taskId"]}, 1, EXTENDED)] * 2
+        headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "tasks/get", "Mcp_Name": str(task["taskId"])}
+        seen = [
+            (await Talk(web, authorization=name).post(each, **headers)).json
+            for name, each in zip(("ann", "bob"), wires, strict=True)
+        ]
+        assert ["result" in each for each in seen if isinstance(each, dict)] == [False, False]
+        await talks[0].delete()  # a session's end is not the principal's
+        assert "result" in (await talks[1].post(asking)).json  # type: ignore[operator]
+    assert await work.has(work.ended) == "cancelled"
 
 
-def test_a_task_of_one_era_is_neither_answered_nor_seen_in_the_other() -> None:
+async def test_a_task_of_one_era_is_neither_answered_nor_seen_in_the_other() -> None:
     async def whoever(asking: HttpRequest) -> str | None:
         return "ann"
 
-    async def test() -> None:
-        work = at_work()
-        async with on_the_web(work.server, authenticate=whoever) as web:
-            talk = Talk(web)
-            await talk.greet(capabilities=ABLE)
-            created = (await talk.post(request("tools/call", {"name": "ask", "task": {}}))).json
-            assert isinstance(created, dict) and isinstance(created["result"], dict)
-            earlier = created["result"]["task"]
-            assert isinstance(earlier, dict)
-            answer: Object = {"taskId": earlier["taskId"], "inputResponses": {"who": {"action": "decline"}}}
-            refused = (await talk.post(alone("tasks/update", answer, 2, EXTENDED))).json
-            assert error_of(refused, INVALID, 2)
-            created = (await talk.post(alone("tools/call", {"name": "must"}, 3, EXTENDED))).json
-            later = result_of(created)["taskId"]
-            listed = result_of((await talk.post(request("tasks/list", {}, 4))).json)["tasks"]
-            assert isinstance(listed, list)
-            assert [each["taskId"] for each in listed if isinstance(each, dict)] == [earlier["taskId"]]
-            error_of((await talk.post(request("tasks/result", {"taskId": later}, 5))).json, INVALID, 5)
-
-    run(test())
+    work = at_work()
+    async with on_the_web(work.server, authenticate=whoever) as web:
+        talk = Talk(web)
+        await talk.greet(capabilities=ABLE)
+        created = (await talk.post(request("tools/call", {"name": "ask", "task": {}}))).json
+        assert isinstance(created, dict) and isinstance(created["result"], dict)
+        earlier = created["result"]["task"]
+        assert isinstance(earlier, dict)
+        answer: Object = {"taskId": earlier["taskId"], "inputResponses": {"who": {"action": "decline"}}}
+        refused = (await talk.post(alone("tasks/update", answer, 2, EXTENDED))).json
+        assert error_of(refused, INVALID, 2)
+        created = (await talk.post(alone("tools/call", {"name": "must"}, 3, EXTENDED))).json
+        later = result_of(created)["taskId"]
+        listed = result_of((await talk.post(request("tasks/list", {}, 4))).json)["tasks"]
+        assert isinstance(listed, list)
+        assert [each["taskId"] for each in listed if isinstance(each, dict)] == [earlier["taskId"]]
+        error_of((await talk.post(request("tasks/result", {"taskId": later}, 5))).json, INVALID, 5)
 
 
-def test_a_question_whose_connection_is_lost_is_asked_again_on_the_next() -> None:
+async def test_a_question_whose_connection_is_lost_is_asked_again_on_the_next() -> None:
     async def whoever(asking: HttpRequest) -> str | None:
         return asking.headers.get("authorization")
 
-    async def test() -> None:
-        work = at_work()
-        work.go.set()
-        async with on_the_web(work.server, authenticate=whoever) as web:
-            first, second = (Talk(web, authorization="ann") for _ in range(2))
-            for talk in (first, second):
-                await talk.greet(capabilities=ABLE)
-            created = (await first.post(request("tools/call", {"name": "ask", "task": {}}))).json
-            task = cast("dict[str, dict[str, Object]]", created)["result"]["task"]
-            for talk in (first, second):
-                reply = await talk.post(request("tasks/result", {"taskId": task["taskId"]}))
-                question = await reply.object()
-                assert question["method"] == "elicitation/create"
-                if talk is first:
-                    assert (await first.delete()).status == 204
-            await second.post({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
-            assert text_in((await reply.object())["result"]) == "{'name': 'Ada'}"
-
-    run(test())
+    work = at_work()
+    work.go.set()
+    async with on_the_web(work.server, authenticate=whoever) as web:
+        first, second = (Talk(web, authorization="ann") for _ in range(2))
+        for talk in (first, second):
+            await talk.greet(capabilities=ABLE)
+        created = (await first.post(request("tools/call", {"name": "ask", "task": {}}))).json
+        task = cast("dict[str, dict[str, Object]]", created)["result"]["task"]
+        for talk in (first, second):
+            reply = await talk.post(request("tasks/result", {"taskId": task["taskId"]}))
+            question = await reply.object()
+            assert question["method"] == "elicitation/create"
+            if talk is first:
+                assert (await first.delete()).status == 204
+        await second.post({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
+        assert text_in((await reply.object())["result"]) == "{'name': 'Ada'}"
 
 
 @KINDS
@@ -627,230 +580,194 @@ def test_a_question_whose_connection_is_lost_is_asked_again_on_the_next() -> Non
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-1",
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-2",
 )
-def test_what_a_task_asks_comes_with_a_request_for_its_result(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            id = (await peer.start("ask"))["taskId"]
-            await peer.until(id, "input_required")
-            assert peer.asked == []
-            waiting = await peer.begin("tasks/result", {"taskId": id})
-            question = await peer.question()
-            assert question["method"] == "elicitation/create" and related(question["params"]) == id
-            await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
-            assert await work.has(work.begun) == "answered"
-            assert (await peer.get(id))["status"] == "working"
-            work.go.set()
-            assert text_in(await peer.result(waiting)) == "{'name': 'Ada'}"
-
-    run(test())
-
-
-@KINDS
-def test_it_may_ask_several_things_also_from_a_thread(kind: str) -> None:
-    async def test() -> None:
-        async with legacy(at_work(), kind) as peer:
-            waiting = await peer.begin("tasks/result", {"taskId": (await peer.start("two"))["taskId"]})
-            both = [await peer.question(), await peer.question()]
-            for question in reversed(both):
-                params = question["params"]
-                assert isinstance(params, dict)
-                await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept(str(params["message"]))})
-            assert text_in(await peer.result(waiting)) == "{'name': 'Name?'} {'name': 'Again?'}"
-            id = (await peer.start("ask_from_a_thread"))["taskId"]
-            assert (await peer.until(id, "input_required"))["statusMessage"] == "in a thread"
-            waiting = await peer.begin("tasks/result", {"taskId": id})
-            question = await peer.question()
-            await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
-            assert text_in(await peer.result(waiting)) == "{'name': 'Ada'}"
-
-    run(test())
-
-
-@KINDS
-def test_a_question_waits_for_a_client_that_has_stopped_waiting_and_comes_back(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
+async def test_what_a_task_asks_comes_with_a_request_for_its_result(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        id = (await peer.start("ask"))["taskId"]
+        await peer.until(id, "input_required")
+        assert peer.asked == []
+        waiting = await peer.begin("tasks/result", {"taskId": id})
+        question = await peer.question()
+        assert question["method"] == "elicitation/create" and related(question["params"]) == id
+        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
+        assert await work.has(work.begun) == "answered"
+        assert (await peer.get(id))["status"] == "working"
         work.go.set()
-        async with legacy(work, kind) as peer:
-            await peer.start("wait")
-            id = (await peer.start("ask"))["taskId"]
-            waiting = await peer.begin("tasks/result", {"taskId": "no such"})
-            await peer.answer(waiting)
-            await peer.until(id, "input_required")
-            waiting = await peer.begin("tasks/result", {"taskId": id})
-            question = await peer.question()
-            await peer.wire.send(notification("notifications/cancelled", {"requestId": waiting}))
-            again = await peer.begin("tasks/result", {"taskId": id})
-            # It is still the same question, and its answer counts.
-            await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
-            assert text_in(await peer.result(again)) == "{'name': 'Ada'}"
+        assert text_in(await peer.result(waiting)) == "{'name': 'Ada'}"
 
-    run(test())
+
+@KINDS
+async def test_it_may_ask_several_things_also_from_a_thread(kind: str) -> None:
+    async with legacy(at_work(), kind) as peer:
+        waiting = await peer.begin("tasks/result", {"taskId": (await peer.start("two"))["taskId"]})
+        both = [await peer.question(), await peer.question()]
+        for question in reversed(both):
+            params = question["params"]
+            assert isinstance(params, dict)
+            await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept(str(params["message"]))})
+        assert text_in(await peer.result(waiting)) == "{'name': 'Name?'} {'name': 'Again?'}"
+        id = (await peer.start("ask_from_a_thread"))["taskId"]
+        assert (await peer.until(id, "input_required"))["statusMessage"] == "in a thread"
+        waiting = await peer.begin("tasks/result", {"taskId": id})
+        question = await peer.question()
+        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
+        assert text_in(await peer.result(waiting)) == "{'name': 'Ada'}"
+
+
+@KINDS
+async def test_a_question_waits_for_a_client_that_has_stopped_waiting_and_comes_back(kind: str) -> None:
+    work = at_work()
+    work.go.set()
+    async with legacy(work, kind) as peer:
+        await peer.start("wait")
+        id = (await peer.start("ask"))["taskId"]
+        waiting = await peer.begin("tasks/result", {"taskId": "no such"})
+        await peer.answer(waiting)
+        await peer.until(id, "input_required")
+        waiting = await peer.begin("tasks/result", {"taskId": id})
+        question = await peer.question()
+        await peer.wire.send(notification("notifications/cancelled", {"requestId": waiting}))
+        again = await peer.begin("tasks/result", {"taskId": id})
+        # It is still the same question, and its answer counts.
+        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
+        assert text_in(await peer.result(again)) == "{'name': 'Ada'}"
 
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#related-task-metadata-1")
-def test_progress_and_log_messages_of_a_task_say_that_they_are_its(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            created = await peer.ask("tools/call", {"name": "tell", "task": {}, "_meta": {"progressToken": "p"}})
-            assert isinstance(created["task"], dict)
-            id = created["task"]["taskId"]
-            waiting = await peer.begin("tasks/result", {"taskId": id})
-            await peer.get(id)  # the request for the result is served by now
-            work.go.set()
-            progress = await peer.news("notifications/progress")
-            assert related(progress) == id and (progress["progressToken"], progress["message"]) == ("p", "halfway")
-            said = await peer.news("notifications/message")
-            assert related(said) == id and said["data"] == "said"
-            assert text_in(await peer.result(waiting)) == "told"
-
-    run(test())
+async def test_progress_and_log_messages_of_a_task_say_that_they_are_its(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        created = await peer.ask("tools/call", {"name": "tell", "task": {}, "_meta": {"progressToken": "p"}})
+        assert isinstance(created["task"], dict)
+        id = created["task"]["taskId"]
+        waiting = await peer.begin("tasks/result", {"taskId": id})
+        await peer.get(id)  # the request for the result is served by now
+        work.go.set()
+        progress = await peer.news("notifications/progress")
+        assert related(progress) == id and (progress["progressToken"], progress["message"]) == ("p", "halfway")
+        said = await peer.news("notifications/message")
+        assert related(said) == id and said["data"] == "said"
+        assert text_in(await peer.result(waiting)) == "told"
 
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-notifications-2")
-def test_the_client_is_told_how_the_task_is(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            created = await peer.start("wait", {"say": "warming up"})
-            told = await peer.news("notifications/tasks/status")
-            assert (told["taskId"], told["status"], told["statusMessage"]) == (
-                created["taskId"], "working", "warming up",
-            )  # fmt: skip
-            work.go.set()
-            told = await peer.news("notifications/tasks/status")
-            assert (told["status"], related(told), "_meta" in told) == ("completed", None, False)
-
-    run(test())
+async def test_the_client_is_told_how_the_task_is(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        created = await peer.start("wait", {"say": "warming up"})
+        told = await peer.news("notifications/tasks/status")
+        assert (told["taskId"], told["status"], told["statusMessage"]) == (
+            created["taskId"], "working", "warming up",
+        )  # fmt: skip
+        work.go.set()
+        told = await peer.news("notifications/tasks/status")
+        assert (told["status"], related(told), "_meta" in told) == ("completed", None, False)
 
 
 @KINDS
-def test_what_must_be_known_first_is_asked_before_there_is_a_task(kind: str) -> None:
-    async def test() -> None:
-        async with legacy(at_work(), kind) as peer:
-            calling = await peer.begin("tools/call", {"name": "asks_first", "task": {}})
-            question = await peer.question()
-            assert related(question["params"]) is None
-            await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
-            created = (await peer.result(calling))["task"]
-            assert isinstance(created, dict) and created["status"] == "working"
-            waiting = await peer.begin("tasks/result", {"taskId": created["taskId"]})
-            question = await peer.question()
-            assert related(question["params"]) == created["taskId"]
-            await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Bob")})
-            assert text_in(await peer.result(waiting)) == "{'name': 'Ada'} {'name': 'Bob'}"
-            id = (await peer.start("never_begins"))["taskId"]
-            assert text_in(await peer.ask("tasks/result", {"taskId": id})) == "over already"
-
-    run(test())
+async def test_what_must_be_known_first_is_asked_before_there_is_a_task(kind: str) -> None:
+    async with legacy(at_work(), kind) as peer:
+        calling = await peer.begin("tools/call", {"name": "asks_first", "task": {}})
+        question = await peer.question()
+        assert related(question["params"]) is None
+        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Ada")})
+        created = (await peer.result(calling))["task"]
+        assert isinstance(created, dict) and created["status"] == "working"
+        waiting = await peer.begin("tasks/result", {"taskId": created["taskId"]})
+        question = await peer.question()
+        assert related(question["params"]) == created["taskId"]
+        await peer.wire.send({"jsonrpc": "2.0", "id": question["id"], "result": accept("Bob")})
+        assert text_in(await peer.result(waiting)) == "{'name': 'Ada'} {'name': 'Bob'}"
+        id = (await peer.start("never_begins"))["taskId"]
+        assert text_in(await peer.ask("tasks/result", {"taskId": id})) == "over already"
 
 
 @KINDS
-def test_a_request_that_is_cancelled_before_there_is_a_task_leaves_none(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            calling = await peer.begin("tools/call", {"name": "asks_first", "task": {}})
-            await peer.question()
-            await peer.wire.send(notification("notifications/cancelled", {"requestId": calling}))
-            assert (await peer.ask("tasks/list"))["tasks"] == [] and work.server.tasks.live == {}
-
-    run(test())
+async def test_a_request_that_is_cancelled_before_there_is_a_task_leaves_none(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        calling = await peer.begin("tools/call", {"name": "asks_first", "task": {}})
+        await peer.question()
+        await peer.wire.send(notification("notifications/cancelled", {"requestId": calling}))
+        assert (await peer.ask("tasks/list"))["tasks"] == [] and work.server.tasks.live == {}
 
 
 @KINDS
-def test_without_room_there_is_no_new_task(kind: str) -> None:
-    async def test() -> None:
-        work = at_work(task_store=MemoryTaskStore(max_tasks=2))
-        async with legacy(work, kind) as peer:
-            for _ in range(2):
-                await peer.start("wait")
-                await work.has(work.begun)
-            code, message = await peer.refused("tools/call", {"name": "wait", "task": {}})
-            assert code == -32603 and "retry later" in message
-            assert work.begun.empty()
-            code, message = await peer.refused("tools/call", {"name": "never_begins", "task": {}})
-            assert code == -32603 and "retry later" in message
-
-    run(test())
-
-
-@KINDS
-def test_a_result_without_room_is_a_task_that_has_failed(kind: str) -> None:
-    async def test() -> None:
-        work = at_work(task_store=MemoryTaskStore(max_bytes=1500))
-        work.server.tool("long", task="optional")(lambda: TextContent("x" * 2000))
-        async with legacy(work, kind) as peer:
-            id = (await peer.start("long"))["taskId"]
-            assert "no room" in str((await peer.until(id, "failed"))["statusMessage"])
-            code, message = await peer.refused("tasks/result", {"taskId": id})
-            assert code == -32603 and "no room" in message
-
-    run(test())
-
-
-@KINDS
-def test_a_cancellation_without_room_to_say_so_is_one_all_the_same(kind: str) -> None:
-    async def test() -> None:
-        work = at_work(task_store=MemoryTaskStore(max_bytes=30))
-        async with legacy(work, kind) as peer:
-            id = (await peer.start("wait"))["taskId"]
+async def test_without_room_there_is_no_new_task(kind: str) -> None:
+    work = at_work(task_store=MemoryTaskStore(max_tasks=2))
+    async with legacy(work, kind) as peer:
+        for _ in range(2):
+            await peer.start("wait")
             await work.has(work.begun)
-            waiting = await peer.begin("tasks/result", {"taskId": id})
-            assert (await peer.refused("tasks/cancel", {"taskId": id}))[0] == INVALID  # it is gone, as nobody keeps it
-            assert await work.has(work.ended) == "cancelled" and work.server.tasks.live == {}
-            assert isinstance((await peer.answer(waiting))["error"], dict)
+        code, message = await peer.refused("tools/call", {"name": "wait", "task": {}})
+        assert code == -32603 and "retry later" in message
+        assert work.begun.empty()
+        code, message = await peer.refused("tools/call", {"name": "never_begins", "task": {}})
+        assert code == -32603 and "retry later" in message
 
-    run(test())
+
+@KINDS
+async def test_a_result_without_room_is_a_task_that_has_failed(kind: str) -> None:
+    work = at_work(task_store=MemoryTaskStore(max_bytes=1500))
+    work.server.tool("long", task="optional")(lambda: TextContent("x" * 2000))
+    async with legacy(work, kind) as peer:
+        id = (await peer.start("long"))["taskId"]
+        assert "no room" in str((await peer.until(id, "failed"))["statusMessage"])
+        code, message = await peer.refused("tasks/result", {"taskId": id})
+        assert code == -32603 and "no room" in message
+
+
+@KINDS
+async def test_a_cancellation_without_room_to_say_so_is_one_all_the_same(kind: str) -> None:
+    work = at_work(task_store=MemoryTaskStore(max_bytes=30))
+    async with legacy(work, kind) as peer:
+        id = (await peer.start("wait"))["taskId"]
+        await work.has(work.begun)
+        waiting = await peer.begin("tasks/result", {"taskId": id})
+        assert (await peer.refused("tasks/cancel", {"taskId": id}))[0] == INVALID  # it is gone, as nobody keeps it
+        assert await work.has(work.ended) == "cancelled" and work.server.tasks.live == {}
+        assert isinstance((await peer.answer(waiting))["error"], dict)
 
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-3")
-def test_a_task_whose_time_is_over_is_gone_and_so_is_its_handler(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with legacy(work, kind) as peer:
-            running = (await peer.start("wait", ttl=1))["taskId"]
-            await work.has(work.begun)
-            over = (await peer.start("must"))["taskId"]
-            await peer.until(over, "completed")
-            waiting = await peer.begin("tasks/result", {"taskId": running})
-            assert await work.has(work.ended) == "cancelled"  # after a second, the shortest time there is
-            assert isinstance((await peer.answer(waiting))["error"], dict)
-            assert (await peer.refused("tasks/get", {"taskId": running}))[0] == INVALID
-            assert (await peer.get(over))["status"] == "completed"
-
-    run(test())
+async def test_a_task_whose_time_is_over_is_gone_and_so_is_its_handler(kind: str) -> None:
+    work = at_work()
+    async with legacy(work, kind) as peer:
+        running = (await peer.start("wait", ttl=1))["taskId"]
+        await work.has(work.begun)
+        over = (await peer.start("must"))["taskId"]
+        await peer.until(over, "completed")
+        waiting = await peer.begin("tasks/result", {"taskId": running})
+        assert await work.has(work.ended) == "cancelled"  # after a second, the shortest time there is
+        assert isinstance((await peer.answer(waiting))["error"], dict)
+        assert (await peer.refused("tasks/get", {"taskId": running}))[0] == INVALID
+        assert (await peer.get(over))["status"] == "completed"
 
 
 @ALONE
-def test_servers_that_share_a_store_know_each_others_tasks_and_the_one_that_runs_one_takes_its_answers(
+async def test_servers_that_share_a_store_know_each_others_tasks_and_the_one_that_runs_one_takes_its_answers(
     kind: str,
 ) -> None:
-    async def test() -> None:
-        store = MemoryTaskStore()
-        ours, theirs = at_work(task_store=store), at_work(task_store=store)
-        theirs.server.tasks.poll_interval = 20
-        async with modern(ours, kind) as near, modern(theirs, kind) as far:
-            id = (await near.start("ask"))["taskId"]
-            asking = await near.until(id, "input_required")
-            assert await far.get(id) == {**asking, "_meta": (await far.get(id))["_meta"]}
-            for method in ("tasks/update", "tasks/cancel"):
-                code, message = await far.refused(method, {"taskId": id, "inputResponses": {"who": accept("Ada")}})
-                assert code == -32603 and "another process" in message
-            ours.go.set()
-            waiting = asyncio.create_task(theirs.server.tasks.result(TaskRequestParams(str(id)), Nobody()))
-            await near.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
-            async with asyncio.timeout(PATIENCE):
-                assert text_in((await waiting).payload) == "{'name': 'Ada'}"
-            assert (await far.get(id))["status"] == "completed"
-            await far.ask("tasks/cancel", {"taskId": id})
-
-    run(test())
+    store = MemoryTaskStore()
+    ours, theirs = at_work(task_store=store), at_work(task_store=store)
+    theirs.server.tasks.poll_interval = 20
+    async with modern(ours, kind) as near, modern(theirs, kind) as far:
+        id = (await near.start("ask"))["taskId"]
+        asking = await near.until(id, "input_required")
+        assert await far.get(id) == {**asking, "_meta": (await far.get(id))["_meta"]}
+        for method in ("tasks/update", "tasks/cancel"):
+            code, message = await far.refused(method, {"taskId": id, "inputResponses": {"who": accept("Ada")}})
+            assert code == -32603 and "another process" in message
+        ours.go.set()
+        waiting = asyncio.create_task(theirs.server.tasks.result(TaskRequestParams(str(id)), Nobody()))
+        await near.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
+        async with asyncio.timeout(PATIENCE):
+            assert text_in((await waiting).payload) == "{'name': 'Ada'}"
+        assert (await far.get(id))["status"] == "completed"
+        await far.ask("tasks/cancel", {"taskId": id})
 
 
 class Nobody:
@@ -861,314 +778,267 @@ class Nobody:
 
 
 @KINDS
-def test_nothing_is_left_when_nobody_is_served_any_more(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        for meet in (legacy, modern) if kind in ALONE_TRANSPORTS else (legacy,):
-            async with meet(work, kind) as peer:
-                await peer.start("wait")
-                await peer.start("ask")
-                await work.has(work.begun)
-            assert await work.has(work.ended) == "cancelled"
-            assert work.server.tasks.live == {} and asyncio.all_tasks() == {asyncio.current_task()}
-
-    run(test())
+async def test_nothing_is_left_when_nobody_is_served_any_more(kind: str) -> None:
+    work = at_work()
+    for meet in (legacy, modern) if kind in ALONE_TRANSPORTS else (legacy,):
+        async with meet(work, kind) as peer:
+            await peer.start("wait")
+            await peer.start("ask")
+            await work.has(work.begun)
+        assert await work.has(work.ended) == "cancelled"
+        assert work.server.tasks.live == {} and asyncio.all_tasks() == {asyncio.current_task()}
 
 
 @KINDS
-def test_a_cancelled_task_that_still_tidies_up_is_waited_for_when_nobody_is_served_any_more(kind: str) -> None:
-    async def test() -> None:
-        work, tidied = at_work(), asyncio.Event()
+async def test_a_cancelled_task_that_still_tidies_up_is_waited_for_when_nobody_is_served_any_more(kind: str) -> None:
+    work, tidied = at_work(), asyncio.Event()
 
-        @work.server.tool(task="optional")
-        async def tidy() -> None:
-            work.begun.put_nowait("tidy")
-            try:
-                await asyncio.Event().wait()
-            finally:
-                await work.go.wait()
-                tidied.set()
-
-        async with legacy(work, kind) as peer:
-            id = (await peer.start("tidy"))["taskId"]
-            await work.has(work.begun)
-            await peer.ask("tasks/cancel", {"taskId": id})
-            asyncio.get_running_loop().call_later(0.05, work.go.set)
-        assert tidied.is_set() and asyncio.all_tasks() == {asyncio.current_task()}
-
-    run(test())
-
-
-def test_over_http_a_task_that_begins_while_the_server_stops_is_stopped_too() -> None:
-    async def test() -> None:
-        work = at_work()
-
-        @work.server.tool(task="optional", asks_first=True)
-        async def late(context: Context) -> None:
-            work.begun.put_nowait("late")
+    @work.server.tool(task="optional")
+    async def tidy() -> None:
+        work.begun.put_nowait("tidy")
+        try:
+            await asyncio.Event().wait()
+        finally:
             await work.go.wait()
-            await context.begin_task()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                work.ended.put_nowait("late")
+            tidied.set()
 
-        serving = work.server.serve_http()
-        port = urlsplit(await serving.__aenter__()).port
-        [site] = work.server.sites
-        web = Web(site, ("127.0.0.1", port or 0))
-        reply = await Talk(web).send(alone("tools/call", {"name": "late"}, capabilities=EXTENDED))
+    async with legacy(work, kind) as peer:
+        id = (await peer.start("tidy"))["taskId"]
         await work.has(work.begun)
-        stopping = asyncio.create_task(serving.__aexit__(None, None, None))
-        await eventually(lambda: not work.server.sites)
-        work.go.set()  # the site is closed, and answers under way have their grace
-        assert (await web.take(reply)).status == 200
-        async with asyncio.timeout(PATIENCE):
-            await stopping
-        assert work.ended.get_nowait() == "late" and work.server.tasks.live == {}
-        await web.close()
+        await peer.ask("tasks/cancel", {"taskId": id})
+        asyncio.get_running_loop().call_later(0.05, work.go.set)
+    assert tidied.is_set() and asyncio.all_tasks() == {asyncio.current_task()}
 
-    run(test())
+
+async def test_over_http_a_task_that_begins_while_the_server_stops_is_stopped_too() -> None:
+    work = at_work()
+
+    @work.server.tool(task="optional", asks_first=True)
+    async def late(context: Context) -> None:
+        work.begun.put_nowait("late")
+        await work.go.wait()
+        await context.begin_task()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            work.ended.put_nowait("late")
+
+    serving = work.server.serve_http()
+    port = urlsplit(await serving.__aenter__()).port
+    [site] = work.server.sites
+    web = Web(site, ("127.0.0.1", port or 0))
+    reply = await Talk(web).send(alone("tools/call", {"name": "late"}, capabilities=EXTENDED))
+    await work.has(work.begun)
+    stopping = asyncio.create_task(serving.__aexit__(None, None, None))
+    await eventually(lambda: not work.server.sites)
+    work.go.set()  # the site is closed, and answers under way have their grace
+    assert (await web.take(reply)).status == 200
+    async with asyncio.timeout(PATIENCE):
+        await stopping
+    assert work.ended.get_nowait() == "late" and work.server.tasks.live == {}
+    await web.close()
 
 
 # ================================================================================================ the extension
 
 
 @ALONE
-def test_the_extension_is_declared_by_servers_that_have_tasks(kind: str) -> None:
-    async def test() -> None:
-        async with modern(at_work(), kind) as peer:
-            declared = (await peer.ask("server/discover"))["capabilities"]
-            assert isinstance(declared, dict) and "tasks" not in declared
-            assert declared["extensions"] == {"io.modelcontextprotocol/tasks": {}}
-            tools = (await peer.ask("tools/list"))["tools"]
-            assert isinstance(tools, list) and not any("execution" in tool for tool in tools if isinstance(tool, dict))
-        async with raw_client(Server("s"), kind) as wire:
-            peer = Peer(wire, EXTENDED)
-            assert "extensions" not in (await peer.ask("server/discover"))["capabilities"]  # type: ignore[operator]
-            assert (await peer.refused("tasks/get", {"taskId": "x"}))[0] == NOT_FOUND
-
-    run(test())
+async def test_the_extension_is_declared_by_servers_that_have_tasks(kind: str) -> None:
+    async with modern(at_work(), kind) as peer:
+        declared = (await peer.ask("server/discover"))["capabilities"]
+        assert isinstance(declared, dict) and "tasks" not in declared
+        assert declared["extensions"] == {"io.modelcontextprotocol/tasks": {}}
+        tools = (await peer.ask("tools/list"))["tools"]
+        assert isinstance(tools, list) and not any("execution" in tool for tool in tools if isinstance(tool, dict))
+    async with raw_client(Server("s"), kind) as wire:
+        peer = Peer(wire, EXTENDED)
+        assert "extensions" not in (await peer.ask("server/discover"))["capabilities"]  # type: ignore[operator]
+        assert (await peer.refused("tasks/get", {"taskId": "x"}))[0] == NOT_FOUND
 
 
 @ALONE
-def test_a_client_that_does_not_declare_it_gets_results_or_is_told_what_is_missing(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
+async def test_a_client_that_does_not_declare_it_gets_results_or_is_told_what_is_missing(kind: str) -> None:
+    work = at_work()
+    work.go.set()
+    async with modern(work, kind, ABLE) as peer:
+        result = await peer.ask("tools/call", {"name": "wait", "task": {"ttl": 5}})
+        assert (result["resultType"], text_in(result)) == ("complete", "done")
+        asked: list[tuple[str, Object]] = [
+            ("tools/call", {"name": "must"}),
+            ("tasks/get", {"taskId": "x"}),
+            ("tasks/update", {"taskId": "x", "inputResponses": {}}),
+            ("tasks/cancel", {"taskId": "x"}),
+            ("subscriptions/listen", {"notifications": {"taskIds": ["x"]}}),
+        ]
+        for method, params in asked:
+            answer = await peer.answer(await peer.begin(method, params))
+            error = answer["error"]
+            assert isinstance(error, dict) and error["code"] == MISSING, method
+            assert error["data"] == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
+
+
+@ALONE
+async def test_the_server_makes_a_task_of_it_unasked_and_the_task_has_the_result(kind: str) -> None:
+    work = at_work()
+    async with modern(work, kind) as peer:
+        created = await peer.start("wait", {"say": "warming up"})
+        assert created["status"] == "working" and (created["ttlMs"], created["pollIntervalMs"]) == (3_600_000, 1000)
+        assert not created.keys() & {"ttl", "pollInterval", "result", "error", "inputRequests", "requestState"}
+        await work.has(work.begun)
+        seen = await peer.get(created["taskId"])
+        assert (seen["resultType"], seen["status"], seen["statusMessage"]) == ("complete", "working", "warming up")
         work.go.set()
-        async with modern(work, kind, ABLE) as peer:
-            result = await peer.ask("tools/call", {"name": "wait", "task": {"ttl": 5}})
-            assert (result["resultType"], text_in(result)) == ("complete", "done")
-            asked: list[tuple[str, Object]] = [
-                ("tools/call", {"name": "must"}),
-                ("tasks/get", {"taskId": "x"}),
-                ("tasks/update", {"taskId": "x", "inputResponses": {}}),
-                ("tasks/cancel", {"taskId": "x"}),
-                ("subscriptions/listen", {"notifications": {"taskIds": ["x"]}}),
-            ]
-            for method, params in asked:
-                answer = await peer.answer(await peer.begin(method, params))
-                error = answer["error"]
-                assert isinstance(error, dict) and error["code"] == MISSING, method
-                assert error["data"] == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
-
-    run(test())
+        done = await peer.until(created["taskId"], "completed")
+        # what the request itself would have been answered with, so with its type; but without the tag
+        content = [{"type": "text", "text": "done"}]
+        assert done["result"] == {"resultType": "complete", "content": content}
+        assert done["resultType"] == "complete" and "error" not in done
+        for method in ("tasks/result", "tasks/list"):
+            assert (await peer.refused(method, {"taskId": created["taskId"]}))[0] == NOT_FOUND
+        assert text_in(await peer.ask("tools/call", {"name": "plain", "task": 5})) == "plain"
 
 
 @ALONE
-def test_the_server_makes_a_task_of_it_unasked_and_the_task_has_the_result(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with modern(work, kind) as peer:
-            created = await peer.start("wait", {"say": "warming up"})
-            assert created["status"] == "working" and (created["ttlMs"], created["pollIntervalMs"]) == (3_600_000, 1000)
-            assert not created.keys() & {"ttl", "pollInterval", "result", "error", "inputRequests", "requestState"}
-            await work.has(work.begun)
-            seen = await peer.get(created["taskId"])
-            assert (seen["resultType"], seen["status"], seen["statusMessage"]) == ("complete", "working", "warming up")
-            work.go.set()
-            done = await peer.until(created["taskId"], "completed")
-            # what the request itself would have been answered with, so with its type; but without the tag
-            content = [{"type": "text", "text": "done"}]
-            assert done["result"] == {"resultType": "complete", "content": content}
-            assert done["resultType"] == "complete" and "error" not in done
-            for method in ("tasks/result", "tasks/list"):
-                assert (await peer.refused(method, {"taskId": created["taskId"]}))[0] == NOT_FOUND
-            assert text_in(await peer.ask("tools/call", {"name": "plain", "task": 5})) == "plain"
-
-    run(test())
+async def test_a_tool_that_fails_has_completed_and_a_request_that_fails_has_failed(kind: str) -> None:
+    async with modern(at_work(), kind) as peer:
+        done = await peer.until((await peer.start("fail"))["taskId"], "completed")
+        assert isinstance(done["result"], dict) and done["result"]["isError"] is True
+        failed = await peer.until((await peer.start("refuse"))["taskId"], "failed")
+        assert failed["error"] == {"code": 7, "message": "not now", "data": {"why": "closed"}}
+        assert "result" not in failed and failed["statusMessage"] == "not now"
 
 
 @ALONE
-def test_a_tool_that_fails_has_completed_and_a_request_that_fails_has_failed(kind: str) -> None:
-    async def test() -> None:
-        async with modern(at_work(), kind) as peer:
-            done = await peer.until((await peer.start("fail"))["taskId"], "completed")
-            assert isinstance(done["result"], dict) and done["result"]["isError"] is True
-            failed = await peer.until((await peer.start("refuse"))["taskId"], "failed")
-            assert failed["error"] == {"code": 7, "message": "not now", "data": {"why": "closed"}}
-            assert "result" not in failed and failed["statusMessage"] == "not now"
-
-    run(test())
-
-
-@ALONE
-def test_what_a_task_asks_stands_in_it_and_is_answered_by_an_update(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        work.go.set()
-        async with modern(work, kind) as peer:
-            id = (await peer.start("ask"))["taskId"]
-            for _ in range(2):  # the same question, as often as one looks
-                asking = await peer.until(id, "input_required")
-                assert isinstance(asking["inputRequests"], dict) and asking["inputRequests"].keys() == {"who"}
-                question = asking["inputRequests"]["who"]
-                assert isinstance(question, dict) and question["method"] == "elicitation/create"
-            wrong: list[Object] = [{"who": {"action": "perhaps"}}, {"who": 5}]
-            for answers in wrong:
-                assert (await peer.refused("tasks/update", {"taskId": id, "inputResponses": answers}))[0] == INVALID
-            none: list[Object] = [{}, {"else": accept("Bob")}]
-            for answers in none:
-                ack = await peer.ask("tasks/update", {"taskId": id, "inputResponses": answers})
-                assert ack.keys() == {"resultType", "_meta"} and ack["resultType"] == "complete"
-            assert (await peer.get(id))["status"] == "input_required"
-            await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
-            done = await peer.until(id, "completed")
-            assert text_in(done["result"]) == "{'name': 'Ada'}" and "inputRequests" not in done
-            await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Bob")}})
-            assert await peer.get(id) == done
-            assert (await peer.refused("tasks/update", {"taskId": "x", "inputResponses": {}}))[0] == INVALID
-
-    run(test())
-
-
-@ALONE
-def test_several_questions_are_answered_one_by_one(kind: str) -> None:
-    async def test() -> None:
-        async with modern(at_work(), kind) as peer:
-            id = (await peer.start("two"))["taskId"]
+async def test_what_a_task_asks_stands_in_it_and_is_answered_by_an_update(kind: str) -> None:
+    work = at_work()
+    work.go.set()
+    async with modern(work, kind) as peer:
+        id = (await peer.start("ask"))["taskId"]
+        for _ in range(2):  # the same question, as often as one looks
             asking = await peer.until(id, "input_required")
-            assert isinstance(asking["inputRequests"], dict) and asking["inputRequests"].keys() == {"a", "b"}
-            await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"b": accept("B")}})
-            asking = await peer.get(id)
-            assert asking["status"] == "input_required" and isinstance(asking["inputRequests"], dict)
-            assert asking["inputRequests"].keys() == {"a"}
-            await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"a": accept("A"), "b": accept("no")}})
-            assert text_in((await peer.until(id, "completed"))["result"]) == "{'name': 'A'} {'name': 'B'}"
-
-    run(test())
+            assert isinstance(asking["inputRequests"], dict) and asking["inputRequests"].keys() == {"who"}
+            question = asking["inputRequests"]["who"]
+            assert isinstance(question, dict) and question["method"] == "elicitation/create"
+        wrong: list[Object] = [{"who": {"action": "perhaps"}}, {"who": 5}]
+        for answers in wrong:
+            assert (await peer.refused("tasks/update", {"taskId": id, "inputResponses": answers}))[0] == INVALID
+        none: list[Object] = [{}, {"else": accept("Bob")}]
+        for answers in none:
+            ack = await peer.ask("tasks/update", {"taskId": id, "inputResponses": answers})
+            assert ack.keys() == {"resultType", "_meta"} and ack["resultType"] == "complete"
+        assert (await peer.get(id))["status"] == "input_required"
+        await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
+        done = await peer.until(id, "completed")
+        assert text_in(done["result"]) == "{'name': 'Ada'}" and "inputRequests" not in done
+        await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Bob")}})
+        assert await peer.get(id) == done
+        assert (await peer.refused("tasks/update", {"taskId": "x", "inputResponses": {}}))[0] == INVALID
 
 
 @ALONE
-def test_cancelling_is_acknowledged_whatever_state_the_task_is_in(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with modern(work, kind) as peer:
-            id = (await peer.start("wait"))["taskId"]
-            await work.has(work.begun)
-            for _ in range(2):
-                ack = await peer.ask("tasks/cancel", {"taskId": id})
-                assert ack.keys() == {"resultType", "_meta"} and ack["resultType"] == "complete"
-                assert (await peer.get(id))["status"] == "cancelled"
-            assert await work.has(work.ended) == "cancelled"
-            asking = (await peer.start("ask"))["taskId"]
-            await peer.until(asking, "input_required")
-            await peer.ask("tasks/cancel", {"taskId": asking})
-            seen = await peer.get(asking)
-            assert seen["status"] == "cancelled" and not seen.keys() & {"inputRequests", "result", "error"}
-            assert (await peer.refused("tasks/cancel", {"taskId": "x"}))[0] == INVALID
+async def test_several_questions_are_answered_one_by_one(kind: str) -> None:
+    async with modern(at_work(), kind) as peer:
+        id = (await peer.start("two"))["taskId"]
+        asking = await peer.until(id, "input_required")
+        assert isinstance(asking["inputRequests"], dict) and asking["inputRequests"].keys() == {"a", "b"}
+        await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"b": accept("B")}})
+        asking = await peer.get(id)
+        assert asking["status"] == "input_required" and isinstance(asking["inputRequests"], dict)
+        assert asking["inputRequests"].keys() == {"a"}
+        await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"a": accept("A"), "b": accept("no")}})
+        assert text_in((await peer.until(id, "completed"))["result"]) == "{'name': 'A'} {'name': 'B'}"
 
-    run(test())
+
+@ALONE
+async def test_cancelling_is_acknowledged_whatever_state_the_task_is_in(kind: str) -> None:
+    work = at_work()
+    async with modern(work, kind) as peer:
+        id = (await peer.start("wait"))["taskId"]
+        await work.has(work.begun)
+        for _ in range(2):
+            ack = await peer.ask("tasks/cancel", {"taskId": id})
+            assert ack.keys() == {"resultType", "_meta"} and ack["resultType"] == "complete"
+            assert (await peer.get(id))["status"] == "cancelled"
+        assert await work.has(work.ended) == "cancelled"
+        asking = (await peer.start("ask"))["taskId"]
+        await peer.until(asking, "input_required")
+        await peer.ask("tasks/cancel", {"taskId": asking})
+        seen = await peer.get(asking)
+        assert seen["status"] == "cancelled" and not seen.keys() & {"inputRequests", "result", "error"}
+        assert (await peer.refused("tasks/cancel", {"taskId": "x"}))[0] == INVALID
 
 
 @pytest.mark.parametrize("kind", ["memory", "stdio"])
-def test_the_request_that_began_it_cannot_be_cancelled_any_more(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with modern(work, kind) as peer:
-            id = (await peer.start("wait"))["taskId"]
-            await peer.wire.send(notification("notifications/cancelled", {"requestId": 1}))
-            assert (await peer.get(id))["status"] == "working"
-
-    run(test())
+async def test_the_request_that_began_it_cannot_be_cancelled_any_more(kind: str) -> None:
+    work = at_work()
+    async with modern(work, kind) as peer:
+        id = (await peer.start("wait"))["taskId"]
+        await peer.wire.send(notification("notifications/cancelled", {"requestId": 1}))
+        assert (await peer.get(id))["status"] == "working"
 
 
 @ALONE
-def test_who_listens_is_told_the_whole_state_of_the_tasks_that_it_names(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with modern(work, kind) as peer:
-            id = (await peer.start("ask"))["taskId"]
-            await peer.until(id, "input_required")
-            other = (await peer.start("wait"))["taskId"]
-            listening = await peer.begin("subscriptions/listen", {"notifications": {"taskIds": [id, "none"]}})
-            acknowledged = await peer.news("notifications/subscriptions/acknowledged")
-            assert acknowledged["notifications"] == {"taskIds": [id]}
-            await peer.ask("tasks/cancel", {"taskId": other})  # nobody is told
-            await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
-            told = await peer.news("notifications/tasks")
-            assert (told["taskId"], told["status"]) == (id, "working")
-            assert isinstance(told["_meta"], dict)
-            assert told["_meta"]["io.modelcontextprotocol/subscriptionId"] == listening
-            work.go.set()
-            told = await peer.news("notifications/tasks")
-            assert told["status"] == "completed" and text_in(told["result"]) == "{'name': 'Ada'}"
-            assert {key: told[key] for key in told if key != "_meta"} == {
-                key: value for key, value in (await peer.get(id)).items() if key not in ("_meta", "resultType")
-            }
-
-    run(test())
+async def test_who_listens_is_told_the_whole_state_of_the_tasks_that_it_names(kind: str) -> None:
+    work = at_work()
+    async with modern(work, kind) as peer:
+        id = (await peer.start("ask"))["taskId"]
+        await peer.until(id, "input_required")
+        other = (await peer.start("wait"))["taskId"]
+        listening = await peer.begin("subscriptions/listen", {"notifications": {"taskIds": [id, "none"]}})
+        acknowledged = await peer.news("notifications/subscriptions/acknowledged")
+        assert acknowledged["notifications"] == {"taskIds": [id]}
+        await peer.ask("tasks/cancel", {"taskId": other})  # nobody is told
+        await peer.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
+        told = await peer.news("notifications/tasks")
+        assert (told["taskId"], told["status"]) == (id, "working")
+        assert isinstance(told["_meta"], dict)
+        assert told["_meta"]["io.modelcontextprotocol/subscriptionId"] == listening
+        work.go.set()
+        told = await peer.news("notifications/tasks")
+        assert told["status"] == "completed" and text_in(told["result"]) == "{'name': 'Ada'}"
+        assert {key: told[key] for key in told if key != "_meta"} == {
+            key: value for key, value in (await peer.get(id)).items() if key not in ("_meta", "resultType")
+        }
 
 
 @ALONE
-def test_what_progress_says_in_words_is_the_tasks_status_where_it_is_asked_for(kind: str) -> None:
-    async def test() -> None:
-        work = at_work()
-        async with modern(work, kind) as peer:
-            for token, message in (({"progressToken": "p"}, "halfway"), ({}, None)):
-                meta = cast("dict[str, JSON]", alone("x", {}, 1, EXTENDED, logLevel="debug", **token)["params"])[
-                    "_meta"
-                ]
-                await peer.wire.send(request("tools/call", {"name": "report", "_meta": meta}, "call"))
-                created = await peer.result("call")
-                await work.has(work.begun)
-                assert (await peer.get(created["taskId"])).get("statusMessage") == message
-            assert peer.told == []  # neither progress nor log messages are for tasks
-
-    run(test())
+async def test_what_progress_says_in_words_is_the_tasks_status_where_it_is_asked_for(kind: str) -> None:
+    work = at_work()
+    async with modern(work, kind) as peer:
+        for token, message in (({"progressToken": "p"}, "halfway"), ({}, None)):
+            meta = cast("dict[str, JSON]", alone("x", {}, 1, EXTENDED, logLevel="debug", **token)["params"])["_meta"]
+            await peer.wire.send(request("tools/call", {"name": "report", "_meta": meta}, "call"))
+            created = await peer.result("call")
+            await work.has(work.begun)
+            assert (await peer.get(created["taskId"])).get("statusMessage") == message
+        assert peer.told == []  # neither progress nor log messages are for tasks
 
 
 @ALONE
-def test_questions_before_the_task_are_asked_in_rounds_and_those_in_it_stand_in_it(kind: str) -> None:
-    async def test() -> None:
-        async with modern(at_work(), kind) as peer:
-            first = await peer.ask("tools/call", {"name": "asks_first"})
-            assert first["resultType"] == "input_required" and "taskId" not in first
-            again: Object = {"inputResponses": {"first": accept("Ada")}, "requestState": first["requestState"]}
-            created = await peer.ask("tools/call", {"name": "asks_first", **again})
-            assert created["resultType"] == "task" and not created.keys() & {"requestState", "inputRequests"}
-            asking = await peer.until(created["taskId"], "input_required")
-            assert isinstance(asking["inputRequests"], dict) and asking["inputRequests"].keys() == {"second"}
-            answers: Object = {"second": accept("Bob")}
-            await peer.ask("tasks/update", {"taskId": created["taskId"], "inputResponses": answers})
-            done = await peer.until(created["taskId"], "completed")
-            assert text_in(done["result"]) == "{'name': 'Ada'} {'name': 'Bob'}"
-            at_once = await peer.ask("tools/call", {"name": "never_begins"})
-            assert at_once["resultType"] == "complete" and text_in(at_once) == "over already"
-
-    run(test())
+async def test_questions_before_the_task_are_asked_in_rounds_and_those_in_it_stand_in_it(kind: str) -> None:
+    async with modern(at_work(), kind) as peer:
+        first = await peer.ask("tools/call", {"name": "asks_first"})
+        assert first["resultType"] == "input_required" and "taskId" not in first
+        again: Object = {"inputResponses": {"first": accept("Ada")}, "requestState": first["requestState"]}
+        created = await peer.ask("tools/call", {"name": "asks_first", **again})
+        assert created["resultType"] == "task" and not created.keys() & {"requestState", "inputRequests"}
+        asking = await peer.until(created["taskId"], "input_required")
+        assert isinstance(asking["inputRequests"], dict) and asking["inputRequests"].keys() == {"second"}
+        answers: Object = {"second": accept("Bob")}
+        await peer.ask("tasks/update", {"taskId": created["taskId"], "inputResponses": answers})
+        done = await peer.until(created["taskId"], "completed")
+        assert text_in(done["result"]) == "{'name': 'Ada'} {'name': 'Bob'}"
+        at_once = await peer.ask("tools/call", {"name": "never_begins"})
+        assert at_once["resultType"] == "complete" and text_in(at_once) == "over already"
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-def test_over_http_a_header_names_the_task(method: str) -> None:
-    async def test() -> None:
-        async with on_the_web(at_work().server) as web:
-            params: Object = {"taskId": "abc", "inputResponses": {}}
-            usual = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method}
-            for name, code in (("abc", INVALID), ("abd", -32020), (None, -32020)):
-                reply = await Talk(web).post(alone(method, params, 1, EXTENDED), **usual, Mcp_Name=name)
-                assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
-                assert reply.json["error"]["code"] == code
-                assert reply.status == (400 if code == -32020 else 200)
-
-    run(test())
+async def test_over_http_a_header_names_the_task(method: str) -> None:
+    async with on_the_web(at_work().server) as web:
+        params: Object = {"taskId": "abc", "inputResponses": {}}
+        usual = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method}
+        for name, code in (("abc", INVALID), ("abd", -32020), (None, -32020)):
+            reply = await Talk(web).post(alone(method, params, 1, EXTENDED), **usual, Mcp_Name=name)
+            assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
+            assert reply.json["error"]["code"] == code
+            assert reply.status == (400 if code == -32020 else 200)

@@ -33,7 +33,7 @@ from mcp_ref.extensions.tasks.receiver import Requestor
 from mcp_ref.extensions.tasks.requestor import MAX_POLL, MIN_POLL
 from mcp_ref.extensions.tasks.types import EXTENSION, RELATED_TASK, Task, TaskRequestParams
 from mcp_ref.jsonrpc.messages import Object
-from tests.support import PATIENCE, Wire, greet, raw_server, run
+from tests.support import PATIENCE, Wire, greet, raw_server
 
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 KINDS = pytest.mark.parametrize("kind", ["memory", "http"])
@@ -138,154 +138,132 @@ async def meet(work: Work, kind: str, revision: str, **options: object) -> Async
     "2025-11-25/basic/utilities/tasks#getting-tasks-3",
     "2025-11-25/basic/utilities/tasks#input-required-status-6",
 )
-def test_a_call_follows_the_task_that_it_becomes_and_answers_what_that_asks(kind: str, revision: str) -> None:
-    async def test() -> None:
-        work = Work()
-        work.go.set()
-        async with meet(work, kind, revision) as client:
-            assert (await client.call_tool("ask")).text == "{'name': 'Name?'} hi accept"
-            assert (await client.call_tool("wait")).text == "done"
-            assert (await client.call_tool("plain")).text == "plain"
-            await client.list_tools()
-            assert (await client.call_tool("must")).text == "7"
-
-    run(test())
+async def test_a_call_follows_the_task_that_it_becomes_and_answers_what_that_asks(kind: str, revision: str) -> None:
+    work = Work()
+    work.go.set()
+    async with meet(work, kind, revision) as client:
+        assert (await client.call_tool("ask")).text == "{'name': 'Name?'} hi accept"
+        assert (await client.call_tool("wait")).text == "done"
+        assert (await client.call_tool("plain")).text == "plain"
+        await client.list_tools()
+        assert (await client.call_tool("must")).text == "7"
 
 
 @KINDS
 @ERAS
-def test_what_a_task_ends_with_is_what_the_call_ends_with(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with meet(Work(), kind, revision) as client:
-            for begin in (client.call_tool, client.start_tool):
-                answer = await begin("fail")
-                result = answer if isinstance(answer, CallToolResult) else await answer.result()
-                assert result.is_error and result.text == "out of paper"
-                with pytest.raises(RemoteError) as caught:
-                    refused = await begin("refuse")
-                    assert isinstance(refused, RunningTask)
-                    await refused.result()
-                assert (caught.value.code, caught.value.message) == (7, "not now")
-                assert caught.value.data == {"why": "closed"}
-
-    run(test())
+async def test_what_a_task_ends_with_is_what_the_call_ends_with(kind: str, revision: str) -> None:
+    async with meet(Work(), kind, revision) as client:
+        for begin in (client.call_tool, client.start_tool):
+            answer = await begin("fail")
+            result = answer if isinstance(answer, CallToolResult) else await answer.result()
+            assert result.is_error and result.text == "out of paper"
+            with pytest.raises(RemoteError) as caught:
+                refused = await begin("refuse")
+                assert isinstance(refused, RunningTask)
+                await refused.result()
+            assert (caught.value.code, caught.value.message) == (7, "not now")
+            assert caught.value.data == {"why": "closed"}
 
 
 @KINDS
 @ERAS
-def test_a_call_that_nobody_waits_for_cancels_its_task(kind: str, revision: str) -> None:
-    async def test() -> None:
-        work = Work()
-        async with meet(work, kind, revision) as client:
-            for name in ("must", "wait"):  # so that both eras make a task of it
-                client._tools._task_support[name] = "required"
-            call = asyncio.create_task(client.call_tool("wait"))
-            await work.has(work.begun)
-            await work.has(work.looked)  # so the client knows of its task
-            call.cancel()
-            await asyncio.wait([call])
-            assert call.cancelled() and await work.has(work.ended) == "cancelled"
-            with pytest.raises(RequestTimeout, match=r"not over after 0\.1 seconds"):
-                await client.call_tool("wait", timeout=0.1)
-            assert await work.has(work.ended) == "cancelled"
-            while not work.looked.empty():
-                work.looked.get_nowait()
-            call = asyncio.create_task(client.call_tool("wait"))
-            await work.has(work.looked)
-            call.cancel()  # and the client leaves at once
+async def test_a_call_that_nobody_waits_for_cancels_its_task(kind: str, revision: str) -> None:
+    work = Work()
+    async with meet(work, kind, revision) as client:
+        for name in ("must", "wait"):  # so that both eras make a task of it
+            client._tools._task_support[name] = "required"
+        call = asyncio.create_task(client.call_tool("wait"))
+        await work.has(work.begun)
+        await work.has(work.looked)  # so the client knows of its task
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled() and await work.has(work.ended) == "cancelled"
+        with pytest.raises(RequestTimeout, match=r"not over after 0\.1 seconds"):
+            await client.call_tool("wait", timeout=0.1)
         assert await work.has(work.ended) == "cancelled"
-
-    run(test())
-
-
-@KINDS
-@ERAS
-def test_a_handle_says_how_the_task_is_and_gives_its_result_as_often_as_one_likes(kind: str, revision: str) -> None:
-    async def test() -> None:
-        work = Work()
-        async with meet(work, kind, revision) as client:
-            running = await client.start_tool("wait", ttl=90)
-            await work.has(work.begun)
-            seen = await running.status()
-            assert seen is not None and (seen.task_id, seen.status) == (running.id, "working")
-            assert seen.ttl == (90_000 if revision == "2025-11-25" else 3_600_000)
-            with pytest.raises(RequestTimeout):
-                await running.result(timeout=0.1)
-            assert work.ended.empty()  # it goes on
-            work.go.set()
-            for _ in range(2):
-                assert (await running.result()).text == "done"
-            seen = await running.status()
-            assert seen is not None and seen.status == "completed"
-            await running.cancel()
-            assert running.id is not None
-            found = await client.find_task(running.id)
-            assert (await found.result()).text == "done"
-            with pytest.raises(RemoteError, match="no such task"):
-                await client.find_task("none")
-
-    run(test())
+        while not work.looked.empty():
+            work.looked.get_nowait()
+        call = asyncio.create_task(client.call_tool("wait"))
+        await work.has(work.looked)
+        call.cancel()  # and the client leaves at once
+    assert await work.has(work.ended) == "cancelled"
 
 
 @KINDS
 @ERAS
-def test_a_task_can_be_cancelled_and_then_has_no_result(kind: str, revision: str) -> None:
-    async def test() -> None:
-        work = Work()
-        async with meet(work, kind, revision) as client:
-            running = await client.start_tool("wait")
-            await work.has(work.begun)
-            await running.cancel()
-            assert await work.has(work.ended) == "cancelled"
-            with pytest.raises(McpError, match="the task was cancelled: The task was cancelled by request"):
-                await running.result()
-            await running.cancel()
+async def test_a_handle_says_how_the_task_is_and_gives_its_result_as_often_as_one_likes(
+    kind: str, revision: str
+) -> None:
+    work = Work()
+    async with meet(work, kind, revision) as client:
+        running = await client.start_tool("wait", ttl=90)
+        await work.has(work.begun)
+        seen = await running.status()
+        assert seen is not None and (seen.task_id, seen.status) == (running.id, "working")
+        assert seen.ttl == (90_000 if revision == "2025-11-25" else 3_600_000)
+        with pytest.raises(RequestTimeout):
+            await running.result(timeout=0.1)
+        assert work.ended.empty()  # it goes on
+        work.go.set()
+        for _ in range(2):
+            assert (await running.result()).text == "done"
+        seen = await running.status()
+        assert seen is not None and seen.status == "completed"
+        await running.cancel()
+        assert running.id is not None
+        found = await client.find_task(running.id)
+        assert (await found.result()).text == "done"
+        with pytest.raises(RemoteError, match="no such task"):
+            await client.find_task("none")
 
-    run(test())
+
+@KINDS
+@ERAS
+async def test_a_task_can_be_cancelled_and_then_has_no_result(kind: str, revision: str) -> None:
+    work = Work()
+    async with meet(work, kind, revision) as client:
+        running = await client.start_tool("wait")
+        await work.has(work.begun)
+        await running.cancel()
+        assert await work.has(work.ended) == "cancelled"
+        with pytest.raises(McpError, match="the task was cancelled: The task was cancelled by request"):
+            await running.result()
+        await running.cancel()
 
 
 @KINDS
 @ERAS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#tool-level-negotiation-2")
-def test_a_tool_that_cannot_be_a_task_is_over_when_it_is_started(kind: str, revision: str) -> None:
-    async def test() -> None:
-        async with meet(Work(), kind, revision) as client:
-            running = await client.start_tool("plain")
-            assert running.id is None and await running.status() is None
-            await running.cancel()
-            assert (await running.result()).text == "plain"
-
-    run(test())
+async def test_a_tool_that_cannot_be_a_task_is_over_when_it_is_started(kind: str, revision: str) -> None:
+    async with meet(Work(), kind, revision) as client:
+        running = await client.start_tool("plain")
+        assert running.id is None and await running.status() is None
+        await running.cancel()
+        assert (await running.result()).text == "plain"
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-06-18"])
-def test_so_it_is_in_revisions_without_tasks(revision: str) -> None:
-    async def test() -> None:
-        work = Work()
-        work.go.set()
-        async with meet(work, "memory", revision) as client:
-            running = await client.start_tool("wait", ttl=5)
-            assert running.id is None and (await running.result()).text == "done"
-
-    run(test())
+async def test_so_it_is_in_revisions_without_tasks(revision: str) -> None:
+    work = Work()
+    work.go.set()
+    async with meet(work, "memory", revision) as client:
+        running = await client.start_tool("wait", ttl=5)
+        assert running.id is None and (await running.result()).text == "done"
 
 
 @KINDS
-def test_in_2025_11_25_tasks_can_be_listed_and_progress_is_heard_as_long_as_they_live(kind: str) -> None:
-    async def test() -> None:
-        work = Work()
-        async with meet(work, kind, "2025-11-25") as client:
-            heard: asyncio.Queue[str] = asyncio.Queue()
+async def test_in_2025_11_25_tasks_can_be_listed_and_progress_is_heard_as_long_as_they_live(kind: str) -> None:
+    work = Work()
+    async with meet(work, kind, "2025-11-25") as client:
+        heard: asyncio.Queue[str] = asyncio.Queue()
 
-            def hear(progress: float, total: float | None, message: str | None) -> None:
-                heard.put_nowait(f"{progress} {total} {message}")
+        def hear(progress: float, total: float | None, message: str | None) -> None:
+            heard.put_nowait(f"{progress} {total} {message}")
 
-            running = await client.start_tool("wait", on_progress=hear)
-            assert await work.has(heard) == "1 2 halfway"
-            (listed,) = await client.list_tasks()
-            assert (listed.task_id, listed.status) == (running.id, "working")
-
-    run(test())
+        running = await client.start_tool("wait", on_progress=hear)
+        assert await work.has(heard) == "1 2 halfway"
+        (listed,) = await client.list_tasks()
+        assert (listed.task_id, listed.status) == (running.id, "working")
 
 
 # ------------------------------------------------------------------------------------------------ other servers
@@ -317,45 +295,39 @@ DONE: Object = {"content": [{"type": "text", "text": "done"}]}
     "2025-11-25/basic/utilities/tasks#capability-negotiation-2",
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-1",
 )
-def test_no_task_is_asked_for_where_the_server_has_not_declared_it() -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-            params = await greet(client, wire, capabilities={"tools": {}})
-            assert isinstance(params["capabilities"], dict) and "tasks" not in params["capabilities"]
-            listing = asyncio.create_task(client.list_tools())
-            await answer(wire, "tools/list", {"tools": [TOOL]})
-            await listing
-            for begin in (client.call_tool, client.start_tool):
-                calling = asyncio.create_task(begin("t"))
-                assert "task" not in await answer(wire, "tools/call", DONE)
-                await calling
-
-    run(test())
+async def test_no_task_is_asked_for_where_the_server_has_not_declared_it() -> None:
+    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
+        params = await greet(client, wire, capabilities={"tools": {}})
+        assert isinstance(params["capabilities"], dict) and "tasks" not in params["capabilities"]
+        listing = asyncio.create_task(client.list_tools())
+        await answer(wire, "tools/list", {"tools": [TOOL]})
+        await listing
+        for begin in (client.call_tool, client.start_tool):
+            calling = asyncio.create_task(begin("t"))
+            assert "task" not in await answer(wire, "tools/call", DONE)
+            await calling
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#associating-task-related-messages-4")
-def test_a_tool_that_turns_out_to_need_a_task_is_called_again_as_one() -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-            await greet(client, wire, capabilities=TASKS)
-            calling = asyncio.create_task(client.call_tool("t"))
-            asked = await wire.receive_object()
-            refusal: Object = {"code": -32601, "message": "Task augmentation required"}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": refusal})
-            await answer(wire, "tools/list", {"tools": [TOOL]})
-            again = await answer(wire, "tools/call", {"task": task("completed", ttl=None)})
-            assert again["task"] == {}
-            asked = await answer(wire, "tasks/result", DONE)
-            assert asked == {"taskId": "t"}  # and no tag
-            assert (await calling).text == "done"
-
-    run(test())
+async def test_a_tool_that_turns_out_to_need_a_task_is_called_again_as_one() -> None:
+    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
+        await greet(client, wire, capabilities=TASKS)
+        calling = asyncio.create_task(client.call_tool("t"))
+        asked = await wire.receive_object()
+        refusal: Object = {"code": -32601, "message": "Task augmentation required"}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": refusal})
+        await answer(wire, "tools/list", {"tools": [TOOL]})
+        again = await answer(wire, "tools/call", {"task": task("completed", ttl=None)})
+        assert again["task"] == {}
+        asked = await answer(wire, "tasks/result", DONE)
+        assert asked == {"taskId": "t"}  # and no tag
+        assert (await calling).text == "done"
 
 
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#getting-tasks-2", "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-4"
 )
-def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -369,43 +341,37 @@ def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatch: pyt
 
     monkeypatch.setattr(tasks_client, "asyncio", Asyncio())
 
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-            await greet(client, wire, capabilities=TASKS)
-            client._tools._task_support["t"] = "required"
-            calling = asyncio.create_task(client.call_tool("t"))
-            await answer(wire, "tools/call", {"task": task(ttl=60_000)})
-            for interval in (5000, 0, -3, 10**300, 250):
-                await answer(wire, "tasks/get", task(ttl=60_000, pollInterval=interval))
-            await answer(wire, "tasks/get", task("completed", ttl=60_000))
-            await answer(wire, "tasks/result", DONE)
+    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
+        await greet(client, wire, capabilities=TASKS)
+        client._tools._task_support["t"] = "required"
+        calling = asyncio.create_task(client.call_tool("t"))
+        await answer(wire, "tools/call", {"task": task(ttl=60_000)})
+        for interval in (5000, 0, -3, 10**300, 250):
+            await answer(wire, "tasks/get", task(ttl=60_000, pollInterval=interval))
+        await answer(wire, "tasks/get", task("completed", ttl=60_000))
+        await answer(wire, "tasks/result", DONE)
+        await calling
+        assert waits == [1.0, 5.0, MIN_POLL, MIN_POLL, MAX_POLL, 0.25]
+
+
+async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_the_server_is_told_of_a_task() -> None:
+    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
+        await greet(client, wire, capabilities=TASKS)
+        client._tools._task_support["t"] = "required"
+        calling = asyncio.create_task(client.call_tool("t"))
+        await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=1)})
+        await answer(wire, "tasks/get", task(ttl=60_000, pollInterval=60_000))
+        calling.cancel()
+        with pytest.raises(asyncio.CancelledError):
             await calling
-            assert waits == [1.0, 5.0, MIN_POLL, MIN_POLL, MAX_POLL, 0.25]
-
-    run(test())
-
-
-def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_the_server_is_told_of_a_task() -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-            await greet(client, wire, capabilities=TASKS)
-            client._tools._task_support["t"] = "required"
-            calling = asyncio.create_task(client.call_tool("t"))
-            await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=1)})
-            await answer(wire, "tasks/get", task(ttl=60_000, pollInterval=60_000))
-            calling.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await calling
-            assert (await wire.receive_object())["method"] == "tasks/cancel"  # which is never answered
-            leaving = asyncio.create_task(client.__aexit__())
-            for _ in range(5):
-                await asyncio.sleep(0)
-            leaving.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await leaving
-            await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-
-    run(test())
+        assert (await wire.receive_object())["method"] == "tasks/cancel"  # which is never answered
+        leaving = asyncio.create_task(client.__aexit__())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        leaving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await leaving
+        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
 
 
 @pytest.mark.spec(
@@ -413,37 +379,31 @@ def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_the_serv
     "2025-11-25/basic/utilities/tasks#task-status-notification-2",
     "2025-11-25/basic/utilities/tasks#task-notifications-1",
 )
-def test_a_client_does_not_rely_on_being_told() -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-            await greet(client, wire, capabilities=TASKS)
-            client._tools._task_support["t"] = "required"
-            calling = asyncio.create_task(client.call_tool("t"))
-            await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=20)})
-            told: Object = {"method": "notifications/tasks/status", "params": task("completed", ttl=60_000)}
-            await wire.send({"jsonrpc": "2.0", **told})
-            await answer(wire, "tasks/get", task("completed", ttl=60_000))
-            await answer(wire, "tasks/result", DONE)
-            assert (await calling).text == "done"
-
-    run(test())
+async def test_a_client_does_not_rely_on_being_told() -> None:
+    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
+        await greet(client, wire, capabilities=TASKS)
+        client._tools._task_support["t"] = "required"
+        calling = asyncio.create_task(client.call_tool("t"))
+        await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=20)})
+        told: Object = {"method": "notifications/tasks/status", "params": task("completed", ttl=60_000)}
+        await wire.send({"jsonrpc": "2.0", **told})
+        await answer(wire, "tasks/get", task("completed", ttl=60_000))
+        await answer(wire, "tasks/result", DONE)
+        assert (await calling).text == "done"
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-listing-3")
-def test_cursors_are_given_back_as_they_came() -> None:
-    async def test() -> None:
-        async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-            await greet(client, wire, capabilities=TASKS)
-            listing = asyncio.create_task(client.list_tasks())
-            cursors = ["", "after 1", "\u00e4\n"]
-            await answer(wire, "tasks/list", {"tasks": [task(ttl=None)], "nextCursor": cursors[0]})
-            for cursor, following in itertools.pairwise(cursors):
-                more: Object = {"tasks": [task(ttl=None)], "nextCursor": following}
-                assert (await answer(wire, "tasks/list", more))["cursor"] == cursor
-            assert (await answer(wire, "tasks/list", {"tasks": []}))["cursor"] == cursors[-1]
-            assert len(await listing) == 3
-
-    run(test())
+async def test_cursors_are_given_back_as_they_came() -> None:
+    async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
+        await greet(client, wire, capabilities=TASKS)
+        listing = asyncio.create_task(client.list_tasks())
+        cursors = ["", "after 1", "\u00e4\n"]
+        await answer(wire, "tasks/list", {"tasks": [task(ttl=None)], "nextCursor": cursors[0]})
+        for cursor, following in itertools.pairwise(cursors):
+            more: Object = {"tasks": [task(ttl=None)], "nextCursor": following}
+            assert (await answer(wire, "tasks/list", more))["cursor"] == cursor
+        assert (await answer(wire, "tasks/list", {"tasks": []}))["cursor"] == cursors[-1]
+        assert len(await listing) == 3
 
 
 @contextlib.asynccontextmanager
@@ -469,49 +429,43 @@ def extended(status: str = "working", **more: object) -> Object:
 CREATED: Object = {**extended(), "resultType": "task"}
 
 
-def test_a_task_for_what_cannot_be_one_is_no_answer() -> None:
-    async def test() -> None:
-        async with discovered() as (client, wire):
-            listing = asyncio.create_task(client.list_tools())
-            await answer(wire, "tools/list", CREATED)
-            with pytest.raises(InvalidMessage, match="'task'"):
-                await listing
-
-    run(test())
+async def test_a_task_for_what_cannot_be_one_is_no_answer() -> None:
+    async with discovered() as (client, wire):
+        listing = asyncio.create_task(client.list_tools())
+        await answer(wire, "tools/list", CREATED)
+        with pytest.raises(InvalidMessage, match="'task'"):
+            await listing
 
 
-def test_a_question_is_answered_once_however_often_it_is_shown() -> None:
-    async def test() -> None:
-        seen: list[str] = []
-        go = asyncio.Event()
+async def test_a_question_is_answered_once_however_often_it_is_shown() -> None:
+    seen: list[str] = []
+    go = asyncio.Event()
 
-        async def slow(params: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-            seen.append(params.message)
-            await go.wait()
-            return ElicitResult("accept", {"name": "Ada"})
+    async def slow(params: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+        seen.append(params.message)
+        await go.wait()
+        return ElicitResult("accept", {"name": "Ada"})
 
-        async with discovered(elicitation=slow) as (client, wire):
-            calling = asyncio.create_task(client.call_tool("t"))
-            await answer(wire, "tools/call", CREATED)
-            form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM}
-            question: Object = {"k": {"method": "elicitation/create", "params": form}}
-            for _ in range(3):
-                await answer(wire, "tasks/get", extended("input_required", inputRequests=question))
-            go.set()
-            asked = await wire.receive_object()
-            while asked["method"] == "tasks/get":
-                shown = extended("input_required", inputRequests=question)
-                await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": shown})
-                asked = await wire.receive_object()
-            assert asked["method"] == "tasks/update" and isinstance(asked["params"], dict)
-            assert asked["params"]["inputResponses"] == {"k": {"action": "accept", "content": {"name": "Ada"}}}
-            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete"}})
-            # The server may be slow to see it.
+    async with discovered(elicitation=slow) as (client, wire):
+        calling = asyncio.create_task(client.call_tool("t"))
+        await answer(wire, "tools/call", CREATED)
+        form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM}
+        question: Object = {"k": {"method": "elicitation/create", "params": form}}
+        for _ in range(3):
             await answer(wire, "tasks/get", extended("input_required", inputRequests=question))
-            await answer(wire, "tasks/get", extended("completed", result=DONE))
-            assert (await calling).text == "done" and seen == ["Name?"]
-
-    run(test())
+        go.set()
+        asked = await wire.receive_object()
+        while asked["method"] == "tasks/get":
+            shown = extended("input_required", inputRequests=question)
+            await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": shown})
+            asked = await wire.receive_object()
+        assert asked["method"] == "tasks/update" and isinstance(asked["params"], dict)
+        assert asked["params"]["inputResponses"] == {"k": {"action": "accept", "content": {"name": "Ada"}}}
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete"}})
+        # The server may be slow to see it.
+        await answer(wire, "tasks/get", extended("input_required", inputRequests=question))
+        await answer(wire, "tasks/get", extended("completed", result=DONE))
+        assert (await calling).text == "done" and seen == ["Name?"]
 
 
 @pytest.mark.parametrize(
@@ -522,17 +476,14 @@ def test_a_question_is_answered_once_however_often_it_is_shown() -> None:
         ({"k": 5}, "is no request"),
     ],
 )
-def test_a_task_that_asks_what_it_may_not_is_cancelled(shown: Object, why: str) -> None:
-    async def test() -> None:
-        async with discovered(elicitation=user) as (client, wire):
-            calling = asyncio.create_task(client.call_tool("t"))
-            await answer(wire, "tools/call", CREATED)
-            await answer(wire, "tasks/get", extended("input_required", inputRequests=shown))
-            assert (await answer(wire, "tasks/cancel", {"resultType": "complete"}))["taskId"] == "t"
-            with pytest.raises(InvalidMessage, match=why):
-                await calling
-
-    run(test())
+async def test_a_task_that_asks_what_it_may_not_is_cancelled(shown: Object, why: str) -> None:
+    async with discovered(elicitation=user) as (client, wire):
+        calling = asyncio.create_task(client.call_tool("t"))
+        await answer(wire, "tools/call", CREATED)
+        await answer(wire, "tasks/get", extended("input_required", inputRequests=shown))
+        assert (await answer(wire, "tasks/cancel", {"resultType": "complete"}))["taskId"] == "t"
+        with pytest.raises(InvalidMessage, match=why):
+            await calling
 
 
 @pytest.mark.parametrize(
@@ -548,146 +499,125 @@ def test_a_task_that_asks_what_it_may_not_is_cancelled(shown: Object, why: str) 
         ({"resultType": "complete", "taskId": "t"}, InvalidMessage),
     ],
 )
-def test_a_task_without_a_result_is_an_error(last: Object, error: type[Exception]) -> None:
-    async def test() -> None:
-        async with discovered() as (client, wire):
-            running = asyncio.create_task(client.start_tool("t"))
-            await answer(wire, "tools/call", CREATED)
-            ending = asyncio.create_task((await running).result())
-            await answer(wire, "tasks/get", last)
-            with pytest.raises(error):
-                await ending
-
-    run(test())
+async def test_a_task_without_a_result_is_an_error(last: Object, error: type[Exception]) -> None:
+    async with discovered() as (client, wire):
+        running = asyncio.create_task(client.start_tool("t"))
+        await answer(wire, "tools/call", CREATED)
+        ending = asyncio.create_task((await running).result())
+        await answer(wire, "tasks/get", last)
+        with pytest.raises(error):
+            await ending
 
 
 # ------------------------------------------------------------------------------------------------ tasks of the client's
 
 
 @KINDS
-def test_a_server_may_ask_by_tasks_where_the_client_says_so_and_else_as_ever(kind: str) -> None:
-    async def test() -> None:
-        for tasks in (True, False):
-            async with meet(Work(), kind, "2025-11-25", tasks=tasks) as client:
-                if tasks:
-                    client.tasks.poll_interval = 20
-                assert (await client.call_tool("ask_by_task")).text == "hi {'name': 'Name?'}"
-                assert bool(client._answers.__dict__.get("tasks")) is tasks
-
-    run(test())
+async def test_a_server_may_ask_by_tasks_where_the_client_says_so_and_else_as_ever(kind: str) -> None:
+    for tasks in (True, False):
+        async with meet(Work(), kind, "2025-11-25", tasks=tasks) as client:
+            if tasks:
+                client.tasks.poll_interval = 20
+            assert (await client.call_tool("ask_by_task")).text == "hi {'name': 'Name?'}"
+            assert bool(client._answers.__dict__.get("tasks")) is tasks
 
 
-def test_a_task_that_the_server_stops_waiting_for_is_cancelled() -> None:
-    async def test() -> None:
-        ended: asyncio.Queue[str] = asyncio.Queue()
+async def test_a_task_that_the_server_stops_waiting_for_is_cancelled() -> None:
+    ended: asyncio.Queue[str] = asyncio.Queue()
 
-        async def slow(params: CreateMessageRequestParams) -> CreateMessageResult:
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.put_nowait("stopped")
-            raise AssertionError
+    async def slow(params: CreateMessageRequestParams) -> CreateMessageResult:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.put_nowait("stopped")
+        raise AssertionError
 
-        work = Work()
-        async with meet(work, "memory", "2025-11-25", tasks=True, sampling=slow) as client:
-            result = await client.call_tool("ask_briefly")
-            assert result.is_error and "not over after 0.2 seconds" in result.text
-            assert await work.has(ended) == "stopped"
-
-    run(test())
+    work = Work()
+    async with meet(work, "memory", "2025-11-25", tasks=True, sampling=slow) as client:
+        result = await client.call_tool("ask_briefly")
+        assert result.is_error and "not over after 0.2 seconds" in result.text
+        assert await work.has(ended) == "stopped"
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#capabilities-1")
-def test_a_client_serves_tasks_like_a_server() -> None:
-    async def test() -> None:
-        go = asyncio.Event()
+async def test_a_client_serves_tasks_like_a_server() -> None:
+    go = asyncio.Event()
 
-        async def slow(params: CreateMessageRequestParams) -> CreateMessageResult:
-            await go.wait()
-            return await model(params)
+    async def slow(params: CreateMessageRequestParams) -> CreateMessageResult:
+        await go.wait()
+        return await model(params)
 
-        def make(transport: object) -> Client:
-            return Client(transport, revision="2025-11-25", sampling=slow, elicitation=user, tasks=True)  # type: ignore[arg-type]
+    def make(transport: object) -> Client:
+        return Client(transport, revision="2025-11-25", sampling=slow, elicitation=user, tasks=True)  # type: ignore[arg-type]
 
-        async with raw_server(make) as (client, wire):
-            params = await greet(client, wire)
-            assert isinstance(params["capabilities"], dict)
-            requests: Object = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
-            assert params["capabilities"]["tasks"] == {"list": {}, "cancel": {}, "requests": requests}
-            say: Object = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
-            created = (await wire.ask("sampling/createMessage", say))["result"]
-            assert isinstance(created, dict) and isinstance(created["task"], dict)
-            id = created["task"]["taskId"]
-            assert (created["task"]["status"], created["task"]["ttl"]) == ("working", 60_000)
-            listed = (await wire.ask("tasks/list"))["result"]
-            assert isinstance(listed, dict) and listed["tasks"] == [created["task"]]
-            go.set()
-            told = await wire.receive_object()
-            assert told["method"] == "notifications/tasks/status" and isinstance(told["params"], dict)
-            assert told["params"]["status"] == "completed"
-            said = (await wire.ask("tasks/result", {"taskId": id}))["result"]
-            assert isinstance(said, dict) and said["model"] == "m"
-            assert said["_meta"] == {RELATED_TASK: {"taskId": id}}
-            refused = (await wire.ask("tasks/cancel", {"taskId": id}))["error"]
-            assert isinstance(refused, dict) and refused["code"] == -32602
-            go.clear()
-            created = (await wire.ask("sampling/createMessage", say))["result"]
-            assert isinstance(created, dict) and isinstance(created["task"], dict)
-            await wire.send(
-                {"jsonrpc": "2.0", "id": 9, "method": "tasks/cancel", "params": {"taskId": created["task"]["taskId"]}}
-            )
-            told = await wire.receive_object()
-            assert isinstance(told["params"], dict) and told["params"]["status"] == "cancelled"
-            cancelled = (await wire.receive_object())["result"]
-            assert isinstance(cancelled, dict) and cancelled["status"] == "cancelled"
-
-    run(test())
+    async with raw_server(make) as (client, wire):
+        params = await greet(client, wire)
+        assert isinstance(params["capabilities"], dict)
+        requests: Object = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
+        assert params["capabilities"]["tasks"] == {"list": {}, "cancel": {}, "requests": requests}
+        say: Object = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
+        created = (await wire.ask("sampling/createMessage", say))["result"]
+        assert isinstance(created, dict) and isinstance(created["task"], dict)
+        id = created["task"]["taskId"]
+        assert (created["task"]["status"], created["task"]["ttl"]) == ("working", 60_000)
+        listed = (await wire.ask("tasks/list"))["result"]
+        assert isinstance(listed, dict) and listed["tasks"] == [created["task"]]
+        go.set()
+        told = await wire.receive_object()
+        assert told["method"] == "notifications/tasks/status" and isinstance(told["params"], dict)
+        assert told["params"]["status"] == "completed"
+        said = (await wire.ask("tasks/result", {"taskId": id}))["result"]
+        assert isinstance(said, dict) and said["model"] == "m"
+        assert said["_meta"] == {RELATED_TASK: {"taskId": id}}
+        refused = (await wire.ask("tasks/cancel", {"taskId": id}))["error"]
+        assert isinstance(refused, dict) and refused["code"] == -32602
+        go.clear()
+        created = (await wire.ask("sampling/createMessage", say))["result"]
+        assert isinstance(created, dict) and isinstance(created["task"], dict)
+        await wire.send(
+            {"jsonrpc": "2.0", "id": 9, "method": "tasks/cancel", "params": {"taskId": created["task"]["taskId"]}}
+        )
+        told = await wire.receive_object()
+        assert isinstance(told["params"], dict) and told["params"]["status"] == "cancelled"
+        cancelled = (await wire.receive_object())["result"]
+        assert isinstance(cancelled, dict) and cancelled["status"] == "cancelled"
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-support-and-handling-1")
-def test_a_client_that_has_not_said_so_answers_as_ever() -> None:
-    async def test() -> None:
-        def make(transport: object) -> Client:
-            return Client(transport, revision="2025-11-25", sampling=model)  # type: ignore[arg-type]
+async def test_a_client_that_has_not_said_so_answers_as_ever() -> None:
+    def make(transport: object) -> Client:
+        return Client(transport, revision="2025-11-25", sampling=model)  # type: ignore[arg-type]
 
-        async with raw_server(make) as (client, wire):
-            await greet(client, wire)
-            say: Object = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
-            result = (await wire.ask("sampling/createMessage", say))["result"]
-            assert isinstance(result, dict) and result["model"] == "m"
-            refused = (await wire.ask("tasks/list"))["error"]
-            assert isinstance(refused, dict) and refused["code"] == -32601
-
-    run(test())
+    async with raw_server(make) as (client, wire):
+        await greet(client, wire)
+        say: Object = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
+        result = (await wire.ask("sampling/createMessage", say))["result"]
+        assert isinstance(result, dict) and result["model"] == "m"
+        refused = (await wire.ask("tasks/list"))["error"]
+        assert isinstance(refused, dict) and refused["code"] == -32601
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#related-task-metadata-1")
-def test_the_answer_to_a_question_of_a_task_says_that_it_is_the_tasks() -> None:
-    async def test() -> None:
-        def make(transport: object) -> Client:
-            return Client(transport, revision="2025-11-25", elicitation=user)  # type: ignore[arg-type]
+async def test_the_answer_to_a_question_of_a_task_says_that_it_is_the_tasks() -> None:
+    def make(transport: object) -> Client:
+        return Client(transport, revision="2025-11-25", elicitation=user)  # type: ignore[arg-type]
 
-        async with raw_server(make) as (client, wire):
-            await greet(client, wire)
-            tag: Object = {RELATED_TASK: {"taskId": "t"}}
-            form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM, "_meta": tag}
-            result = (await wire.ask("elicitation/create", form))["result"]
-            assert isinstance(result, dict) and result["_meta"] == tag
-
-    run(test())
+    async with raw_server(make) as (client, wire):
+        await greet(client, wire)
+        tag: Object = {RELATED_TASK: {"taskId": "t"}}
+        form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM, "_meta": tag}
+        result = (await wire.ask("elicitation/create", form))["result"]
+        assert isinstance(result, dict) and result["_meta"] == tag
 
 
-def test_a_handle_without_a_way_to_answer_says_so() -> None:
-    async def test() -> None:
-        from mcp_ref.revisions import R2026_07_28
+async def test_a_handle_without_a_way_to_answer_says_so() -> None:
+    from mcp_ref.revisions import R2026_07_28
 
-        async def ask(method: str, params: object, result: type, timeout: float | None) -> object:
-            raise AssertionError(method)
+    async def ask(method: str, params: object, result: type, timeout: float | None) -> object:
+        raise AssertionError(method)
 
-        at = "2025-11-25T10:30:00Z"
-        asking = Task("t", "input_required", at, at, 5000, input_requests={"k": {"method": "roots/list"}})
-        running = RunningTask(ask, R2026_07_28, asking, CallToolResult)  # type: ignore[arg-type]
-        with pytest.raises(InvalidMessage, match="asks for roots/list"):
-            await running.result()
-
-    run(test())
+    at = "2025-11-25T10:30:00Z"
+    asking = Task("t", "input_required", at, at, 5000, input_requests={"k": {"method": "roots/list"}})
+    running = RunningTask(ask, R2026_07_28, asking, CallToolResult)  # type: ignore[arg-type]
+    with pytest.raises(InvalidMessage, match="asks for roots/list"):
+        await running.result()

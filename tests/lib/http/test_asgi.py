@@ -15,7 +15,7 @@ from mcp_ref.lib.http.asgi import application
 from mcp_ref.lib.http.message import Exchange, Handler
 from mcp_ref.lib.http.server import HttpLimits
 from tests.http_wires import alone_headers
-from tests.support import PATIENCE, alone, run
+from tests.support import PATIENCE, alone
 
 Message = MutableMapping[str, object]
 
@@ -87,29 +87,26 @@ def calling(handler: Handler, call: Call, limits: HttpLimits | None = None, **ot
     return application(handler, limits=limits)(scope(**others), call.receive, call.send)  # type: ignore[arg-type]
 
 
-def test_a_request_is_handed_in_whole_and_its_answer_sent() -> None:
+async def test_a_request_is_handed_in_whole_and_its_answer_sent() -> None:
     seen: list[Exchange] = []
 
     async def handler(exchange: Exchange) -> None:
         seen.append(exchange)
         await exchange.respond(201, [("Content-Type", "text/plain")], b"yes")
 
-    async def test() -> None:
-        call = Call(body(b"ab", more=True), body(b"c"))
-        await calling(handler, call, root_path="/app", raw_path=b"/app/mcp%20x?a=1", scheme="https")
-        request = seen[0].request
-        assert (request.method, request.path, request.query, request.body) == ("POST", "/mcp%20x", "a=1", b"abc")
-        assert request.headers.get_all("X") == ["1", "2"]
-        assert (request.client, request.tls) == (("127.0.0.1", 50000), True)
-        start, rest = call.sent
-        assert start["status"] == 201
-        assert start["headers"] == [(b"content-type", b"text/plain"), (b"content-length", b"3")]
-        assert rest == {"type": "http.response.body", "body": b"yes"}
-
-    run(test())
+    call = Call(body(b"ab", more=True), body(b"c"))
+    await calling(handler, call, root_path="/app", raw_path=b"/app/mcp%20x?a=1", scheme="https")
+    request = seen[0].request
+    assert (request.method, request.path, request.query, request.body) == ("POST", "/mcp%20x", "a=1", b"abc")
+    assert request.headers.get_all("X") == ["1", "2"]
+    assert (request.client, request.tls) == (("127.0.0.1", 50000), True)
+    start, rest = call.sent
+    assert start["status"] == 201
+    assert start["headers"] == [(b"content-type", b"text/plain"), (b"content-length", b"3")]
+    assert rest == {"type": "http.response.body", "body": b"yes"}
 
 
-def test_a_handler_has_a_task_and_a_context_of_its_own_whoever_calls() -> None:
+async def test_a_handler_has_a_task_and_a_context_of_its_own_whoever_calls() -> None:
     variable, seen = contextvars.ContextVar("variable", default="unset"), []
 
     async def handler(exchange: Exchange) -> None:
@@ -117,17 +114,14 @@ def test_a_handler_has_a_task_and_a_context_of_its_own_whoever_calls() -> None:
         variable.set("set by a request")
         await exchange.respond(200, [], b"")
 
-    async def test() -> None:
-        variable.set("set by who calls")
-        for _ in range(2):
-            await calling(handler, Call(body()))
-        assert [value for value, _ in seen] == [variable.get()] * 2 == ["set by who calls"] * 2
-        assert asyncio.current_task() not in [task for _, task in seen]
-
-    run(test())
+    variable.set("set by who calls")
+    for _ in range(2):
+        await calling(handler, Call(body()))
+    assert [value for value, _ in seen] == [variable.get()] * 2 == ["set by who calls"] * 2
+    assert asyncio.current_task() not in [task for _, task in seen]
 
 
-def test_who_gives_up_the_call_of_an_application_ends_its_handler() -> None:
+async def test_who_gives_up_the_call_of_an_application_ends_its_handler() -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def handler(exchange: Exchange) -> None:
@@ -137,44 +131,35 @@ def test_who_gives_up_the_call_of_an_application_ends_its_handler() -> None:
         finally:
             ended.set()
 
-    async def test() -> None:
-        calls = asyncio.ensure_future(calling(handler, Call(body())))
-        await began.wait()
-        calls.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await calls
-        assert ended.is_set()
-
-    run(test())
+    calls = asyncio.ensure_future(calling(handler, Call(body())))
+    await began.wait()
+    calls.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calls
+    assert ended.is_set()
 
 
 @pytest.mark.parametrize("pieces", [[b"12345"], [b"123", b"45"]])
-def test_a_body_that_is_too_large_is_refused(pieces: list[bytes]) -> None:
+async def test_a_body_that_is_too_large_is_refused(pieces: list[bytes]) -> None:
     async def handler(exchange: Exchange) -> None:
         raise AssertionError
 
-    async def test() -> None:
-        call = Call(*(body(piece, more=True) for piece in pieces))
-        await calling(handler, call, HttpLimits(body_size=4))
-        assert call.sent[0]["status"] == 413
-        assert b"larger than 4 bytes" in call.body
-
-    run(test())
+    call = Call(*(body(piece, more=True) for piece in pieces))
+    await calling(handler, call, HttpLimits(body_size=4))
+    assert call.sent[0]["status"] == 413
+    assert b"larger than 4 bytes" in call.body
 
 
-def test_a_client_that_leaves_before_its_body_has_come_is_forgotten() -> None:
+async def test_a_client_that_leaves_before_its_body_has_come_is_forgotten() -> None:
     async def handler(exchange: Exchange) -> None:
         raise AssertionError
 
-    async def test() -> None:
-        call = Call(body(b"12", more=True), GONE)
-        await calling(handler, call)
-        assert call.sent == []
-
-    run(test())
+    call = Call(body(b"12", more=True), GONE)
+    await calling(handler, call)
+    assert call.sent == []
 
 
-def test_a_stream_begins_at_once_and_ends_with_its_handler() -> None:
+async def test_a_stream_begins_at_once_and_ends_with_its_handler() -> None:
     go_on = asyncio.Event()
 
     async def handler(exchange: Exchange) -> None:
@@ -183,34 +168,28 @@ def test_a_stream_begins_at_once_and_ends_with_its_handler() -> None:
         stream.write(b"one")
         stream.write(b"two")
 
-    async def test() -> None:
-        call = Call(body())
-        task = asyncio.ensure_future(calling(handler, call))
-        await call.until(2)
-        assert call.sent[1] == {"type": "http.response.body", "body": b"", "more_body": True}, "or no head would go out"
-        go_on.set()
-        await task
-        assert call.body == b"onetwo"
-        assert not call.sent[-1].get("more_body")
-
-    run(test())
+    call = Call(body())
+    task = asyncio.ensure_future(calling(handler, call))
+    await call.until(2)
+    assert call.sent[1] == {"type": "http.response.body", "body": b"", "more_body": True}, "or no head would go out"
+    go_on.set()
+    await task
+    assert call.body == b"onetwo"
+    assert not call.sent[-1].get("more_body")
 
 
-def test_who_asks_whether_the_client_has_left_is_told_and_need_not_answer_then() -> None:
+async def test_who_asks_whether_the_client_has_left_is_told_and_need_not_answer_then() -> None:
     async def handler(exchange: Exchange) -> None:
         await exchange.gone()
         assert exchange.gone().done()
 
-    async def test() -> None:
-        call = Call(body(), GONE)
-        await calling(handler, call)
-        assert call.sent == []
-
-    run(test())
+    call = Call(body(), GONE)
+    await calling(handler, call)
+    assert call.sent == []
 
 
 @pytest.mark.parametrize("leaves", ["before the stream", "in the stream", "not"])
-def test_a_stream_takes_over_from_who_has_asked(leaves: str) -> None:
+async def test_a_stream_takes_over_from_who_has_asked(leaves: str) -> None:
     call = Call(body(), *([GONE] if leaves == "before the stream" else []))
 
     async def handler(exchange: Exchange) -> None:
@@ -227,72 +206,60 @@ def test_a_stream_takes_over_from_who_has_asked(leaves: str) -> None:
         else:
             await stream.gone
 
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE):
-            await calling(handler, call)
-        assert call.body == (b"all" if leaves == "not" else b"")
-
-    run(test())
+    async with asyncio.timeout(PATIENCE):
+        await calling(handler, call)
+    assert call.body == (b"all" if leaves == "not" else b"")
 
 
-def test_who_has_asked_may_answer_at_once() -> None:
+async def test_who_has_asked_may_answer_at_once() -> None:
     async def handler(exchange: Exchange) -> None:
         assert not exchange.gone().done()
         await exchange.respond(200, [], b"here")
 
-    async def test() -> None:
-        call = Call(body())
-        await calling(handler, call)
-        assert call.body == b"here"
-
-    run(test())
+    call = Call(body())
+    await calling(handler, call)
+    assert call.body == b"here"
 
 
-def test_a_stream_knows_when_its_client_has_left() -> None:
+async def test_a_stream_knows_when_its_client_has_left() -> None:
     async def handler(exchange: Exchange) -> None:
         stream = await exchange.stream(200, [])
         await stream.gone
         stream.write(b"dropped")
         await stream.drain()
 
-    async def test() -> None:
-        call = Call(body(), GONE)
-        await calling(handler, call)
-        assert b"dropped" not in call.body
-
-    run(test())
+    call = Call(body(), GONE)
+    await calling(handler, call)
+    assert b"dropped" not in call.body
 
 
-def test_a_client_that_does_not_read_is_waited_for_and_left_when_too_much_waits(
+async def test_a_client_that_does_not_read_is_waited_for_and_left_when_too_much_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(asgi, "MAX_QUEUED", 10)
 
-    async def test() -> None:
-        call = Call(body())
+    call = Call(body())
 
-        async def handler(exchange: Exchange) -> None:
-            stream = await exchange.stream(200, [])
-            call.may_send.clear()
-            stream.write(b"12345")
-            draining = asyncio.ensure_future(stream.drain())
-            await call.until(3)
-            assert not draining.done()
-            stream.write(b"6789")
-            assert not stream.gone.done()
-            stream.write(b"01")
-            assert stream.gone.done()
-            async with asyncio.timeout(PATIENCE):
-                await draining
-            call.may_send.set()
+    async def handler(exchange: Exchange) -> None:
+        stream = await exchange.stream(200, [])
+        call.may_send.clear()
+        stream.write(b"12345")
+        draining = asyncio.ensure_future(stream.drain())
+        await call.until(3)
+        assert not draining.done()
+        stream.write(b"6789")
+        assert not stream.gone.done()
+        stream.write(b"01")
+        assert stream.gone.done()
+        async with asyncio.timeout(PATIENCE):
+            await draining
+        call.may_send.set()
 
-        await calling(handler, call)
-        assert call.body == b"12345"
-
-    run(test())
+    await calling(handler, call)
+    assert call.body == b"12345"
 
 
-def test_a_client_that_never_reads_does_not_keep_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_never_reads_does_not_keep_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi, "MAX_QUEUED", 100)
 
     async def handler(exchange: Exchange) -> None:
@@ -304,33 +271,27 @@ def test_a_client_that_never_reads_does_not_keep_the_handler(monkeypatch: pytest
 
     client = Call(body())
 
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE):
-            await calling(handler, client)
-
-    run(test())
+    async with asyncio.timeout(PATIENCE):
+        await calling(handler, client)
 
 
-def test_a_server_that_fails_to_send_ends_the_stream() -> None:
+async def test_a_server_that_fails_to_send_ends_the_stream() -> None:
     async def handler(exchange: Exchange) -> None:
         stream = await exchange.stream(200, [])
         stream.write(b"x")
         await stream.gone
 
-    async def test() -> None:
-        call = Call(body())
+    call = Call(body())
 
-        async def send(message: Message) -> None:
-            if message.get("body"):
-                raise OSError("the client is gone")
+    async def send(message: Message) -> None:
+        if message.get("body"):
+            raise OSError("the client is gone")
 
-        await application(handler)(scope(), call.receive, send)
-
-    run(test())
+    await application(handler)(scope(), call.receive, send)
 
 
 @pytest.mark.parametrize("how", ["respond", "stream"])
-def test_an_answer_to_a_client_that_has_left_is_dropped(how: str) -> None:
+async def test_an_answer_to_a_client_that_has_left_is_dropped(how: str) -> None:
     done = []
 
     async def handler(exchange: Exchange) -> None:
@@ -343,97 +304,82 @@ def test_an_answer_to_a_client_that_has_left_is_dropped(how: str) -> None:
             assert stream.gone.done()
         done.append(exchange)
 
-    async def test() -> None:
-        async def send(message: Message) -> None:
-            raise OSError("the client is gone")
+    async def send(message: Message) -> None:
+        raise OSError("the client is gone")
 
-        await application(handler)(scope(), Call(body()).receive, send)
-        assert done
-
-    run(test())
+    await application(handler)(scope(), Call(body()).receive, send)
+    assert done
 
 
-def test_an_exchange_is_answered_once() -> None:
+async def test_an_exchange_is_answered_once() -> None:
     async def handler(exchange: Exchange) -> None:
         await exchange.respond(204, [], b"")
         with pytest.raises(RuntimeError):
             await exchange.respond(200, [], b"")
 
-    async def test() -> None:
-        call = Call(body())
-        await calling(handler, call)
-        assert [message.get("status") for message in call.sent] == [204, None]
-        assert call.sent[0]["headers"] == []
-
-    run(test())
+    call = Call(body())
+    await calling(handler, call)
+    assert [message.get("status") for message in call.sent] == [204, None]
+    assert call.sent[0]["headers"] == []
 
 
-def test_lifespan_is_answered_and_closes() -> None:
-    async def test() -> None:
-        closed: list[bool] = []
+async def test_lifespan_is_answered_and_closes() -> None:
+    closed: list[bool] = []
 
-        async def close() -> None:
-            closed.append(True)
+    async def close() -> None:
+        closed.append(True)
 
-        async def handler(exchange: Exchange) -> None:
-            raise AssertionError
+    async def handler(exchange: Exchange) -> None:
+        raise AssertionError
 
-        call = Call({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
-        await application(handler, close)({"type": "lifespan"}, call.receive, call.send)
-        assert [message["type"] for message in call.sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-        assert closed == [True]
-        with pytest.raises(ValueError, match="websocket"):
-            await application(handler)({"type": "websocket"}, call.receive, call.send)
-
-    run(test())
+    call = Call({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
+    await application(handler, close)({"type": "lifespan"}, call.receive, call.send)
+    assert [message["type"] for message in call.sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert closed == [True]
+    with pytest.raises(ValueError, match="websocket"):
+        await application(handler)({"type": "websocket"}, call.receive, call.send)
 
 
-def test_below_another_application_the_endpoint_of_http_sse_is_named_with_the_path_that_leads_there() -> None:
-    async def test() -> None:
-        call = Call(body())
-        asked = scope("GET", "/apps/sse", root_path="/apps", raw_path=b"/apps/sse")
-        answering = asyncio.ensure_future(Server("mounted").asgi()(asked, call.receive, call.send))
-        await call.until(3)  # the head, nothing, and the first event
-        call.inbox.put_nowait(GONE)
-        await asyncio.wait_for(answering, PATIENCE)
-        assert call.body.startswith(b"event: endpoint\ndata: /apps/messages?session=")
-
-    run(test())
+async def test_below_another_application_the_endpoint_of_http_sse_is_named_with_the_path_that_leads_there() -> None:
+    call = Call(body())
+    asked = scope("GET", "/apps/sse", root_path="/apps", raw_path=b"/apps/sse")
+    answering = asyncio.ensure_future(Server("mounted").asgi()(asked, call.receive, call.send))
+    await call.until(3)  # the head, nothing, and the first event
+    call.inbox.put_nowait(GONE)
+    await asyncio.wait_for(answering, PATIENCE)
+    assert call.body.startswith(b"event: endpoint\ndata: /apps/messages?session=")
 
 
 @pytest.mark.parametrize("says", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
-def test_a_client_may_leave_a_function_whose_tasks_have_failed(says: bool) -> None:
+async def test_a_client_may_leave_a_function_whose_tasks_have_failed(says: bool) -> None:
     """On Python 3.11 and 3.12, a task in which a TaskGroup failed as it was left counts a cancellation ever after."""
 
-    async def test() -> None:
-        server, begun, ended = Server("s"), asyncio.Event(), asyncio.Event()
+    server, begun, ended = Server("s"), asyncio.Event(), asyncio.Event()
 
-        async def fail() -> None:
-            raise ValueError
+    async def fail() -> None:
+        raise ValueError
 
-        @server.tool()
-        async def work(context: Context) -> None:
-            with pytest.raises(BaseExceptionGroup):
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(fail())
-            if says:
-                await context.log("info", "it begins")
-            begun.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                ended.set()
-
-        frame = json.dumps(alone("tools/call", {"name": "work", "arguments": {}}, logLevel="info")).encode()
-        headers = {"Host": "localhost", "Content-Type": "application/json", **alone_headers(frame)}
-        call = Call(body(frame))
-        asked = scope(headers=[(name.lower().encode(), value.encode()) for name, value in headers.items()])
-        answering = asyncio.ensure_future(server.asgi()(asked, call.receive, call.send))
-        await asyncio.wait_for(begun.wait(), PATIENCE)
+    @server.tool()
+    async def work(context: Context) -> None:
+        with pytest.raises(BaseExceptionGroup):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail())
         if says:
-            await call.until(3)  # the head, nothing, and the first event
-        call.inbox.put_nowait(GONE)
-        await asyncio.wait_for(answering, PATIENCE)  # it does not fail
-        assert ended.is_set()
+            await context.log("info", "it begins")
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
 
-    run(test())
+    frame = json.dumps(alone("tools/call", {"name": "work", "arguments": {}}, logLevel="info")).encode()
+    headers = {"Host": "localhost", "Content-Type": "application/json", **alone_headers(frame)}
+    call = Call(body(frame))
+    asked = scope(headers=[(name.lower().encode(), value.encode()) for name, value in headers.items()])
+    answering = asyncio.ensure_future(server.asgi()(asked, call.receive, call.send))
+    await asyncio.wait_for(begun.wait(), PATIENCE)
+    if says:
+        await call.until(3)  # the head, nothing, and the first event
+    call.inbox.put_nowait(GONE)
+    await asyncio.wait_for(answering, PATIENCE)  # it does not fail
+    assert ended.is_set()

@@ -195,26 +195,23 @@ def chunked(body: bytes) -> bytes:
 # ------------------------------------------------------------------------------------------------ requests
 
 
-def test_a_request_says_who_is_asked_how_long_its_body_is_and_that_nothing_is_to_be_compressed() -> None:
-    async def test() -> None:
-        async with scripted([OK, OK]) as server, client() as http:
-            await get(http, server.url("/a%20b?c=d&e#f"), Accept="text/plain")
-            await get(http, server.url(), "POST", b"\x00body", X="y")
-            host = f"127.0.0.1:{server.port}"
-            assert server.asked == [
-                Asked(
-                    "GET /a%20b?c=d&e HTTP/1.1",
-                    {"host": host, "accept-encoding": "identity", "accept": "text/plain"},
-                    b"",
-                ),
-                Asked(
-                    "POST / HTTP/1.1",
-                    {"host": host, "accept-encoding": "identity", "content-length": "5", "x": "y"},
-                    b"\x00body",
-                ),
-            ]
-
-    run(test())
+async def test_a_request_says_who_is_asked_how_long_its_body_is_and_that_nothing_is_to_be_compressed() -> None:
+    async with scripted([OK, OK]) as server, client() as http:
+        await get(http, server.url("/a%20b?c=d&e#f"), Accept="text/plain")
+        await get(http, server.url(), "POST", b"\x00body", X="y")
+        host = f"127.0.0.1:{server.port}"
+        assert server.asked == [
+            Asked(
+                "GET /a%20b?c=d&e HTTP/1.1",
+                {"host": host, "accept-encoding": "identity", "accept": "text/plain"},
+                b"",
+            ),
+            Asked(
+                "POST / HTTP/1.1",
+                {"host": host, "accept-encoding": "identity", "content-length": "5", "x": "y"},
+                b"\x00body",
+            ),
+        ]
 
 
 @pytest.mark.parametrize(
@@ -223,13 +220,10 @@ def test_a_request_says_who_is_asked_how_long_its_body_is_and_that_nothing_is_to
      "http://host/a b", "http://host/ä", "http://host/\x7f", "http://ho st/", "http://h/\r\nX: y", "http://ho\x01st/",
      "http://user@host/", "http://" + "a" * 70 + ".example/"],
 )  # fmt: skip
-def test_a_url_that_cannot_be_asked_is_a_value_error(url: str) -> None:
-    async def test() -> None:
-        async with client(proxies={"http": "http://127.0.0.1:9"}) as http:
-            with pytest.raises(ValueError):
-                await get(http, url)
-
-    run(test())
+async def test_a_url_that_cannot_be_asked_is_a_value_error(url: str) -> None:
+    async with client(proxies={"http": "http://127.0.0.1:9"}) as http:
+        with pytest.raises(ValueError):
+            await get(http, url)
 
 
 @pytest.mark.parametrize(
@@ -237,14 +231,13 @@ def test_a_url_that_cannot_be_asked_is_a_value_error(url: str) -> None:
     [{"X": "a\r\nY: b"}, {"X": "a\0"}, {"X": "€"}, {"X: y": "z"}, {"": "x"}, {"Content-Length": "3"},
      {"Transfer-Encoding": "chunked"}, {"Host": "elsewhere"}, {"connection": "close"}],
 )  # fmt: skip
-def test_a_header_that_would_break_the_request_is_a_value_error_and_nothing_is_sent(headers: dict[str, str]) -> None:
-    async def test() -> None:
-        async with scripted([OK]) as server, client() as http:
-            with pytest.raises(ValueError):
-                await get(http, server.url(), **headers)
-            assert server.asked == []
-
-    run(test())
+async def test_a_header_that_would_break_the_request_is_a_value_error_and_nothing_is_sent(
+    headers: dict[str, str],
+) -> None:
+    async with scripted([OK]) as server, client() as http:
+        with pytest.raises(ValueError):
+            await get(http, server.url(), **headers)
+        assert server.asked == []
 
 
 # ------------------------------------------------------------------------------------------------ connections
@@ -266,14 +259,11 @@ NO_BODY = answer(status="204 No Content")
         ("GET", answer("Content-Length: 0", status="500 Oh")),
     ],
 )
-def test_a_connection_is_used_again_when_the_response_was_read_to_its_end(method: str, first: bytes) -> None:
-    async def test() -> None:
-        async with scripted([first, OK], []) as server, client() as http:
-            await get(http, server.url(), method)
-            assert await get(http, server.url(), "POST") == (200, b"hello")
-            assert server.connections == 1
-
-    run(test())
+async def test_a_connection_is_used_again_when_the_response_was_read_to_its_end(method: str, first: bytes) -> None:
+    async with scripted([first, OK], []) as server, client() as http:
+        await get(http, server.url(), method)
+        assert await get(http, server.url(), "POST") == (200, b"hello")
+        assert server.connections == 1
 
 
 @pytest.mark.parametrize(
@@ -286,118 +276,91 @@ def test_a_connection_is_used_again_when_the_response_was_read_to_its_end(method
         chunked(b"5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"),
     ],
 )
-def test_a_connection_is_not_used_again_when_it_ends_or_more_was_sent_than_was_asked(first: bytes) -> None:
-    async def test() -> None:
-        async with scripted([first, OK], [OK]) as server, client() as http:
-            assert await get(http, server.url()) == (200, b"hello")
-            assert await get(http, server.url()) == (200, b"hello")
-            assert server.connections == 2
-
-    run(test())
+async def test_a_connection_is_not_used_again_when_it_ends_or_more_was_sent_than_was_asked(first: bytes) -> None:
+    async with scripted([first, OK], [OK]) as server, client() as http:
+        assert await get(http, server.url()) == (200, b"hello")
+        assert await get(http, server.url()) == (200, b"hello")
+        assert server.connections == 2
 
 
-def test_a_response_that_is_not_read_to_its_end_closes_its_connection() -> None:
-    async def test() -> None:
-        async with scripted([then_hold(answer("Content-Length: 9", body=b"some"))], [OK]) as server, client() as http:
-            async with http.request("GET", server.url()) as response:
-                assert response.status == 200
-            await eventually(lambda: server.left == 1)
-            assert await get(http, server.url()) == (200, b"hello")
-
-    run(test())
+async def test_a_response_that_is_not_read_to_its_end_closes_its_connection() -> None:
+    async with scripted([then_hold(answer("Content-Length: 9", body=b"some"))], [OK]) as server, client() as http:
+        async with http.request("GET", server.url()) as response:
+            assert response.status == 200
+        await eventually(lambda: server.left == 1)
+        assert await get(http, server.url()) == (200, b"hello")
 
 
-def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> None:
+async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> None:
     async def goodbye(conversation: Conversation) -> None:
         await conversation.say(OK)
         conversation.writer.close()
 
-    async def test() -> None:
-        async with scripted([goodbye], [OK]) as server, client() as http:
+    async with scripted([goodbye], [OK]) as server, client() as http:
+        await get(http, server.url())
+        (connection,) = http._all
+        await eventually(connection.reader.at_eof)
+        assert await get(http, server.url(), "POST") == (200, b"hello")
+        assert [asked.line for asked in server.asked] == ["GET / HTTP/1.1", "POST / HTTP/1.1"]
+        assert len(http._all) == 1
+
+
+async def test_a_get_that_meets_a_connection_as_the_server_closes_it_is_sent_again_on_another() -> None:
+    async with scripted([OK, hang_up], [OK]) as server, client() as http:
+        await get(http, server.url("/1"))
+        assert await get(http, server.url("/2")) == (200, b"hello")
+        assert [asked.line for asked in server.asked] == [f"GET /{n} HTTP/1.1" for n in (1, 2, 2)]
+        assert server.connections == 2
+
+
+async def test_a_post_that_meets_a_connection_as_the_server_closes_it_is_not_sent_twice() -> None:
+    async with scripted([OK, hang_up], [OK]) as server, client() as http:
+        await get(http, server.url())
+        with pytest.raises(BrokenUse):
+            await get(http, server.url(), "POST", b"{}")
+        assert len(server.asked) == 2 and server.connections == 1
+
+
+async def test_a_new_connection_that_ends_without_an_answer_is_not_tried_again() -> None:
+    async with scripted([hang_up], [OK]) as server, client() as http:
+        with pytest.raises(HttpError, match="ended without a response"):
             await get(http, server.url())
-            (connection,) = http._all
-            await eventually(connection.reader.at_eof)
-            assert await get(http, server.url(), "POST") == (200, b"hello")
-            assert [asked.line for asked in server.asked] == ["GET / HTTP/1.1", "POST / HTTP/1.1"]
-            assert len(http._all) == 1
-
-    run(test())
+        assert server.connections == 1
 
 
-def test_a_get_that_meets_a_connection_as_the_server_closes_it_is_sent_again_on_another() -> None:
-    async def test() -> None:
-        async with scripted([OK, hang_up], [OK]) as server, client() as http:
-            await get(http, server.url("/1"))
-            assert await get(http, server.url("/2")) == (200, b"hello")
-            assert [asked.line for asked in server.asked] == [f"GET /{n} HTTP/1.1" for n in (1, 2, 2)]
-            assert server.connections == 2
-
-    run(test())
+async def test_a_connection_is_not_kept_longer_than_the_limit_says() -> None:
+    async with scripted([OK], [OK]) as server, client(ClientLimits(keep=0.0)) as http:
+        await get(http, server.url())
+        await get(http, server.url())
+        assert server.connections == 2
+        await eventually(lambda: server.left == 1)
 
 
-def test_a_post_that_meets_a_connection_as_the_server_closes_it_is_not_sent_twice() -> None:
-    async def test() -> None:
-        async with scripted([OK, hang_up], [OK]) as server, client() as http:
+async def test_when_all_connections_are_in_use_the_next_request_waits_for_one() -> None:
+    release = asyncio.Event()
+
+    async def late(conversation: Conversation) -> None:
+        await release.wait()
+        await conversation.say(OK)
+
+    async with scripted([late, OK], [late, OK]) as server, client(ClientLimits(connections=2)) as http:
+        asking = [asyncio.create_task(get(http, server.url(f"/{n}"))) for n in range(4)]
+        await eventually(lambda: len(server.asked) == 2)
+        release.set()
+        assert await asyncio.gather(*asking) == [(200, b"hello")] * 4
+        assert server.connections == 2
+
+
+async def test_a_request_waits_for_a_connection_only_as_long_as_for_a_response_unless_it_may_have_one_more() -> None:
+    async with scripted([hold], [OK]) as server, client(ClientLimits(connections=1, first_byte=0.2)) as http:
+        asking = asyncio.create_task(get(http, server.url()))
+        await eventually(lambda: len(server.asked) == 1)
+        async with http.request("GET", server.url(), extra=True) as response:
+            assert await response.read(100) == b"hello"
+        with pytest.raises(HttpTimeout):
             await get(http, server.url())
-            with pytest.raises(BrokenUse):
-                await get(http, server.url(), "POST", b"{}")
-            assert len(server.asked) == 2 and server.connections == 1
-
-    run(test())
-
-
-def test_a_new_connection_that_ends_without_an_answer_is_not_tried_again() -> None:
-    async def test() -> None:
-        async with scripted([hang_up], [OK]) as server, client() as http:
-            with pytest.raises(HttpError, match="ended without a response"):
-                await get(http, server.url())
-            assert server.connections == 1
-
-    run(test())
-
-
-def test_a_connection_is_not_kept_longer_than_the_limit_says() -> None:
-    async def test() -> None:
-        async with scripted([OK], [OK]) as server, client(ClientLimits(keep=0.0)) as http:
-            await get(http, server.url())
-            await get(http, server.url())
-            assert server.connections == 2
-            await eventually(lambda: server.left == 1)
-
-    run(test())
-
-
-def test_when_all_connections_are_in_use_the_next_request_waits_for_one() -> None:
-    async def test() -> None:
-        release = asyncio.Event()
-
-        async def late(conversation: Conversation) -> None:
-            await release.wait()
-            await conversation.say(OK)
-
-        async with scripted([late, OK], [late, OK]) as server, client(ClientLimits(connections=2)) as http:
-            asking = [asyncio.create_task(get(http, server.url(f"/{n}"))) for n in range(4)]
-            await eventually(lambda: len(server.asked) == 2)
-            release.set()
-            assert await asyncio.gather(*asking) == [(200, b"hello")] * 4
-            assert server.connections == 2
-
-    run(test())
-
-
-def test_a_request_waits_for_a_connection_only_as_long_as_for_a_response_unless_it_may_have_one_more() -> None:
-    async def test() -> None:
-        async with scripted([hold], [OK]) as server, client(ClientLimits(connections=1, first_byte=0.2)) as http:
-            asking = asyncio.create_task(get(http, server.url()))
-            await eventually(lambda: len(server.asked) == 1)
-            async with http.request("GET", server.url(), extra=True) as response:
-                assert await response.read(100) == b"hello"
-            with pytest.raises(HttpTimeout):
-                await get(http, server.url())
-            asking.cancel()
-            await asyncio.wait([asking])
-
-    run(test())
+        asking.cancel()
+        await asyncio.wait([asking])
 
 
 # ------------------------------------------------------------------------------------------------ bodies
@@ -418,7 +381,7 @@ def test_a_request_waits_for_a_connection_only_as_long_as_for_a_response_unless_
     ids=["length", "chunks", "one chunk", "Chunked", "until close", "HTTP/1.0", "identity", "after 102 and 103"],
 )
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_a_body_is_what_was_sent_however_it_is_framed_and_wherever_it_is_cut(data: bytes, size: int) -> None:
+async def test_a_body_is_what_was_sent_however_it_is_framed_and_wherever_it_is_cut(data: bytes, size: int) -> None:
     async def slowly(conversation: Conversation) -> None:
         own: socket.socket = conversation.writer.get_extra_info("socket")
         own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -428,99 +391,81 @@ def test_a_body_is_what_was_sent_however_it_is_framed_and_wherever_it_is_cut(dat
         if b"ength" not in data and b"unked" not in data:
             conversation.writer.close()
 
-    async def test() -> None:
-        async with scripted([slowly]) as server, client() as http:
-            assert await get(http, server.url()) == (200, b"hello world")
-
-    run(test())
+    async with scripted([slowly]) as server, client() as http:
+        assert await get(http, server.url()) == (200, b"hello world")
 
 
-def test_a_body_comes_piece_by_piece_as_it_is_sent() -> None:
-    async def test() -> None:
-        more: asyncio.Queue[bytes] = asyncio.Queue()
+async def test_a_body_comes_piece_by_piece_as_it_is_sent() -> None:
+    more: asyncio.Queue[bytes] = asyncio.Queue()
 
-        async def piecemeal(conversation: Conversation) -> None:
-            await conversation.say(chunked(b""))
-            while piece := await more.get():
-                await conversation.say(b"%x\r\n%b\r\n" % (len(piece), piece))
-            await conversation.say(b"0\r\n\r\n")
+    async def piecemeal(conversation: Conversation) -> None:
+        await conversation.say(chunked(b""))
+        while piece := await more.get():
+            await conversation.say(b"%x\r\n%b\r\n" % (len(piece), piece))
+        await conversation.say(b"0\r\n\r\n")
 
-        async with scripted([piecemeal, OK]) as server, client() as http:
-            async with http.request("GET", server.url()) as response:
-                pieces = aiter(response)
-                for piece in (b"one", b"two" * 1000, b"three"):
-                    more.put_nowait(piece)
-                    found = b""
-                    while len(found) < len(piece):
-                        found += await anext(pieces)
-                    assert found == piece
-                more.put_nowait(b"")
-                assert [piece async for piece in pieces] == []
-            await get(http, server.url())
-            assert server.connections == 1
-
-    run(test())
+    async with scripted([piecemeal, OK]) as server, client() as http:
+        async with http.request("GET", server.url()) as response:
+            pieces = aiter(response)
+            for piece in (b"one", b"two" * 1000, b"three"):
+                more.put_nowait(piece)
+                found = b""
+                while len(found) < len(piece):
+                    found += await anext(pieces)
+                assert found == piece
+            more.put_nowait(b"")
+            assert [piece async for piece in pieces] == []
+        await get(http, server.url())
+        assert server.connections == 1
 
 
-def test_a_large_body_arrives_whole() -> None:
+async def test_a_large_body_arrives_whole() -> None:
     body = bytes(range(256)) * 20_000
 
-    async def test() -> None:
-        first = answer(f"Content-Length: {len(body)}", body=body)
-        second = chunked(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
-        async with scripted([first, second]) as server, client() as http:
-            for _ in range(2):
-                async with http.request("POST", server.url(), {}, body) as response:
-                    assert await response.read(len(body)) == body
-            assert [asked.body for asked in server.asked] == [body, body]
-
-    run(test())
+    first = answer(f"Content-Length: {len(body)}", body=body)
+    second = chunked(b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    async with scripted([first, second]) as server, client() as http:
+        for _ in range(2):
+            async with http.request("POST", server.url(), {}, body) as response:
+                assert await response.read(len(body)) == body
+        assert [asked.body for asked in server.asked] == [body, body]
 
 
 @pytest.mark.parametrize(
     "data", [answer("Content-Length: 11"), answer(body=b"x" * 11), chunked(b"b\r\nhello world\r\n")]
 )
-def test_a_body_larger_than_the_reader_takes_is_an_error_and_is_not_waited_for(data: bytes) -> None:
-    async def test() -> None:
-        async with scripted([then_hold(data)]) as server, client() as http:
-            async with http.request("GET", server.url()) as response:
-                with pytest.raises(HttpError, match=r"more than 10 bytes|11 bytes, more than the 10"):
-                    await response.read(10)
-            await eventually(lambda: server.left == 1)
-
-    run(test())
+async def test_a_body_larger_than_the_reader_takes_is_an_error_and_is_not_waited_for(data: bytes) -> None:
+    async with scripted([then_hold(data)]) as server, client() as http:
+        async with http.request("GET", server.url()) as response:
+            with pytest.raises(HttpError, match=r"more than 10 bytes|11 bytes, more than the 10"):
+                await response.read(10)
+        await eventually(lambda: server.left == 1)
 
 
-def test_a_body_in_a_coding_that_was_not_asked_for_is_an_error_whatever_its_status_says() -> None:
-    async def test() -> None:
-        packed = answer("Content-Encoding: gzip", "Content-Length: 3", body=b"\x1f\x8b\x08")
-        async with scripted([packed]) as server, client() as http, http.request("GET", server.url()) as response:
-            assert response.status == 200
-            with pytest.raises(HttpError, match="gzip"):
-                await response.read(LIMIT)
-
-    run(test())
+async def test_a_body_in_a_coding_that_was_not_asked_for_is_an_error_whatever_its_status_says() -> None:
+    packed = answer("Content-Encoding: gzip", "Content-Length: 3", body=b"\x1f\x8b\x08")
+    async with scripted([packed]) as server, client() as http, http.request("GET", server.url()) as response:
+        assert response.status == 200
+        with pytest.raises(HttpError, match="gzip"):
+            await response.read(LIMIT)
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_an_answer_that_comes_before_the_request_was_read_is_the_answer(large: bool) -> None:
-    async def test() -> None:
-        async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(answer("Content-Length: 5", status="413 Too Large", body=b"small") if large else OK)
-            await gone.wait()  # and never read
-            writer.transport.abort()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
+async def test_an_answer_that_comes_before_the_request_was_read_is_the_answer(large: bool) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer("Content-Length: 5", status="413 Too Large", body=b"small") if large else OK)
+        await gone.wait()  # and never read
+        writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
-        gone = asyncio.Event()
-        async with listening(refuse) as port, client() as http:
-            body = bytes(32 << 20) if large else b"{}"
-            assert (await get(http, f"http://127.0.0.1:{port}/", "POST", body))[0] == (413 if large else 200)
-            assert not large or not http._free  # the rest of the body is still to be sent on it
-            gone.set()
-
-    run(test())
+    gone = asyncio.Event()
+    async with listening(refuse) as port, client() as http:
+        body = bytes(32 << 20) if large else b"{}"
+        assert (await get(http, f"http://127.0.0.1:{port}/", "POST", body))[0] == (413 if large else 200)
+        assert not large or not http._free  # the rest of the body is still to be sent on it
+        gone.set()
 
 
 # ------------------------------------------------------------------------------------------------ what is no response
@@ -559,15 +504,12 @@ def test_an_answer_that_comes_before_the_request_was_read_is_the_answer(large: b
         answer(*["X: y"] * 101),
     ],
 )
-def test_what_is_not_a_response_is_an_error_that_says_so(data: bytes) -> None:
-    async def test() -> None:
-        async with scripted([data]) as server, client() as http:
-            with pytest.raises(HttpError) as caught:
-                await get(http, server.url())
-            assert not isinstance(caught.value, (HttpTimeout, BrokenUse)) and str(caught.value)
-            await eventually(lambda: server.left == 1)
-
-    run(test())
+async def test_what_is_not_a_response_is_an_error_that_says_so(data: bytes) -> None:
+    async with scripted([data]) as server, client() as http:
+        with pytest.raises(HttpError) as caught:
+            await get(http, server.url())
+        assert not isinstance(caught.value, (HttpTimeout, BrokenUse)) and str(caught.value)
+        await eventually(lambda: server.left == 1)
 
 
 @pytest.mark.parametrize(
@@ -587,50 +529,41 @@ def test_what_is_not_a_response_is_an_error_that_says_so(data: bytes) -> None:
         b"0\r\nnot a trailer\r\n\r\n",
     ],
 )
-def test_chunks_that_are_none_are_an_error_and_are_not_waited_for(chunks: bytes) -> None:
-    async def test() -> None:
-        async with scripted([then_hold(chunked(chunks))]) as server, client() as http:
-            async with http.request("GET", server.url()) as response:
-                with pytest.raises(HttpError, match="not HTTP"):
-                    await response.read(LIMIT)
-            await eventually(lambda: server.left == 1)
-
-    run(test())
+async def test_chunks_that_are_none_are_an_error_and_are_not_waited_for(chunks: bytes) -> None:
+    async with scripted([then_hold(chunked(chunks))]) as server, client() as http:
+        async with http.request("GET", server.url()) as response:
+            with pytest.raises(HttpError, match="not HTTP"):
+                await response.read(LIMIT)
+        await eventually(lambda: server.left == 1)
 
 
-def test_a_head_is_taken_up_to_its_limits_and_no_further() -> None:
-    async def test() -> None:
-        fits = answer("Content-Length: 0", *(f"X{n}: y" for n in range(99)))
-        async with scripted([fits]) as server, client() as http, http.request("GET", server.url()) as response:
-            assert len(list(response.headers)) == 100
-        many = answer("Content-Length: 0", *(f"X{n}: y" for n in range(299)), "Y: " + "z" * 200_000)
-        async with (
-            scripted([many]) as server,
-            client(ClientLimits(head_size=1 << 20, header_count=301)) as http,
-            http.request("GET", server.url()) as response,
-        ):
-            assert len(list(response.headers)) == 301 and len(response.headers.get("y") or "") == 200_000
-        large = answer("Content-Length: 0", "Y: " + "z" * 70_000)
-        async with scripted([large], [then_hold(b"HTTP/1.1 200 " + b"k" * 200_000)]) as server, client() as http:
-            for _ in range(2):  # with an end, and without
-                with pytest.raises(HttpError, match="larger than 65536 bytes"):
-                    await get(http, server.url())
-
-    run(test())
+async def test_a_head_is_taken_up_to_its_limits_and_no_further() -> None:
+    fits = answer("Content-Length: 0", *(f"X{n}: y" for n in range(99)))
+    async with scripted([fits]) as server, client() as http, http.request("GET", server.url()) as response:
+        assert len(list(response.headers)) == 100
+    many = answer("Content-Length: 0", *(f"X{n}: y" for n in range(299)), "Y: " + "z" * 200_000)
+    async with (
+        scripted([many]) as server,
+        client(ClientLimits(head_size=1 << 20, header_count=301)) as http,
+        http.request("GET", server.url()) as response,
+    ):
+        assert len(list(response.headers)) == 301 and len(response.headers.get("y") or "") == 200_000
+    large = answer("Content-Length: 0", "Y: " + "z" * 70_000)
+    async with scripted([large], [then_hold(b"HTTP/1.1 200 " + b"k" * 200_000)]) as server, client() as http:
+        for _ in range(2):  # with an end, and without
+            with pytest.raises(HttpError, match="larger than 65536 bytes"):
+                await get(http, server.url())
 
 
-def test_headers_keep_their_order_their_repetitions_and_their_bytes() -> None:
-    async def test() -> None:
-        data = answer(
-            "Content-Length: 0", "Set: a", "From : b"[:4] + ": b", "SET:\t c \t", "Empty:", "Latin: \xe9\x85\xa0x"
-        )
-        async with scripted([data]) as server, client() as http, http.request("GET", server.url()) as response:
-            assert list(response.headers) == [
-                ("Content-Length", "0"), ("Set", "a"), ("From", "b"), ("SET", "c"), ("Empty", ""),
-                ("Latin", "\xe9\x85\xa0x"),
-            ]  # fmt: skip
-
-    run(test())
+async def test_headers_keep_their_order_their_repetitions_and_their_bytes() -> None:
+    data = answer(
+        "Content-Length: 0", "Set: a", "From : b"[:4] + ": b", "SET:\t c \t", "Empty:", "Latin: \xe9\x85\xa0x"
+    )
+    async with scripted([data]) as server, client() as http, http.request("GET", server.url()) as response:
+        assert list(response.headers) == [
+            ("Content-Length", "0"), ("Set", "a"), ("From", "b"), ("SET", "c"), ("Empty", ""),
+            ("Latin", "\xe9\x85\xa0x"),
+        ]  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------ what breaks
@@ -642,147 +575,120 @@ def test_headers_keep_their_order_their_repetitions_and_their_bytes() -> None:
      chunked(b"5\r\nhello\r\n"), chunked(b"5\r\nhello\r\n0\r\n")],
 )  # fmt: skip
 @pytest.mark.parametrize("politely", [True, False])
-def test_a_connection_lost_in_mid_response_is_an_error(data: bytes, politely: bool) -> None:
-    async def test() -> None:
-        async def part(conversation: Conversation) -> None:
-            await conversation.say(data)
-            if politely:
-                return conversation.writer.close()
-            # what was sent has been taken by the client's machine when its buffer here is empty: then the reset
-            await eventually(lambda: conversation.writer.transport.get_write_buffer_size() == 0)
-            conversation.reset()
+async def test_a_connection_lost_in_mid_response_is_an_error(data: bytes, politely: bool) -> None:
+    async def part(conversation: Conversation) -> None:
+        await conversation.say(data)
+        if politely:
+            return conversation.writer.close()
+        # what was sent has been taken by the client's machine when its buffer here is empty: then the reset
+        await eventually(lambda: conversation.writer.transport.get_write_buffer_size() == 0)
+        conversation.reset()
 
-        async with scripted([part], [OK]) as server, client() as http:
-            with pytest.raises(HttpError, match="connection"):
+    async with scripted([part], [OK]) as server, client() as http:
+        with pytest.raises(HttpError, match="connection"):
+            await get(http, server.url())
+        assert await get(http, server.url()) == (200, b"hello")
+
+
+async def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]  # bound, but nobody listens
+        async with client() as http:
+            with pytest.raises(HttpError, match=f"127.0.0.1:{port} cannot be reached"):
+                await get(http, f"http://127.0.0.1:{port}/")
+
+
+async def test_a_server_that_does_not_answer_in_time_is_a_timeout() -> None:
+    async def forever(conversation: Conversation) -> None:
+        with contextlib.suppress(OSError):
+            while not conversation.writer.is_closing():
+                await conversation.say(b"HTTP/1.1 102 Processing\r\n\r\n")
+                await asyncio.sleep(0)
+
+    limits = ClientLimits(first_byte=0.05)
+    slow: list[Step] = [hold, then_hold(b"HTTP/1.1 200 OK\r\n"), forever]
+    async with scripted(*([step] for step in slow)) as server, client(limits) as http:
+        for _ in slow:
+            with pytest.raises(HttpTimeout, match=r"no response within 0.05 s"):
                 await get(http, server.url())
-            assert await get(http, server.url()) == (200, b"hello")
-
-    run(test())
+        await eventually(lambda: server.left == len(slow))
 
 
-def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
-    async def test() -> None:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            port = taken.getsockname()[1]  # bound, but nobody listens
-            async with client() as http:
-                with pytest.raises(HttpError, match=f"127.0.0.1:{port} cannot be reached"):
-                    await get(http, f"http://127.0.0.1:{port}/")
-
-    run(test())
-
-
-def test_a_server_that_does_not_answer_in_time_is_a_timeout() -> None:
-    async def test() -> None:
-        async def forever(conversation: Conversation) -> None:
-            with contextlib.suppress(OSError):
-                while not conversation.writer.is_closing():
-                    await conversation.say(b"HTTP/1.1 102 Processing\r\n\r\n")
-                    await asyncio.sleep(0)
-
-        limits = ClientLimits(first_byte=0.05)
-        slow: list[Step] = [hold, then_hold(b"HTTP/1.1 200 OK\r\n"), forever]
-        async with scripted(*([step] for step in slow)) as server, client(limits) as http:
-            for _ in slow:
-                with pytest.raises(HttpTimeout, match=r"no response within 0.05 s"):
-                    await get(http, server.url())
-            await eventually(lambda: server.left == len(slow))
-
-    run(test())
-
-
-def test_a_body_that_does_not_go_on_in_time_is_a_timeout() -> None:
-    async def test() -> None:
-        data = answer("Content-Length: 9", body=b"hello")
-        async with (
-            scripted([then_hold(data)]) as server,
-            client(ClientLimits(idle=0.05)) as http,
-            http.request("GET", server.url()) as response,
-        ):
-            pieces = aiter(response)
-            assert await anext(pieces) == b"hello"
-            with pytest.raises(HttpTimeout, match=r"nothing more of the response came for 0.05 s"):
-                await anext(pieces)
-
-    run(test())
+async def test_a_body_that_does_not_go_on_in_time_is_a_timeout() -> None:
+    data = answer("Content-Length: 9", body=b"hello")
+    async with (
+        scripted([then_hold(data)]) as server,
+        client(ClientLimits(idle=0.05)) as http,
+        http.request("GET", server.url()) as response,
+    ):
+        pieces = aiter(response)
+        assert await anext(pieces) == b"hello"
+        with pytest.raises(HttpTimeout, match=r"nothing more of the response came for 0.05 s"):
+            await anext(pieces)
 
 
 @pytest.mark.parametrize("state", ["before the answer", "in its body"])
-def test_a_request_that_is_cancelled_leaves_no_connection(state: str) -> None:
-    async def test() -> None:
-        step = hold if state == "before the answer" else then_hold(answer("Content-Length: 9", body=b"hello"))
-        async with scripted([step], [OK]) as server, client(ClientLimits(connections=1)) as http:
-            asking = asyncio.create_task(get(http, server.url()))
-            await eventually(lambda: len(server.asked) == 1)
-            asking.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asking
-            await eventually(lambda: server.left == 1)
-            assert await get(http, server.url()) == (200, b"hello")  # nor does it keep its place
-
-    run(test())
+async def test_a_request_that_is_cancelled_leaves_no_connection(state: str) -> None:
+    step = hold if state == "before the answer" else then_hold(answer("Content-Length: 9", body=b"hello"))
+    async with scripted([step], [OK]) as server, client(ClientLimits(connections=1)) as http:
+        asking = asyncio.create_task(get(http, server.url()))
+        await eventually(lambda: len(server.asked) == 1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        await eventually(lambda: server.left == 1)
+        assert await get(http, server.url()) == (200, b"hello")  # nor does it keep its place
 
 
-def test_a_client_that_is_closed_breaks_what_is_under_way_and_takes_no_more() -> None:
-    async def test() -> None:
-        half = then_hold(answer("Content-Length: 9", body=b"hello"))
-        async with scripted([OK], [hold], [half]) as server, client() as http:
+async def test_a_client_that_is_closed_breaks_what_is_under_way_and_takes_no_more() -> None:
+    half = then_hold(answer("Content-Length: 9", body=b"hello"))
+    async with scripted([OK], [hold], [half]) as server, client() as http:
+        await get(http, server.url())
+        one = asyncio.create_task(get(http, server.url()))
+        await eventually(lambda: server.connections == 1)
+        other = asyncio.create_task(get(http, server.url()))
+        await eventually(lambda: server.connections >= 2)
+        await http.close()
+        for task in (one, other):
+            with pytest.raises(HttpError):
+                await task
+        await eventually(lambda: server.left == server.connections)
+        with pytest.raises(HttpError, match="closed"):
             await get(http, server.url())
-            one = asyncio.create_task(get(http, server.url()))
-            await eventually(lambda: server.connections == 1)
-            other = asyncio.create_task(get(http, server.url()))
-            await eventually(lambda: server.connections >= 2)
-            await http.close()
-            for task in (one, other):
-                with pytest.raises(HttpError):
-                    await task
-            await eventually(lambda: server.left == server.connections)
-            with pytest.raises(HttpError, match="closed"):
-                await get(http, server.url())
-
-    run(test())
 
 
 # ------------------------------------------------------------------------------------------------ redirects
 
 
 @pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
-def test_a_redirect_within_the_origin_is_followed_with_method_body_and_headers(status: str) -> None:
-    async def test() -> None:
-        away = answer("Location: ../b?c", "Content-Length: 0", status=status)
-        async with scripted([away, OK]) as server, client() as http:
-            async with http.request("POST", server.url("/x/a"), {"Authorization": "Bearer t"}, b"{}") as response:
-                assert (response.status, response.url) == (200, server.url("/b?c"))
-                assert await response.read(LIMIT) == b"hello"
-            first, second = server.asked
-            assert second == Asked("POST /b?c HTTP/1.1", first.headers, b"{}")
-            assert first.headers["authorization"] == "Bearer t" and server.connections == 1
-
-    run(test())
+async def test_a_redirect_within_the_origin_is_followed_with_method_body_and_headers(status: str) -> None:
+    away = answer("Location: ../b?c", "Content-Length: 0", status=status)
+    async with scripted([away, OK]) as server, client() as http:
+        async with http.request("POST", server.url("/x/a"), {"Authorization": "Bearer t"}, b"{}") as response:
+            assert (response.status, response.url) == (200, server.url("/b?c"))
+            assert await response.read(LIMIT) == b"hello"
+        first, second = server.asked
+        assert second == Asked("POST /b?c HTTP/1.1", first.headers, b"{}")
+        assert first.headers["authorization"] == "Bearer t" and server.connections == 1
 
 
-def test_a_redirect_to_its_own_absolute_url_is_followed() -> None:
-    async def test() -> None:
-        async with scripted([]) as server, client() as http:
-            away = answer(f"Location: {server.url('/there')}", "Content-Length: 0", status="307 T")
-            server.script = [[away, OK]]
-            assert await get(http, server.url()) == (200, b"hello")
-
-    run(test())
+async def test_a_redirect_to_its_own_absolute_url_is_followed() -> None:
+    async with scripted([]) as server, client() as http:
+        away = answer(f"Location: {server.url('/there')}", "Content-Length: 0", status="307 T")
+        server.script = [[away, OK]]
+        assert await get(http, server.url()) == (200, b"hello")
 
 
-def test_redirects_without_an_end_are_an_error_after_five() -> None:
-    async def test() -> None:
-        away = answer("Location: /", "Content-Length: 0", status="308 P")
-        async with scripted([away] * 5 + [OK], [away] * 6) as server, client() as http:
-            assert await get(http, server.url()) == (200, b"hello")
-            await http.close()
-        async with scripted([away] * 6) as server, client() as http:
-            with pytest.raises(HttpError, match="more than 5 redirects"):
-                await get(http, server.url())
-            assert len(server.asked) == 6
-
-    run(test())
+async def test_redirects_without_an_end_are_an_error_after_five() -> None:
+    away = answer("Location: /", "Content-Length: 0", status="308 P")
+    async with scripted([away] * 5 + [OK], [away] * 6) as server, client() as http:
+        assert await get(http, server.url()) == (200, b"hello")
+        await http.close()
+    async with scripted([away] * 6) as server, client() as http:
+        with pytest.raises(HttpError, match="more than 5 redirects"):
+            await get(http, server.url())
+        assert len(server.asked) == 6
 
 
 @pytest.mark.parametrize(
@@ -791,17 +697,14 @@ def test_redirects_without_an_end_are_an_error_after_five() -> None:
      "http://127.0.0.1:{port}@elsewhere.test/", "http://secret:secret@127.0.0.1:{port}/", "file:///etc/passwd",
      "javascript:alert(1)", "http://[::1", "http://127.0.0.1:x/", "/a b", "/\xe9"],
 )  # fmt: skip
-def test_a_redirect_to_anywhere_else_is_an_error_and_nothing_is_sent_there(location: str) -> None:
-    async def test() -> None:
-        async with scripted([]) as server, client() as http:
-            place = location.format(port=server.port)
-            server.script = [[answer(f"Location: {place}", "Content-Length: 0", status="307 T"), OK]]
-            with pytest.raises(HttpError, match="the server redirects to") as caught:
-                await get(http, server.url(), "POST", b"{}", Authorization="Bearer secret")
-            assert len(server.asked) == server.connections == 1
-            assert "secret" not in str(caught.value)
-
-    run(test())
+async def test_a_redirect_to_anywhere_else_is_an_error_and_nothing_is_sent_there(location: str) -> None:
+    async with scripted([]) as server, client() as http:
+        place = location.format(port=server.port)
+        server.script = [[answer(f"Location: {place}", "Content-Length: 0", status="307 T"), OK]]
+        with pytest.raises(HttpError, match="the server redirects to") as caught:
+            await get(http, server.url(), "POST", b"{}", Authorization="Bearer secret")
+        assert len(server.asked) == server.connections == 1
+        assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -809,13 +712,10 @@ def test_a_redirect_to_anywhere_else_is_an_error_and_nothing_is_sent_there(locat
     [answer("Location: /b", "Content-Length: 0", status=f"{n} x") for n in (300, 301, 302, 303, 304)]
     + [answer("Content-Length: 0", status="307 x")],
 )
-def test_other_redirects_which_would_change_the_request_are_the_answer(data: bytes) -> None:
-    async def test() -> None:
-        async with scripted([data]) as server, client() as http:
-            assert (await get(http, server.url(), "POST", b"{}"))[0] == int(data.split()[1])
-            assert len(server.asked) == 1
-
-    run(test())
+async def test_other_redirects_which_would_change_the_request_are_the_answer(data: bytes) -> None:
+    async with scripted([data]) as server, client() as http:
+        assert (await get(http, server.url(), "POST", b"{}"))[0] == int(data.split()[1])
+        assert len(server.asked) == 1
 
 
 # ------------------------------------------------------------------------------------------------ TLS
@@ -831,67 +731,55 @@ def trust() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(PEM))
 
 
-def test_https_is_asked_over_tls_and_its_connections_are_used_again() -> None:
-    async def test() -> None:
-        async with (
-            scripted([OK, chunked(b"5\r\nhello\r\n0\r\n\r\n"), OK], tls=server_tls()) as server,
-            client(tls=trust()) as http,
-        ):
-            for host in ("127.0.0.1", "127.0.0.1", "127.0.0.1"):
-                assert await get(http, server.url(host=host)) == (200, b"hello")
-            assert server.connections == 1
-
-    run(test())
+async def test_https_is_asked_over_tls_and_its_connections_are_used_again() -> None:
+    async with (
+        scripted([OK, chunked(b"5\r\nhello\r\n0\r\n\r\n"), OK], tls=server_tls()) as server,
+        client(tls=trust()) as http,
+    ):
+        for host in ("127.0.0.1", "127.0.0.1", "127.0.0.1"):
+            assert await get(http, server.url(host=host)) == (200, b"hello")
+        assert server.connections == 1
 
 
 @pytest.mark.parametrize("why", ["unknown authority", "another name"])
-def test_a_certificate_that_is_not_good_is_an_error_and_nothing_is_sent(
+async def test_a_certificate_that_is_not_good_is_an_error_and_nothing_is_sent(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why == "another name":
         resolve_everything(monkeypatch)
 
-    async def test() -> None:
-        async with (
-            scripted([OK], tls=server_tls()) as server,
-            client(tls=trust() if why == "another name" else None) as http,
-        ):
-            host = "mcp.example.test" if why == "another name" else "127.0.0.1"
-            with pytest.raises(HttpError, match="certificate verify failed"):
-                await get(http, server.url(host=host), Authorization="Bearer x")
-            assert server.asked == []
-
-    run(test())
+    async with (
+        scripted([OK], tls=server_tls()) as server,
+        client(tls=trust() if why == "another name" else None) as http,
+    ):
+        host = "mcp.example.test" if why == "another name" else "127.0.0.1"
+        with pytest.raises(HttpError, match="certificate verify failed"):
+            await get(http, server.url(host=host), Authorization="Bearer x")
+        assert server.asked == []
 
 
-def test_a_redirect_from_https_to_http_is_an_error() -> None:
-    async def test() -> None:
-        async with scripted([], tls=server_tls()) as server, client(tls=trust()) as http:
-            place = server.url().replace("https", "http")
-            server.script = [[answer(f"Location: {place}", "Content-Length: 0", status="307 T")]]
-            with pytest.raises(HttpError, match="another origin"):
-                await get(http, server.url())
-
-    run(test())
+async def test_a_redirect_from_https_to_http_is_an_error() -> None:
+    async with scripted([], tls=server_tls()) as server, client(tls=trust()) as http:
+        place = server.url().replace("https", "http")
+        server.script = [[answer(f"Location: {place}", "Content-Length: 0", status="307 T")]]
+        with pytest.raises(HttpError, match="another origin"):
+            await get(http, server.url())
 
 
-def test_a_server_that_does_not_shake_hands_or_not_as_tls_is_an_error() -> None:
-    async def test() -> None:
-        async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(1)
-            writer.write(OK)
-            await Conversation(reader, writer).until_left()
-            writer.transport.abort()
+async def test_a_server_that_does_not_shake_hands_or_not_as_tls_is_an_error() -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(OK)
+        await Conversation(reader, writer).until_left()
+        writer.transport.abort()
 
-        async with listening(plain) as port, client(tls=trust()) as http:
-            with pytest.raises(HttpError, match="cannot be reached"):
-                await get(http, f"https://127.0.0.1:{port}/")
-        async with scripted([]) as server, client(ClientLimits(connect=0.05), tls=trust()) as http:
-            with pytest.raises(HttpTimeout, match=r"not reached within 0.05 s"):
-                await get(http, f"https://127.0.0.1:{server.port}/")
-            await eventually(lambda: server.left == 1)
-
-    run(test())
+    async with listening(plain) as port, client(tls=trust()) as http:
+        with pytest.raises(HttpError, match="cannot be reached"):
+            await get(http, f"https://127.0.0.1:{port}/")
+    async with scripted([]) as server, client(ClientLimits(connect=0.05), tls=trust()) as http:
+        with pytest.raises(HttpTimeout, match=r"not reached within 0.05 s"):
+            await get(http, f"https://127.0.0.1:{server.port}/")
+        await eventually(lambda: server.left == 1)
 
 
 # ------------------------------------------------------------------------------------------------ proxies
@@ -910,22 +798,19 @@ SECRET = "p%40ss-word"
 BASIC = "Basic dXNlcjpwQHNzLXdvcmQ="  # user:p@ss-word
 
 
-def test_http_is_asked_through_the_proxy_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with scripted([OK], [OK]) as proxy:
-            monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:{SECRET}@127.0.0.1:{proxy.port}")
-            monkeypatch.delenv("http_proxy", raising=False)
-            monkeypatch.delenv("REQUEST_METHOD", raising=False)
-            async with asyncio.timeout(PATIENCE), HttpClient() as http:
-                assert await get(http, "http://mcp.example.test/a?b", Authorization="Bearer x") == (200, b"hello")
-                assert await get(http, "http://bücher.example:8080", "POST", b"{}") == (200, b"hello")
-            first, second = proxy.asked
-            assert first.line == "GET http://mcp.example.test/a?b HTTP/1.1"
-            assert (first.headers["host"], first.headers["proxy-authorization"]) == ("mcp.example.test", BASIC)
-            assert second.line == "POST http://xn--bcher-kva.example:8080/ HTTP/1.1"
-            assert second.headers["host"] == "xn--bcher-kva.example:8080"
-
-    run(test())
+async def test_http_is_asked_through_the_proxy_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scripted([OK], [OK]) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:{SECRET}@127.0.0.1:{proxy.port}")
+        monkeypatch.delenv("http_proxy", raising=False)
+        monkeypatch.delenv("REQUEST_METHOD", raising=False)
+        async with asyncio.timeout(PATIENCE), HttpClient() as http:
+            assert await get(http, "http://mcp.example.test/a?b", Authorization="Bearer x") == (200, b"hello")
+            assert await get(http, "http://bücher.example:8080", "POST", b"{}") == (200, b"hello")
+        first, second = proxy.asked
+        assert first.line == "GET http://mcp.example.test/a?b HTTP/1.1"
+        assert (first.headers["host"], first.headers["proxy-authorization"]) == ("mcp.example.test", BASIC)
+        assert second.line == "POST http://xn--bcher-kva.example:8080/ HTTP/1.1"
+        assert second.headers["host"] == "xn--bcher-kva.example:8080"
 
 
 @dataclass
@@ -973,37 +858,33 @@ def nameless_trust() -> ssl.SSLContext:
     return context
 
 
-def test_https_goes_through_a_tunnel_that_the_proxy_of_the_environment_opens(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        tls = server_tls()
-        names = names_asked(tls)
-        async with scripted([OK, OK], tls=tls) as server, listening((tunnel := Tunnel(server.port)).serve) as port:
-            monkeypatch.setenv("https_proxy", f"user:{SECRET}@127.0.0.1:{port}")
-            async with asyncio.timeout(PATIENCE), HttpClient(ssl=nameless_trust()) as http:
-                assert await get(http, "https://mcp.example.test/a?b") == (200, b"hello")
-                assert await get(http, "https://mcp.example.test/c") == (200, b"hello")
-            assert [asked.line for asked in server.asked] == ["GET /a?b HTTP/1.1", "GET /c HTTP/1.1"]
-            assert all("proxy-authorization" not in asked.headers for asked in server.asked)
-            host = {"host": "mcp.example.test:443", "proxy-authorization": BASIC}
-            assert tunnel.asked == [Asked("CONNECT mcp.example.test:443 HTTP/1.1", host, b"")]
-            assert names == ["mcp.example.test"]
+async def test_https_goes_through_a_tunnel_that_the_proxy_of_the_environment_opens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tls = server_tls()
+    names = names_asked(tls)
+    async with scripted([OK, OK], tls=tls) as server, listening((tunnel := Tunnel(server.port)).serve) as port:
+        monkeypatch.setenv("https_proxy", f"user:{SECRET}@127.0.0.1:{port}")
+        async with asyncio.timeout(PATIENCE), HttpClient(ssl=nameless_trust()) as http:
+            assert await get(http, "https://mcp.example.test/a?b") == (200, b"hello")
+            assert await get(http, "https://mcp.example.test/c") == (200, b"hello")
+        assert [asked.line for asked in server.asked] == ["GET /a?b HTTP/1.1", "GET /c HTTP/1.1"]
+        assert all("proxy-authorization" not in asked.headers for asked in server.asked)
+        host = {"host": "mcp.example.test:443", "proxy-authorization": BASIC}
+        assert tunnel.asked == [Asked("CONNECT mcp.example.test:443 HTTP/1.1", host, b"")]
+        assert names == ["mcp.example.test"]
 
-    run(test())
 
-
-def test_what_a_proxy_says_before_the_tunnel_is_secure_is_not_taken_for_the_server() -> None:
-    async def test() -> None:
-        async with scripted([OK], tls=server_tls()) as server:
-            evil = answer("Content-Length: 4", body=b"evil")
-            tunnel = Tunnel(server.port, b"HTTP/1.1 200 OK\r\n\r\n" + evil)
-            async with (
-                listening(tunnel.serve) as port,
-                client(tls=nameless_trust(), proxies={"https": f"http://127.0.0.1:{port}"}) as http,
-            ):
-                with pytest.raises(HttpError, match="proxy"):
-                    await get(http, "https://mcp.example.test/")
-
-    run(test())
+async def test_what_a_proxy_says_before_the_tunnel_is_secure_is_not_taken_for_the_server() -> None:
+    async with scripted([OK], tls=server_tls()) as server:
+        evil = answer("Content-Length: 4", body=b"evil")
+        tunnel = Tunnel(server.port, b"HTTP/1.1 200 OK\r\n\r\n" + evil)
+        async with (
+            listening(tunnel.serve) as port,
+            client(tls=nameless_trust(), proxies={"https": f"http://127.0.0.1:{port}"}) as http,
+        ):
+            with pytest.raises(HttpError, match="proxy"):
+                await get(http, "https://mcp.example.test/")
 
 
 @pytest.mark.parametrize(
@@ -1017,17 +898,16 @@ def test_what_a_proxy_says_before_the_tunnel_is_secure_is_not_taken_for_the_serv
         (answer(), "cannot be reached"),
     ],
 )
-def test_a_proxy_that_opens_no_tunnel_is_an_error_that_says_why_and_not_our_password(step: Step, why: str) -> None:
-    async def test() -> None:
-        async with scripted([step] if step != answer() else [then_close(answer())]) as proxy:
-            named = {"https": f"http://user:{SECRET}@127.0.0.1:{proxy.port}"}
-            async with client(ClientLimits(connect=0.2), trust(), named) as http:
-                with pytest.raises(HttpError, match=why) as caught:
-                    await get(http, "https://mcp.example.test/")
-                assert "ss-word" not in str(caught.value)
-            await eventually(lambda: proxy.left == 1)
-
-    run(test())
+async def test_a_proxy_that_opens_no_tunnel_is_an_error_that_says_why_and_not_our_password(
+    step: Step, why: str
+) -> None:
+    async with scripted([step] if step != answer() else [then_close(answer())]) as proxy:
+        named = {"https": f"http://user:{SECRET}@127.0.0.1:{proxy.port}"}
+        async with client(ClientLimits(connect=0.2), trust(), named) as http:
+            with pytest.raises(HttpError, match=why) as caught:
+                await get(http, "https://mcp.example.test/")
+            assert "ss-word" not in str(caught.value)
+        await eventually(lambda: proxy.left == 1)
 
 
 def then_close(data: bytes) -> Step:
@@ -1043,15 +923,12 @@ def then_close(data: bytes) -> Step:
     ["socks5://user:s3cret@127.0.0.1:1080", "https://user:s3cret@127.0.0.1:3128", "http://user:s3cret#x@127.0.0.1:1",
      "http://user:s3cret@127.0.0.1:s3cret", "http://[user:s3cret", "http://user:s3cret@"],
 )  # fmt: skip
-def test_a_proxy_that_cannot_be_used_is_an_error_and_its_password_is_not_told(url: str) -> None:
-    async def test() -> None:
-        async with client(ClientLimits(connect=1.0), proxies={"http": url}) as http:
-            with pytest.raises(HttpError) as caught:
-                await get(http, "http://mcp.example.test/")
-            assert "s3cret" not in str(caught.value)
-            assert "s3cret" not in repr(caught.value.__cause__)
-
-    run(test())
+async def test_a_proxy_that_cannot_be_used_is_an_error_and_its_password_is_not_told(url: str) -> None:
+    async with client(ClientLimits(connect=1.0), proxies={"http": url}) as http:
+        with pytest.raises(HttpError) as caught:
+            await get(http, "http://mcp.example.test/")
+        assert "s3cret" not in str(caught.value)
+        assert "s3cret" not in repr(caught.value.__cause__)
 
 
 @pytest.mark.parametrize(
@@ -1075,38 +952,32 @@ def test_a_proxy_that_cannot_be_used_is_an_error_and_its_password_is_not_told(ur
         ("", "LOCALHOST", True),
     ],
 )
-def test_no_proxy_names_what_is_asked_directly_and_loopback_always_is(
+async def test_no_proxy_names_what_is_asked_directly_and_loopback_always_is(
     exceptions: str, host: str, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve_everything(monkeypatch)
 
-    async def test() -> None:
-        async with scripted([OK]) as server:  # the proxy and the server in one: they are asked in different ways
-            monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
-            monkeypatch.setenv("no_proxy", exceptions.format(port=server.port))
-            async with asyncio.timeout(PATIENCE), HttpClient() as http:
-                assert await get(http, server.url("/a", host)) == (200, b"hello")
-            whole = "" if direct else f"http://{host}:{server.port}"
-            assert server.asked[0].line == f"GET {whole}/a HTTP/1.1"
-
-    run(test())
+    async with scripted([OK]) as server:  # the proxy and the server in one: they are asked in different ways
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
+        monkeypatch.setenv("no_proxy", exceptions.format(port=server.port))
+        async with asyncio.timeout(PATIENCE), HttpClient() as http:
+            assert await get(http, server.url("/a", host)) == (200, b"hello")
+        whole = "" if direct else f"http://{host}:{server.port}"
+        assert server.asked[0].line == f"GET {whole}/a HTTP/1.1"
 
 
-def test_a_redirect_from_http_to_https_of_the_same_host_is_followed() -> None:
-    async def test() -> None:
-        away = answer("Location: https://mcp.example.test/a", "Content-Length: 0", status="308 P")
-        async with (
-            scripted([OK], tls=server_tls()) as server,
-            scripted([away]) as plain,
-            listening((tunnel := Tunnel(server.port)).serve) as port,
-        ):
-            proxies = {"http": f"http://127.0.0.1:{plain.port}", "https": f"http://127.0.0.1:{port}"}
-            async with client(tls=nameless_trust(), proxies=proxies) as http:
-                assert await get(http, "http://mcp.example.test/a", "POST", b"{}") == (200, b"hello")
-            assert [asked.line for asked in tunnel.asked] == ["CONNECT mcp.example.test:443 HTTP/1.1"]
-            assert server.asked[0].body == b"{}"
-
-    run(test())
+async def test_a_redirect_from_http_to_https_of_the_same_host_is_followed() -> None:
+    away = answer("Location: https://mcp.example.test/a", "Content-Length: 0", status="308 P")
+    async with (
+        scripted([OK], tls=server_tls()) as server,
+        scripted([away]) as plain,
+        listening((tunnel := Tunnel(server.port)).serve) as port,
+    ):
+        proxies = {"http": f"http://127.0.0.1:{plain.port}", "https": f"http://127.0.0.1:{port}"}
+        async with client(tls=nameless_trust(), proxies=proxies) as http:
+            assert await get(http, "http://mcp.example.test/a", "POST", b"{}") == (200, b"hello")
+        assert [asked.line for asked in tunnel.asked] == ["CONNECT mcp.example.test:443 HTTP/1.1"]
+        assert server.asked[0].body == b"{}"
 
 
 # ------------------------------------------------------------------------------------------------ secrets

@@ -156,80 +156,66 @@ async def bench(
 # ---------------------------------------------------------------------------------------------------- what it answers
 
 
-def test_a_request_is_handed_in_as_it_was_asked() -> None:
+async def test_a_request_is_handed_in_as_it_was_asked() -> None:
     seen: list[Exchange] = []
 
     async def keep(exchange: Exchange) -> None:
         seen.append(exchange)
         await exchange.respond(204, [], b"")
 
-    async def test() -> None:
-        async with bench(keep) as b:
-            client = await b.client()
-            own = client.writer.get_extra_info("sockname")
-            raw = (
-                b"PUT //a%20b/c?d=%3F&e? HTTP/1.1\r\nHost: x\r\nA:  1 \r\nb: 2\r\na: \xe9\r\nContent-Length: 3\r\n\r\n"
-            )
-            answer = await client.ask(raw + b"xyz")
-            assert (answer.status, answer.body) == (204, b"")
-            assert "content-length" not in answer.headers  # [RFC 9110 8.6]
-            request = seen[0].request
-            assert (request.method, request.path, request.query) == ("PUT", "//a%20b/c", "d=%3F&e?")
-            assert (request.body, request.client, request.tls) == (b"xyz", own, False)
-            headers = request.headers
-            assert list(headers) == [("Host", "x"), ("A", "1"), ("b", "2"), ("a", "é"), ("Content-Length", "3")]
-            assert (headers.get("a"), headers.get_all("A"), headers.get("c")) == ("1", ["1", "é"], None)
-            assert "B" in headers and len(headers) == 5
-
-    run(test())
+    async with bench(keep) as b:
+        client = await b.client()
+        own = client.writer.get_extra_info("sockname")
+        raw = b"PUT //a%20b/c?d=%3F&e? HTTP/1.1\r\nHost: x\r\nA:  1 \r\nb: 2\r\na: \xe9\r\nContent-Length: 3\r\n\r\n"
+        answer = await client.ask(raw + b"xyz")
+        assert (answer.status, answer.body) == (204, b"")
+        assert "content-length" not in answer.headers  # [RFC 9110 8.6]
+        request = seen[0].request
+        assert (request.method, request.path, request.query) == ("PUT", "//a%20b/c", "d=%3F&e?")
+        assert (request.body, request.client, request.tls) == (b"xyz", own, False)
+        headers = request.headers
+        assert list(headers) == [("Host", "x"), ("A", "1"), ("b", "2"), ("a", "é"), ("Content-Length", "3")]
+        assert (headers.get("a"), headers.get_all("A"), headers.get("c")) == ("1", ["1", "é"], None)
+        assert "B" in headers and len(headers) == 5
 
 
-def test_an_answer_has_its_length_the_date_and_its_headers() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            answer = await (await b.client()).ask(GET)
-            assert answer.status == 200
-            assert answer.body == b"GET /a b 0 "
-            assert answer.headers.pop("date").endswith("GMT")
-            assert answer.headers == {"content-type": "text/plain", "content-length": "11"}
-
-    run(test())
+async def test_an_answer_has_its_length_the_date_and_its_headers() -> None:
+    async with bench() as b:
+        answer = await (await b.client()).ask(GET)
+        assert answer.status == 200
+        assert answer.body == b"GET /a b 0 "
+        assert answer.headers.pop("date").endswith("GMT")
+        assert answer.headers == {"content-type": "text/plain", "content-length": "11"}
 
 
-def test_a_connection_is_used_again_and_a_repeated_head_is_the_same_object() -> None:
+async def test_a_connection_is_used_again_and_a_repeated_head_is_the_same_object() -> None:
     seen = []
 
     async def keep(exchange: Exchange) -> None:
         seen.append(exchange.request.headers)
         await echo(exchange)
 
-    async def test() -> None:
-        async with bench(keep) as b:
-            client = await b.client()
-            for number in range(3):
-                assert (await client.ask(post(b"%d" % number))).body == b"POST /  1 %d" % number
-            assert seen[0] is seen[1] is seen[2]
-            for number in range(30):  # more heads than are remembered
-                assert (await client.ask(post(b"x" * number))).status == 200
-            assert b.server.connections == 1
-
-    run(test())
+    async with bench(keep) as b:
+        client = await b.client()
+        for number in range(3):
+            assert (await client.ask(post(b"%d" % number))).body == b"POST /  1 %d" % number
+        assert seen[0] is seen[1] is seen[2]
+        for number in range(30):  # more heads than are remembered
+            assert (await client.ask(post(b"x" * number))).status == 200
+        assert b.server.connections == 1
 
 
-def test_a_request_may_come_byte_by_byte() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            client = await b.client(limit=1024)
-            for request in (post(b"12345"), chunked(b"3\r\nabc\r\n0\r\n\r\n")):
-                for at in range(len(request)):
-                    client.writer.write(request[at : at + 1])
-                    await asyncio.sleep(0)
-                assert (await client.answer()).status == 200
-
-    run(test())
+async def test_a_request_may_come_byte_by_byte() -> None:
+    async with bench() as b:
+        client = await b.client(limit=1024)
+        for request in (post(b"12345"), chunked(b"3\r\nabc\r\n0\r\n\r\n")):
+            for at in range(len(request)):
+                client.writer.write(request[at : at + 1])
+                await asyncio.sleep(0)
+            assert (await client.answer()).status == 200
 
 
-def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
+async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
     running = 0
 
     async def slow_first(exchange: Exchange) -> None:
@@ -241,17 +227,14 @@ def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
         await echo(exchange)
         running -= 1
 
-    async def test() -> None:
-        async with bench(slow_first) as b:
-            client = await b.client()
-            await client.send(post(b"") + post(b"1") + chunked(b"2\r\nab\r\n0\r\n\r\n") + GET)
-            bodies = [(await client.answer()).body for _ in range(4)]
-            assert bodies == [b"POST /  0 ", b"POST /  1 1", b"POST /  2 ab", b"GET /a b 0 "]
-
-    run(test())
+    async with bench(slow_first) as b:
+        client = await b.client()
+        await client.send(post(b"") + post(b"1") + chunked(b"2\r\nab\r\n0\r\n\r\n") + GET)
+        bodies = [(await client.answer()).body for _ in range(4)]
+        assert bodies == [b"POST /  0 ", b"POST /  1 1", b"POST /  2 ab", b"GET /a b 0 "]
 
 
-def test_what_a_request_sets_in_its_context_is_not_seen_by_the_next_one() -> None:
+async def test_what_a_request_sets_in_its_context_is_not_seen_by_the_next_one() -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     seen = []
 
@@ -261,52 +244,43 @@ def test_what_a_request_sets_in_its_context_is_not_seen_by_the_next_one() -> Non
         await asyncio.sleep(0)
         await echo(exchange)
 
-    async def test() -> None:
-        variable.set("set where the server was started")
-        async with bench(sets) as b:
-            client = await b.client()
-            await client.send(GET + GET)  # the second begins when the first ends
-            assert [(await client.answer()).status for _ in range(2)] == [200, 200]
-            assert (await client.ask(GET)).status == 200
-        assert seen == ["set where the server was started"] * 3
-
-    run(test())
+    variable.set("set where the server was started")
+    async with bench(sets) as b:
+        client = await b.client()
+        await client.send(GET + GET)  # the second begins when the first ends
+        assert [(await client.answer()).status for _ in range(2)] == [200, 200]
+        assert (await client.ask(GET)).status == 200
+    assert seen == ["set where the server was started"] * 3
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are of Python 3.12")
-def test_a_loop_whose_tasks_begin_eagerly_answers_a_long_pipeline_too() -> None:
-    async def test() -> None:
-        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
-        async with bench() as b:
-            client = await b.client()
-            await client.send(GET * 1500)
-            assert [(await client.answer()).status for _ in range(1500)] == [200] * 1500
-
-    run(test())
+async def test_a_loop_whose_tasks_begin_eagerly_answers_a_long_pipeline_too() -> None:
+    asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
+    async with bench() as b:
+        client = await b.client()
+        await client.send(GET * 1500)
+        assert [(await client.answer()).status for _ in range(1500)] == [200] * 1500
 
 
-def test_a_client_that_sends_far_ahead_is_not_read_until_it_is_answered() -> None:
+async def test_a_client_that_sends_far_ahead_is_not_read_until_it_is_answered() -> None:
     gate = asyncio.Event()
 
     async def wait(exchange: Exchange) -> None:
         await gate.wait()
         await echo(exchange)
 
-    async def test() -> None:
-        async with bench(wait) as b:
-            client = await b.client()
-            count = 1000
-            client.writer.write(post(b"x" * 10_000) * count)
-            await eventually(lambda: len(b.server._connections) == 1)
-            [connection] = b.server._connections
-            await eventually(lambda: connection._reading_paused)
-            assert len(connection._buffer) < 1_000_000  # ten have been sent
-            gate.set()
-            for _ in range(count):
-                assert len((await client.answer()).body) == 10_000 + len("POST /  10000 ")
-            await b.is_well()
-
-    run(test())
+    async with bench(wait) as b:
+        client = await b.client()
+        count = 1000
+        client.writer.write(post(b"x" * 10_000) * count)
+        await eventually(lambda: len(b.server._connections) == 1)
+        [connection] = b.server._connections
+        await eventually(lambda: connection._reading_paused)
+        assert len(connection._buffer) < 1_000_000  # ten have been sent
+        gate.set()
+        for _ in range(count):
+            assert len((await client.answer()).body) == 10_000 + len("POST /  10000 ")
+        await b.is_well()
 
 
 @pytest.mark.parametrize(
@@ -318,116 +292,89 @@ def test_a_client_that_sends_far_ahead_is_not_read_until_it_is_answered() -> Non
         b"5 ; a\r\nhello\r\n0\r\nTrailer: 1\r\nOther: 2\r\n\r\n",
     ],
 )
-def test_a_chunked_body_is_put_together(body: bytes) -> None:
-    async def test() -> None:
-        async with bench() as b:
+async def test_a_chunked_body_is_put_together(body: bytes) -> None:
+    async with bench() as b:
+        client = await b.client()
+        for _ in range(2):
+            assert (await client.ask(chunked(body))).body == b"POST /  5 hello"
+
+
+async def test_hexadecimal_sizes_are_read_in_both_cases() -> None:
+    async with bench() as b:
+        client = await b.client()
+        answer = await client.ask(chunked(b"1a\r\n" + b"x" * 26 + b"\r\nB\r\n" + b"y" * 11 + b"\r\n0\r\n\r\n"))
+        assert answer.body == b"POST /  37 " + b"x" * 26 + b"y" * 11
+
+
+async def test_expect_100_continue_is_granted_before_the_body_and_not_after_it() -> None:
+    async with bench() as b:
+        client = await b.client()
+        head, body = post(b"abc", "Expect: 100-continue")[:-3], b"abc"
+        await client.send(head)
+        assert (await client.head()).status == 100
+        assert (await client.ask(body)).body == b"POST /  3 abc"
+        assert (await client.ask(head + body)).body == b"POST /  3 abc"  # it did not wait: nothing to grant
+        await client.send(chunked(b"").replace(b"\r\n\r\n", b"\r\nExpect: 100-Continue\r\n\r\n"))
+        assert (await client.head()).status == 100
+        assert (await client.ask(b"1\r\nx\r\n0\r\n\r\n")).body == b"POST /  1 x"
+
+
+async def test_expect_100_continue_is_refused_for_a_body_that_is_too_large() -> None:
+    async with bench(limits=HttpLimits(body_size=10)) as b:
+        client = await b.client()
+        assert (await client.ask(post(b"", "Expect: 100-continue", length=11))).status == 413
+        assert await client.ended() == b""
+
+
+async def test_http_1_0_is_answered_and_the_connection_closed() -> None:
+    async with bench() as b:
+        for request in (b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"):
             client = await b.client()
-            for _ in range(2):
-                assert (await client.ask(chunked(body))).body == b"POST /  5 hello"
-
-    run(test())
-
-
-def test_hexadecimal_sizes_are_read_in_both_cases() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            client = await b.client()
-            answer = await client.ask(chunked(b"1a\r\n" + b"x" * 26 + b"\r\nB\r\n" + b"y" * 11 + b"\r\n0\r\n\r\n"))
-            assert answer.body == b"POST /  37 " + b"x" * 26 + b"y" * 11
-
-    run(test())
-
-
-def test_expect_100_continue_is_granted_before_the_body_and_not_after_it() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            client = await b.client()
-            head, body = post(b"abc", "Expect: 100-continue")[:-3], b"abc"
-            await client.send(head)
-            assert (await client.head()).status == 100
-            assert (await client.ask(body)).body == b"POST /  3 abc"
-            assert (await client.ask(head + body)).body == b"POST /  3 abc"  # it did not wait: nothing to grant
-            await client.send(chunked(b"").replace(b"\r\n\r\n", b"\r\nExpect: 100-Continue\r\n\r\n"))
-            assert (await client.head()).status == 100
-            assert (await client.ask(b"1\r\nx\r\n0\r\n\r\n")).body == b"POST /  1 x"
-
-    run(test())
-
-
-def test_expect_100_continue_is_refused_for_a_body_that_is_too_large() -> None:
-    async def test() -> None:
-        async with bench(limits=HttpLimits(body_size=10)) as b:
-            client = await b.client()
-            assert (await client.ask(post(b"", "Expect: 100-continue", length=11))).status == 413
+            answer = await client.ask(request)
+            assert answer.headers["connection"] == "close"
             assert await client.ended() == b""
-
-    run(test())
-
-
-def test_http_1_0_is_answered_and_the_connection_closed() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            for request in (b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"):
-                client = await b.client()
-                answer = await client.ask(request)
-                assert answer.headers["connection"] == "close"
-                assert await client.ended() == b""
-
-    run(test())
 
 
 @pytest.mark.parametrize("value", ["close", "Close", "foo, close"])
-def test_a_connection_closes_when_the_client_says_so(value: str) -> None:
-    async def test() -> None:
-        async with bench() as b:
-            client = await b.client()
-            answer = await client.ask(post(b"1", f"Connection: {value}") + GET)
-            assert answer.headers["connection"] == "close"
-            assert await client.ended() == b""  # what was sent after it is not answered
-            await b.is_well()
-
-    run(test())
+async def test_a_connection_closes_when_the_client_says_so(value: str) -> None:
+    async with bench() as b:
+        client = await b.client()
+        answer = await client.ask(post(b"1", f"Connection: {value}") + GET)
+        assert answer.headers["connection"] == "close"
+        assert await client.ended() == b""  # what was sent after it is not answered
+        await b.is_well()
 
 
-def test_head_and_options_come_to_the_handler_and_head_is_answered_without_body() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            client = await b.client()
-            await client.send(GET.replace(b"GET", b"HEAD"))
-            answer = await client.answer("HEAD")
-            assert answer.headers["content-length"] == "12"
-            assert (await client.ask(GET.replace(b"GET", b"OPTIONS"))).body.startswith(b"OPTIONS /a b")
-            assert (await client.ask(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")).body == b"OPTIONS *  0 "
-
-    run(test())
+async def test_head_and_options_come_to_the_handler_and_head_is_answered_without_body() -> None:
+    async with bench() as b:
+        client = await b.client()
+        await client.send(GET.replace(b"GET", b"HEAD"))
+        answer = await client.answer("HEAD")
+        assert answer.headers["content-length"] == "12"
+        assert (await client.ask(GET.replace(b"GET", b"OPTIONS"))).body.startswith(b"OPTIONS /a b")
+        assert (await client.ask(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")).body == b"OPTIONS *  0 "
 
 
-def test_a_target_may_be_a_url_of_the_same_host() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            client = await b.client()
-            assert (await client.ask(b"GET http://X:1/p?q HTTP/1.1\r\nHost: x:1\r\n\r\n")).body == b"GET /p q 0 "
-            assert (await client.ask(b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n")).body == b"GET /  0 "
-            assert (await client.ask(b"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n")).status == 400
-
-    run(test())
+async def test_a_target_may_be_a_url_of_the_same_host() -> None:
+    async with bench() as b:
+        client = await b.client()
+        assert (await client.ask(b"GET http://X:1/p?q HTTP/1.1\r\nHost: x:1\r\n\r\n")).body == b"GET /p q 0 "
+        assert (await client.ask(b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n")).body == b"GET /  0 "
+        assert (await client.ask(b"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n")).status == 400
 
 
-def test_a_client_that_has_sent_all_may_close_its_half_and_is_still_answered() -> None:
+async def test_a_client_that_has_sent_all_may_close_its_half_and_is_still_answered() -> None:
     async def slow(exchange: Exchange) -> None:
         for _ in range(10):
             await asyncio.sleep(0)
         await echo(exchange)
 
-    async def test() -> None:
-        async with bench(slow) as b:
-            client = await b.client()
-            await client.send(GET + GET + b"GET / HT")
-            client.writer.write_eof()
-            assert [(await client.answer()).body for _ in range(2)] == [b"GET /a b 0 "] * 2
-            assert await client.ended() == b""
-
-    run(test())
+    async with bench(slow) as b:
+        client = await b.client()
+        await client.send(GET + GET + b"GET / HT")
+        client.writer.write_eof()
+        assert [(await client.answer()).body for _ in range(2)] == [b"GET /a b 0 "] * 2
+        assert await client.ended() == b""
 
 
 # ---------------------------------------------------------------------------------------------------- streams
@@ -447,7 +394,7 @@ def streaming(use: Callable[[Stream], object]) -> Handler:
 STREAM = b"GET /s HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-def test_a_stream_is_chunked_and_the_connection_goes_on_after_it() -> None:
+async def test_a_stream_is_chunked_and_the_connection_goes_on_after_it() -> None:
     def use(stream: Stream) -> None:
         stream.write(b"one")
         stream.write(b"")  # which would be the end, were it a chunk
@@ -456,84 +403,69 @@ def test_a_stream_is_chunked_and_the_connection_goes_on_after_it() -> None:
         stream.close()
         stream.write(b"dropped")
 
-    async def test() -> None:
-        async with bench(streaming(use)) as b:
-            client = await b.client()
-            for _ in range(2):
-                await client.send(STREAM)
-                head = await client.head()
-                assert head.headers["transfer-encoding"] == "chunked" and "content-length" not in head.headers
-                assert [await client.chunk() for _ in range(3)] == [b"one", b"two", b""]
-            assert (await client.ask(GET)).status == 200
-
-    run(test())
+    async with bench(streaming(use)) as b:
+        client = await b.client()
+        for _ in range(2):
+            await client.send(STREAM)
+            head = await client.head()
+            assert head.headers["transfer-encoding"] == "chunked" and "content-length" not in head.headers
+            assert [await client.chunk() for _ in range(3)] == [b"one", b"two", b""]
+        assert (await client.ask(GET)).status == 200
 
 
-def test_a_stream_to_http_1_0_ends_with_the_connection() -> None:
+async def test_a_stream_to_http_1_0_ends_with_the_connection() -> None:
     def use(stream: Stream) -> None:
         stream.write(b"one")
         stream.write(b"two")
         stream.close()
 
-    async def test() -> None:
-        async with bench(streaming(use)) as b:
-            client = await b.client()
-            await client.send(b"GET /s HTTP/1.0\r\n\r\n")
-            head = await client.head()
-            assert head.headers["connection"] == "close" and "transfer-encoding" not in head.headers
-            assert await client.ended() == b"onetwo"
-
-    run(test())
+    async with bench(streaming(use)) as b:
+        client = await b.client()
+        await client.send(b"GET /s HTTP/1.0\r\n\r\n")
+        head = await client.head()
+        assert head.headers["connection"] == "close" and "transfer-encoding" not in head.headers
+        assert await client.ended() == b"onetwo"
 
 
-def test_a_stream_to_head_has_no_body() -> None:
+async def test_a_stream_to_head_has_no_body() -> None:
     def use(stream: Stream) -> None:
         stream.write(b"one")
         stream.close()
 
-    async def test() -> None:
-        async with bench(streaming(use)) as b:
-            client = await b.client()
-            await client.send(b"HEAD /s HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert (await client.head()).headers["transfer-encoding"] == "chunked"
-            assert (await client.ask(GET)).body == b"GET /a b 0 "
-
-    run(test())
+    async with bench(streaming(use)) as b:
+        client = await b.client()
+        await client.send(b"HEAD /s HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await client.head()).headers["transfer-encoding"] == "chunked"
+        assert (await client.ask(GET)).body == b"GET /a b 0 "
 
 
-def test_a_stream_ends_with_its_handler() -> None:
+async def test_a_stream_ends_with_its_handler() -> None:
     async def forgetful(exchange: Exchange) -> None:
         (await exchange.stream(200, OK)).write(b"x")
 
-    async def test() -> None:
-        async with bench(forgetful) as b:
-            assert (await (await b.client()).ask(GET)).body == b"x"
-
-    run(test())
+    async with bench(forgetful) as b:
+        assert (await (await b.client()).ask(GET)).body == b"x"
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half"])
-def test_a_stream_is_gone_when_the_client_leaves(how: str) -> None:
+async def test_a_stream_is_gone_when_the_client_leaves(how: str) -> None:
     streams: list[Stream] = []
 
-    async def test() -> None:
-        async with bench(streaming(streams.append)) as b:
-            client = await b.client()
-            await client.send(STREAM)
-            await client.head()
-            assert not streams[0].gone.done()
-            if how == "half":
-                client.writer.write_eof()
-            else:
-                await (client.cut() if how == "reset" else client.close())
-            async with asyncio.timeout(PATIENCE):
-                await streams[0].gone
-            streams[0].write(b"nobody reads this")
-            streams[0].close()
-            await streams[0].drain()
-            await b.is_well()
-
-    run(test())
+    async with bench(streaming(streams.append)) as b:
+        client = await b.client()
+        await client.send(STREAM)
+        await client.head()
+        assert not streams[0].gone.done()
+        if how == "half":
+            client.writer.write_eof()
+        else:
+            await (client.cut() if how == "reset" else client.close())
+        async with asyncio.timeout(PATIENCE):
+            await streams[0].gone
+        streams[0].write(b"nobody reads this")
+        streams[0].close()
+        await streams[0].drain()
+        await b.is_well()
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half"])
@@ -571,7 +503,7 @@ def test_who_asks_whether_the_client_has_left_is_told_and_need_not_answer_then(
     assert not caplog.records
 
 
-def test_a_handler_goes_on_when_the_client_leaves() -> None:
+async def test_a_handler_goes_on_when_the_client_leaves() -> None:
     began, gate = asyncio.Event(), asyncio.Event()
     done = []
 
@@ -583,20 +515,17 @@ def test_a_handler_goes_on_when_the_client_leaves() -> None:
         await exchange.respond(200, OK, b"unheard")
         done.append(exchange)
 
-    async def test() -> None:
-        async with bench(slow) as b:
-            client = await b.client()
-            await client.send(post(b"x"))
-            await began.wait()
-            await client.cut()
-            gate.set()
-            await eventually(lambda: bool(done))
-            await b.is_well()
-
-    run(test())
+    async with bench(slow) as b:
+        client = await b.client()
+        await client.send(post(b"x"))
+        await began.wait()
+        await client.cut()
+        gate.set()
+        await eventually(lambda: bool(done))
+        await b.is_well()
 
 
-def test_a_stream_that_opens_after_the_client_has_left_is_gone_at_once() -> None:
+async def test_a_stream_that_opens_after_the_client_has_left_is_gone_at_once() -> None:
     gate, ended = asyncio.Event(), asyncio.Event()
 
     async def late(exchange: Exchange) -> None:
@@ -605,22 +534,19 @@ def test_a_stream_that_opens_after_the_client_has_left_is_gone_at_once() -> None
         await stream.gone
         ended.set()
 
-    async def test() -> None:
-        async with bench(late) as b:
-            client = await b.client()
-            await client.send(GET)
-            client.writer.write_eof()
-            await eventually(lambda: b.server.connections == 1)
-            for _ in range(5):
-                await asyncio.sleep(0)
-            gate.set()
-            async with asyncio.timeout(PATIENCE):
-                await ended.wait()
-
-    run(test())
+    async with bench(late) as b:
+        client = await b.client()
+        await client.send(GET)
+        client.writer.write_eof()
+        await eventually(lambda: b.server.connections == 1)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gate.set()
+        async with asyncio.timeout(PATIENCE):
+            await ended.wait()
 
 
-def test_a_reader_that_never_reads_is_disconnected_at_the_bound() -> None:
+async def test_a_reader_that_never_reads_is_disconnected_at_the_bound() -> None:
     pieces = 0
 
     async def flood(exchange: Exchange) -> None:
@@ -633,51 +559,42 @@ def test_a_reader_that_never_reads_is_disconnected_at_the_bound() -> None:
             pieces += 1
             await asyncio.sleep(0)
 
-    async def test() -> None:
-        async with bench(flood, HttpLimits(write_buffer=1_000_000)) as b:
-            client = await b.client(limit=1024)
-            await client.send(STREAM)
-            await eventually(lambda: b.server.connections == 0)
-            assert pieces * 10_000 < 20_000_000  # what the kernel took, and one megabyte of ours
-            await b.is_well()
-
-    run(test())
+    async with bench(flood, HttpLimits(write_buffer=1_000_000)) as b:
+        client = await b.client(limit=1024)
+        await client.send(STREAM)
+        await eventually(lambda: b.server.connections == 0)
+        assert pieces * 10_000 < 20_000_000  # what the kernel took, and one megabyte of ours
+        await b.is_well()
 
 
-def test_a_reader_that_stops_reading_is_disconnected_in_time() -> None:
+async def test_a_reader_that_stops_reading_is_disconnected_in_time() -> None:
     async def large(exchange: Exchange) -> None:
         size = 50_000_000 if exchange.request.path == "/s" else 1
         await exchange.respond(200, OK, b"x" * size)
 
-    async def test() -> None:
-        async with bench(large, HttpLimits(write_time=0.2)) as b:
-            client = await b.client(limit=1024)
-            await client.send(STREAM + GET)
-            await eventually(lambda: b.server.connections == 0)
-            await b.is_well()
-
-    run(test())
+    async with bench(large, HttpLimits(write_time=0.2)) as b:
+        client = await b.client(limit=1024)
+        await client.send(STREAM + GET)
+        await eventually(lambda: b.server.connections == 0)
+        await b.is_well()
 
 
-def test_a_slow_reader_that_reads_is_not_disconnected() -> None:
+async def test_a_slow_reader_that_reads_is_not_disconnected() -> None:
     async def large(exchange: Exchange) -> None:
         await exchange.respond(200, OK, b"x" * 20_000_000)
 
-    async def test() -> None:
-        async with bench(large, HttpLimits(write_time=0.3)) as b:
-            client = await b.client(limit=1 << 16)
-            await client.send(GET)
-            head = await client.head()
-            left = int(head.headers["content-length"])
-            for _ in range(8):  # over 0.8 s, more than twice the time that one may read nothing
-                left -= len(await client.reader.readexactly(1_000_000))
-                await asyncio.sleep(0.1)
-            await client.reader.readexactly(left)
-
-    run(test())
+    async with bench(large, HttpLimits(write_time=0.3)) as b:
+        client = await b.client(limit=1 << 16)
+        await client.send(GET)
+        head = await client.head()
+        left = int(head.headers["content-length"])
+        for _ in range(8):  # over 0.8 s, more than twice the time that one may read nothing
+            left -= len(await client.reader.readexactly(1_000_000))
+            await asyncio.sleep(0.1)
+        await client.reader.readexactly(left)
 
 
-def test_drain_waits_until_the_client_has_read() -> None:
+async def test_drain_waits_until_the_client_has_read() -> None:
     drained: list[bool] = []
 
     async def large(exchange: Exchange) -> None:
@@ -686,16 +603,13 @@ def test_drain_waits_until_the_client_has_read() -> None:
         await stream.drain()
         drained.append(True)
 
-    async def test() -> None:
-        async with bench(large) as b:
-            client = await b.client(limit=1 << 16)
-            await client.send(GET)
-            await client.head()
-            assert not drained
-            assert len(await client.chunk()) == 20_000_000
-            await eventually(lambda: bool(drained))
-
-    run(test())
+    async with bench(large) as b:
+        client = await b.client(limit=1 << 16)
+        await client.send(GET)
+        await client.head()
+        assert not drained
+        assert len(await client.chunk()) == 20_000_000
+        await eventually(lambda: bool(drained))
 
 
 # ---------------------------------------------------------------------------------------------------- what it refuses
@@ -776,213 +690,171 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_not_http_is_refused_and_the_connection_closed(case: str) -> None:
+async def test_what_is_not_http_is_refused_and_the_connection_closed(case: str) -> None:
     status, request = REFUSED[case]
 
-    async def test() -> None:
-        async with bench() as b:
-            client = await b.client()
-            await client.send(request + GET if case != "bare LF everywhere" else request)
-            answer = await client.answer()
-            assert answer.status == status, answer
-            assert answer.headers["connection"] == "close"
-            assert answer.headers["content-type"].startswith("text/plain")
-            assert 10 < len(answer.body) < 250 and answer.body.endswith(b"\n")
-            assert await client.ended() == b""  # what follows is not read as a request
-            await b.is_well()
-
-    run(test())
+    async with bench() as b:
+        client = await b.client()
+        await client.send(request + GET if case != "bare LF everywhere" else request)
+        answer = await client.answer()
+        assert answer.status == status, answer
+        assert answer.headers["connection"] == "close"
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert 10 < len(answer.body) < 250 and answer.body.endswith(b"\n")
+        assert await client.ended() == b""  # what follows is not read as a request
+        await b.is_well()
 
 
-def test_a_refusal_says_what_was_wrong() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            for request, words in (
-                (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", b"folded"),
-                (b"GET / HTTP/1.1\r\nHost: x\r\nX-Key: b\0c\r\n\r\n", b"X-Key"),
-                (b"GET / HTTP/1.1\nHost: x\n\n", b"without CR"),
-            ):
-                assert words in (await (await b.client()).ask(request)).body
-
-    run(test())
+async def test_a_refusal_says_what_was_wrong() -> None:
+    async with bench() as b:
+        for request, words in (
+            (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", b"folded"),
+            (b"GET / HTTP/1.1\r\nHost: x\r\nX-Key: b\0c\r\n\r\n", b"X-Key"),
+            (b"GET / HTTP/1.1\nHost: x\n\n", b"without CR"),
+        ):
+            assert words in (await (await b.client()).ask(request)).body
 
 
-def test_a_chunked_body_is_counted_as_it_comes() -> None:
-    async def test() -> None:
-        async with bench(limits=HttpLimits(body_size=1000)) as b:
-            client = await b.client()
-            assert (await client.ask(chunked(b"3e8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n"))).status == 200
-            answer = await client.ask(chunked(b"ffffffff\r\n" + b"x" * 1001))
-            assert answer.status == 413 and b"1000 bytes" in answer.body
-            await b.is_well()
-
-    run(test())
+async def test_a_chunked_body_is_counted_as_it_comes() -> None:
+    async with bench(limits=HttpLimits(body_size=1000)) as b:
+        client = await b.client()
+        assert (await client.ask(chunked(b"3e8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n"))).status == 200
+        answer = await client.ask(chunked(b"ffffffff\r\n" + b"x" * 1001))
+        assert answer.status == 413 and b"1000 bytes" in answer.body
+        await b.is_well()
 
 
-def test_a_refusal_is_read_by_a_client_that_still_sends() -> None:
+async def test_a_refusal_is_read_by_a_client_that_still_sends() -> None:
     """Closing at once would reset the connection, and the client would lose the answer."""
 
-    async def test() -> None:
-        async with bench(limits=HttpLimits(body_size=1000)) as b:
-            client = await b.client()
-            await client.send(post(b"", length=3_000_000))
-            for _ in range(300):
-                await client.send(b"x" * 10_000)
-            assert (await client.answer()).status == 413
-            assert await client.ended() == b""
-
-    run(test())
+    async with bench(limits=HttpLimits(body_size=1000)) as b:
+        client = await b.client()
+        await client.send(post(b"", length=3_000_000))
+        for _ in range(300):
+            await client.send(b"x" * 10_000)
+        assert (await client.answer()).status == 413
+        assert await client.ended() == b""
 
 
-def test_one_empty_line_before_a_request_is_skipped() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            client = await b.client()
-            assert (await client.ask(b"\r\n" + GET)).status == 200
-            assert (await client.ask(b"\r\n" + GET)).status == 200
-
-    run(test())
+async def test_one_empty_line_before_a_request_is_skipped() -> None:
+    async with bench() as b:
+        client = await b.client()
+        assert (await client.ask(b"\r\n" + GET)).status == 200
+        assert (await client.ask(b"\r\n" + GET)).status == 200
 
 
 # ---------------------------------------------------------------------------------------------------- time and number
 
 
-def test_a_slow_head_is_408_however_steadily_it_comes() -> None:
-    async def test() -> None:
-        async with bench(limits=HttpLimits(head_time=0.2)) as b:
-            client = await b.client()
-            began = time.monotonic()
-            with contextlib.suppress(OSError):
-                while not client.reader._buffer:  # type: ignore[attr-defined]
-                    await client.send(b"G" if time.monotonic() == began else b"E")
-                    await asyncio.sleep(0.02)
-                    assert time.monotonic() < began + PATIENCE
-            answer = await client.answer()
-            assert answer.status == 408 and b"head" in answer.body
-            await b.is_well()
-
-    run(test())
+async def test_a_slow_head_is_408_however_steadily_it_comes() -> None:
+    async with bench(limits=HttpLimits(head_time=0.2)) as b:
+        client = await b.client()
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            while not client.reader._buffer:  # type: ignore[attr-defined]
+                await client.send(b"G" if time.monotonic() == began else b"E")
+                await asyncio.sleep(0.02)
+                assert time.monotonic() < began + PATIENCE
+        answer = await client.answer()
+        assert answer.status == 408 and b"head" in answer.body
+        await b.is_well()
 
 
 @pytest.mark.parametrize("start", [post(b"abc", length=4), chunked(b""), chunked(b"5\r\nab")])
-def test_a_slow_body_is_408(start: bytes) -> None:
-    async def test() -> None:
-        async with bench(limits=HttpLimits(body_time=0.2, idle_time=60, head_time=60)) as b:
-            answer = await (await b.client()).ask(start)
-            assert answer.status == 408 and b"body" in answer.body
-            await b.is_well()
-
-    run(test())
+async def test_a_slow_body_is_408(start: bytes) -> None:
+    async with bench(limits=HttpLimits(body_time=0.2, idle_time=60, head_time=60)) as b:
+        answer = await (await b.client()).ask(start)
+        assert answer.status == 408 and b"body" in answer.body
+        await b.is_well()
 
 
-def test_a_connection_without_request_is_closed_in_silence() -> None:
-    async def test() -> None:
-        async with bench(limits=HttpLimits(head_time=0.2, idle_time=0.2)) as b:
-            client = await b.client()
-            assert await client.ended() == b""
-            client = await b.client()
-            await client.ask(GET)
-            assert await client.ended() == b""
-            await eventually(lambda: b.server.connections < 2)
-
-    run(test())
+async def test_a_connection_without_request_is_closed_in_silence() -> None:
+    async with bench(limits=HttpLimits(head_time=0.2, idle_time=0.2)) as b:
+        client = await b.client()
+        assert await client.ended() == b""
+        client = await b.client()
+        await client.ask(GET)
+        assert await client.ended() == b""
+        await eventually(lambda: b.server.connections < 2)
 
 
-def test_a_handler_may_take_longer_than_any_of_these_times() -> None:
+async def test_a_handler_may_take_longer_than_any_of_these_times() -> None:
     async def slow(exchange: Exchange) -> None:
         await asyncio.sleep(0.5)
         await echo(exchange)
 
-    async def test() -> None:
-        limits = HttpLimits(head_time=0.1, body_time=0.1, idle_time=0.1, write_time=0.1)
-        async with bench(slow, limits) as b:
-            assert (await (await b.client()).ask(post(b"1"))).status == 200
-
-    run(test())
+    limits = HttpLimits(head_time=0.1, body_time=0.1, idle_time=0.1, write_time=0.1)
+    async with bench(slow, limits) as b:
+        assert (await (await b.client()).ask(post(b"1"))).status == 200
 
 
-def test_one_connection_too_many_is_503() -> None:
-    async def test() -> None:
-        async with bench(limits=HttpLimits(connections=2)) as b:
-            first, second = await b.client(), await b.client()
-            assert (await first.ask(GET)).status == (await second.ask(GET)).status == 200
-            third = await b.client()
-            assert (await third.ask(GET)).status == 503
-            assert await third.ended() == b""
-            assert (await first.ask(GET)).status == 200
-            await b.is_well()
-
-    run(test())
+async def test_one_connection_too_many_is_503() -> None:
+    async with bench(limits=HttpLimits(connections=2)) as b:
+        first, second = await b.client(), await b.client()
+        assert (await first.ask(GET)).status == (await second.ask(GET)).status == 200
+        third = await b.client()
+        assert (await third.ask(GET)).status == 503
+        assert await third.ended() == b""
+        assert (await first.ask(GET)).status == 200
+        await b.is_well()
 
 
-def test_500_idle_connections_do_not_matter() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            for _ in range(450):
-                await b.client()
-            await eventually(lambda: b.server.connections == 450)
-            assert len(asyncio.all_tasks()) < 10  # none costs a task before its first request
-            async with asyncio.timeout(1.0):
-                assert (await (await b.client()).ask(GET)).status == 200
-            await b.is_well()
-
-    run(test())
+async def test_500_idle_connections_do_not_matter() -> None:
+    async with bench() as b:
+        for _ in range(450):
+            await b.client()
+        await eventually(lambda: b.server.connections == 450)
+        assert len(asyncio.all_tasks()) < 10  # none costs a task before its first request
+        async with asyncio.timeout(1.0):
+            assert (await (await b.client()).ask(GET)).status == 200
+        await b.is_well()
 
 
-def test_200_streams_reset_at_once_leave_nothing() -> None:
+async def test_200_streams_reset_at_once_leave_nothing() -> None:
     streams: list[Stream] = []
 
-    async def test() -> None:
-        async with bench(streaming(streams.append)) as b:
-            clients = [await b.client() for _ in range(200)]
-            for client in clients:
-                await client.send(STREAM)
-            for client in clients:
-                await client.head()
-            for client in clients:
-                await client.cut()
-            for stream in streams:
-                stream.write(b"to nobody")
-            await b.is_well()
-            assert all(stream.gone.done() for stream in streams)
-            await eventually(lambda: len(asyncio.all_tasks()) < 10)
-
-    run(test())
+    async with bench(streaming(streams.append)) as b:
+        clients = [await b.client() for _ in range(200)]
+        for client in clients:
+            await client.send(STREAM)
+        for client in clients:
+            await client.head()
+        for client in clients:
+            await client.cut()
+        for stream in streams:
+            stream.write(b"to nobody")
+        await b.is_well()
+        assert all(stream.gone.done() for stream in streams)
+        await eventually(lambda: len(asyncio.all_tasks()) < 10)
 
 
 @pytest.mark.parametrize("request_", [post(b"abc", length=10), chunked(b"5\r\nab"), b"GET / HT"])
-def test_a_disconnect_in_mid_request_leaves_nothing(request_: bytes) -> None:
+async def test_a_disconnect_in_mid_request_leaves_nothing(request_: bytes) -> None:
     called = []
 
     async def note(exchange: Exchange) -> None:
         called.append(exchange.request.method)
         await echo(exchange)
 
-    async def test() -> None:
-        async with bench(note) as b:
-            for leave in (Client.cut, Client.close):
-                client = await b.client()
-                await client.send(request_)
-                await leave(client)
-            await b.is_well()
-            assert called == ["GET"]
-
-    run(test())
+    async with bench(note) as b:
+        for leave in (Client.cut, Client.close):
+            client = await b.client()
+            await client.send(request_)
+            await leave(client)
+        await b.is_well()
+        assert called == ["GET"]
 
 
-def test_a_disconnect_in_mid_response_leaves_nothing() -> None:
+async def test_a_disconnect_in_mid_response_leaves_nothing() -> None:
     async def large(exchange: Exchange) -> None:
         await exchange.respond(200, OK, b"x" * (20_000_000 if exchange.request.path == "/s" else 1))
 
-    async def test() -> None:
-        async with bench(large) as b:
-            client = await b.client(limit=1024)
-            await client.send(STREAM)
-            await client.head()
-            await client.cut()
-            await b.is_well()
-
-    run(test())
+    async with bench(large) as b:
+        client = await b.client(limit=1024)
+        await client.send(STREAM)
+        await client.head()
+        await client.cut()
+        await b.is_well()
 
 
 # ---------------------------------------------------------------------------------------------------- handlers that err
@@ -1025,7 +897,7 @@ def test_a_handler_that_fails_in_mid_stream_does_not_make_it_look_complete(caplo
     assert "on the way" in caplog.text
 
 
-def test_after_a_stream_that_was_cut_off_nothing_more_of_its_connection_is_served() -> None:
+async def test_after_a_stream_that_was_cut_off_nothing_more_of_its_connection_is_served() -> None:
     served = []
 
     async def fail(exchange: Exchange) -> None:
@@ -1033,16 +905,13 @@ def test_after_a_stream_that_was_cut_off_nothing_more_of_its_connection_is_serve
         (await exchange.stream(200, OK)).write(b"half")
         raise ValueError("on the way")
 
-    async def test() -> None:
-        async with bench(fail) as b:
-            client = await b.client()
-            await client.send(GET + GET.replace(b"/a", b"/next"))
-            with contextlib.suppress(ConnectionResetError):
-                await client.ended()
-            await eventually(lambda: b.server.connections == 0)
-        assert served == ["/a"]
-
-    run(test())
+    async with bench(fail) as b:
+        client = await b.client()
+        await client.send(GET + GET.replace(b"/a", b"/next"))
+        with contextlib.suppress(ConnectionResetError):
+            await client.ended()
+        await eventually(lambda: b.server.connections == 0)
+    assert served == ["/a"]
 
 
 def test_a_handler_that_does_not_answer_is_a_500(caplog: pytest.LogCaptureFixture) -> None:
@@ -1072,7 +941,7 @@ def test_a_handler_that_does_not_answer_is_a_500(caplog: pytest.LogCaptureFixtur
         [("Connection", "close")],
     ],
 )
-def test_headers_that_cannot_be_sent_are_an_error_of_the_handler(headers: HeaderList) -> None:
+async def test_headers_that_cannot_be_sent_are_an_error_of_the_handler(headers: HeaderList) -> None:
     async def wrong(exchange: Exchange) -> None:
         with pytest.raises(ValueError, match="header"):
             await exchange.respond(200, headers, b"")
@@ -1082,19 +951,16 @@ def test_headers_that_cannot_be_sent_are_an_error_of_the_handler(headers: Header
         with pytest.raises(RuntimeError, match="answered before"):
             await exchange.respond(200, [], b"")
 
-    async def test() -> None:
-        async with bench(wrong) as b:
-            client = await b.client()
-            for _ in range(2):
-                assert (await client.ask(GET)).body == b"GET /a b 0 "
-
-    run(test())
+    async with bench(wrong) as b:
+        client = await b.client()
+        for _ in range(2):
+            assert (await client.ask(GET)).body == b"GET /a b 0 "
 
 
 # ---------------------------------------------------------------------------------------------------- the end
 
 
-def test_close_lets_answers_under_way_finish() -> None:
+async def test_close_lets_answers_under_way_finish() -> None:
     began, gate = asyncio.Event(), asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
@@ -1102,33 +968,30 @@ def test_close_lets_answers_under_way_finish() -> None:
         await gate.wait()
         await echo(exchange)
 
-    async def test() -> None:
-        server = await serve(slow)
-        address = server.address
-        busy, idle = [Client(*await asyncio.open_connection(*address)) for _ in range(2)]
-        await busy.send(GET)
-        await began.wait()
-        closing = asyncio.create_task(server.close(grace=5.0))
-        assert await idle.ended() == b""
-        await idle.close()
-        with pytest.raises(OSError):
-            await asyncio.open_connection(*address)
-        with pytest.raises(RuntimeError):
-            print(server.address)
-        gate.set()
-        answer = await busy.answer()
-        assert answer.headers["connection"] == "close" and answer.body == b"GET /a b 0 "
-        await busy.close()
-        began_closing = time.monotonic()
-        await closing
-        assert time.monotonic() < began_closing + 2.0
-        assert server.connections == 0
-        await server.close()
-
-    run(test())
+    server = await serve(slow)
+    address = server.address
+    busy, idle = [Client(*await asyncio.open_connection(*address)) for _ in range(2)]
+    await busy.send(GET)
+    await began.wait()
+    closing = asyncio.create_task(server.close(grace=5.0))
+    assert await idle.ended() == b""
+    await idle.close()
+    with pytest.raises(OSError):
+        await asyncio.open_connection(*address)
+    with pytest.raises(RuntimeError):
+        print(server.address)
+    gate.set()
+    answer = await busy.answer()
+    assert answer.headers["connection"] == "close" and answer.body == b"GET /a b 0 "
+    await busy.close()
+    began_closing = time.monotonic()
+    await closing
+    assert time.monotonic() < began_closing + 2.0
+    assert server.connections == 0
+    await server.close()
 
 
-def test_close_cancels_what_does_not_finish() -> None:
+async def test_close_cancels_what_does_not_finish() -> None:
     began = asyncio.Event()
     cancelled = []
 
@@ -1142,19 +1005,16 @@ def test_close_cancels_what_does_not_finish() -> None:
             cancelled.append(True)
             raise
 
-    async def test() -> None:
-        async with await serve(forever) as server:
-            client = Client(*await asyncio.open_connection(*server.address))
-            await client.send(GET)
-            await began.wait()
-            await server.close(grace=0.05)
-        assert cancelled and server.connections == 0
-        await client.close()
-
-    run(test())
+    async with await serve(forever) as server:
+        client = Client(*await asyncio.open_connection(*server.address))
+        await client.send(GET)
+        await began.wait()
+        await server.close(grace=0.05)
+    assert cancelled and server.connections == 0
+    await client.close()
 
 
-def test_close_cancels_a_handler_once_and_lets_it_clean_up() -> None:
+async def test_close_cancels_a_handler_once_and_lets_it_clean_up() -> None:
     began = asyncio.Event()
     cleaned: list[bool] = []
     told: list[object] = []
@@ -1168,39 +1028,30 @@ def test_close_cancels_a_handler_once_and_lets_it_clean_up() -> None:
             await asyncio.sleep(0.05)
             cleaned.append(True)
 
-    async def test() -> None:
-        async with await serve(careful) as server:
-            client = Client(*await asyncio.open_connection(*server.address))
-            await client.send(GET)
-            await began.wait()
-            await server.close(grace=0.05)
-        assert cleaned and not told and server.connections == 0
-        await client.close()
-
-    run(test())
+    async with await serve(careful) as server:
+        client = Client(*await asyncio.open_connection(*server.address))
+        await client.send(GET)
+        await began.wait()
+        await server.close(grace=0.05)
+    assert cleaned and not told and server.connections == 0
+    await client.close()
 
 
-def test_close_does_not_mind_a_client_that_has_just_reset_its_connection() -> None:
-    async def test() -> None:
-        server = await serve(echo)
-        client = socket.create_connection(server.address)
-        client.sendall(GET[:10])
-        await eventually(lambda: any(connection._phase == "head" for connection in server._connections))
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
-        await server.close(grace=0.1)  # before the loop has read of the reset
-        assert server.connections == 0
-
-    run(test())
+async def test_close_does_not_mind_a_client_that_has_just_reset_its_connection() -> None:
+    server = await serve(echo)
+    client = socket.create_connection(server.address)
+    client.sendall(GET[:10])
+    await eventually(lambda: any(connection._phase == "head" for connection in server._connections))
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    await server.close(grace=0.1)  # before the loop has read of the reset
+    assert server.connections == 0
 
 
-def test_a_port_in_use_is_an_error_at_once() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            with pytest.raises(OSError):
-                await serve(echo, port=b.server.address[1])
-
-    run(test())
+async def test_a_port_in_use_is_an_error_at_once() -> None:
+    async with bench() as b:
+        with pytest.raises(OSError):
+            await serve(echo, port=b.server.address[1])
 
 
 # ---------------------------------------------------------------------------------------------------- TLS
@@ -1214,36 +1065,30 @@ def server_tls() -> ssl.SSLContext:
     return context
 
 
-def test_over_tls_all_is_the_same() -> None:
+async def test_over_tls_all_is_the_same() -> None:
     seen = []
 
     async def keep(exchange: Exchange) -> None:
         seen.append(exchange.request.tls)
         await echo(exchange)
 
-    async def test() -> None:
-        async with bench(keep, tls=server_tls()) as b:
-            trust = ssl.create_default_context(cafile=str(PEM))
-            host, port = b.server.address
-            client = Client(*await asyncio.open_connection(host, port, ssl=trust, server_hostname="localhost"))
-            b.clients.append(client)
-            assert (await client.ask(post(b"x" * 100_000))).body[:20] == b"POST /  100000 xxxxx"
-            assert (await client.ask(post(b"1", "Connection: close"))).status == 200
-            assert await client.ended() == b""
-            assert seen == [True, True]
-
-    run(test())
+    async with bench(keep, tls=server_tls()) as b:
+        trust = ssl.create_default_context(cafile=str(PEM))
+        host, port = b.server.address
+        client = Client(*await asyncio.open_connection(host, port, ssl=trust, server_hostname="localhost"))
+        b.clients.append(client)
+        assert (await client.ask(post(b"x" * 100_000))).body[:20] == b"POST /  100000 xxxxx"
+        assert (await client.ask(post(b"1", "Connection: close"))).status == 200
+        assert await client.ended() == b""
+        assert seen == [True, True]
 
 
-def test_a_client_that_does_not_speak_tls_gets_no_further() -> None:
-    async def test() -> None:
-        async with bench(tls=server_tls(), limits=HttpLimits(head_time=0.3)) as b:
-            client = await b.client()
-            await client.send(GET)
-            with contextlib.suppress(ConnectionResetError):
-                await client.ended()
-            silent = await b.client()
-            with contextlib.suppress(ConnectionResetError):
-                assert await silent.ended() == b""
-
-    run(test())
+async def test_a_client_that_does_not_speak_tls_gets_no_further() -> None:
+    async with bench(tls=server_tls(), limits=HttpLimits(head_time=0.3)) as b:
+        client = await b.client()
+        await client.send(GET)
+        with contextlib.suppress(ConnectionResetError):
+            await client.ended()
+        silent = await b.client()
+        with contextlib.suppress(ConnectionResetError):
+            assert await silent.ended() == b""

@@ -11,7 +11,7 @@ from mcp_ref import Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Request
 from mcp_ref.transports.streamable_http.session import EndpointLimits
-from tests.support import MODERN, alone, error_of, initialize, notification, request, run
+from tests.support import MODERN, alone, error_of, initialize, notification, request
 from tests.web import CHANGED, JSON_TYPE, SSE_TYPE, Held, Reply, Web, answered, call, eventually, on_the_web, said
 
 OLD = "2024-11-05"
@@ -63,203 +63,164 @@ async def connected(web: Web, *lines: str, path: str = "/sse") -> Old:
     "2024-11-05/basic/transports#security-warning-7",
 )
 @pytest.mark.parametrize("revision", [OLD, "2025-11-25"])
-def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server) as web:
-            client = await connected(web)
-            assert client.endpoint.startswith("/messages?session=")
-            assert client.stream.headers["cache-control"] == "no-cache, no-transform"
-            assert client.stream.headers["x-accel-buffering"] == "no"
-            await client.greet(revision, {"roots": {}})
-            await client.say(call("count", to=2))
-            assert [await client.stream.object() for _ in range(3)] == [said(0), said(1), answered("counted")]
-            held.announce()
-            assert await client.stream.event() == {
-                "event": "message",
-                "data": json.dumps(CHANGED, separators=(",", ":")),
-            }
-            question = await client.ask(call("ask"))
-            assert question["method"] == "roots/list"
-            answer: JSON = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
-            assert await client.ask(answer) == answered("0")
-
-    run(test())
+async def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says(revision: str) -> None:
+    held = Held()
+    async with on_the_web(held.server) as web:
+        client = await connected(web)
+        assert client.endpoint.startswith("/messages?session=")
+        assert client.stream.headers["cache-control"] == "no-cache, no-transform"
+        assert client.stream.headers["x-accel-buffering"] == "no"
+        await client.greet(revision, {"roots": {}})
+        await client.say(call("count", to=2))
+        assert [await client.stream.object() for _ in range(3)] == [said(0), said(1), answered("counted")]
+        held.announce()
+        assert await client.stream.event() == {
+            "event": "message",
+            "data": json.dumps(CHANGED, separators=(",", ":")),
+        }
+        question = await client.ask(call("ask"))
+        assert question["method"] == "roots/list"
+        answer: JSON = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
+        assert await client.ask(answer) == answered("0")
 
 
-def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server) as web:
-            one, two = await connected(web), await connected(web)
-            assert one.endpoint != two.endpoint
-            await one.greet()
-            await two.greet()
-            await one.say(call("hold", name="one"))
-            await two.say(call("hold", name="two"))
-            assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
-            held.go.set()
-            assert await two.stream.object() == answered("two")
-            assert await one.stream.object() == answered("one")
-
-    run(test())
+async def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
+    held = Held()
+    async with on_the_web(held.server) as web:
+        one, two = await connected(web), await connected(web)
+        assert one.endpoint != two.endpoint
+        await one.greet()
+        await two.greet()
+        await one.say(call("hold", name="one"))
+        await two.say(call("hold", name="two"))
+        assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
+        held.go.set()
+        assert await two.stream.object() == answered("two")
+        assert await one.stream.object() == answered("one")
 
 
 @pytest.mark.parametrize(
     ("body", "code"), [(b"{", -32700), (b"", -32700), (b"\xff", -32700), (b'{"jsonrpc":"2.0","id":1}', -32600)]
 )
-def test_what_is_no_message_is_answered_by_its_error_on_the_stream(body: bytes, code: int) -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            client = await connected(web)
-            await client.greet()
-            await client.say(body)
-            answer = await client.stream.object()
-            assert isinstance(answer["error"], dict) and answer["error"]["code"] == code
-            assert await client.ask(request("ping")) == {"jsonrpc": "2.0", "id": 1, "result": {}}
-
-    run(test())
+async def test_what_is_no_message_is_answered_by_its_error_on_the_stream(body: bytes, code: int) -> None:
+    async with on_the_web(Server("s")) as web:
+        client = await connected(web)
+        await client.greet()
+        await client.say(body)
+        answer = await client.stream.object()
+        assert isinstance(answer["error"], dict) and answer["error"]["code"] == code
+        assert await client.ask(request("ping")) == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
-def test_a_batch_of_the_revision_that_has_them_is_answered_by_one_event() -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            client = await connected(web)
-            await client.greet("2025-03-26")
-            await client.say([request("ping", id=1), request("ping", id=2)])
-            assert await client.stream.message() == [{"jsonrpc": "2.0", "id": id, "result": {}} for id in (1, 2)]
-
-    run(test())
+async def test_a_batch_of_the_revision_that_has_them_is_answered_by_one_event() -> None:
+    async with on_the_web(Server("s")) as web:
+        client = await connected(web)
+        await client.greet("2025-03-26")
+        await client.say([request("ping", id=1), request("ping", id=2)])
+        assert await client.stream.message() == [{"jsonrpc": "2.0", "id": id, "result": {}} for id in (1, 2)]
 
 
 @pytest.mark.parametrize(
     "query",
     ["", "?", "?session=", "?session=x", "?x=SAME", "?session=SAME&session=SAME", "?session=SAME" + "&x=1" * 100],
 )
-def test_who_names_no_session_or_another_than_its_own_reaches_none(query: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            client = await connected(web)
-            await client.greet()
-            own = client.endpoint
-            client.endpoint = "/messages" + query.replace("SAME", own.partition("=")[2])
-            reply = await client.post(request("ping"))
-            assert (reply.status, reply.why) == (404, NO_SESSION)
-            client.endpoint = own
-            assert (await client.ask(request("ping")))["id"] == 1
-
-    run(test())
+async def test_who_names_no_session_or_another_than_its_own_reaches_none(query: str) -> None:
+    async with on_the_web(Server("s")) as web:
+        client = await connected(web)
+        await client.greet()
+        own = client.endpoint
+        client.endpoint = "/messages" + query.replace("SAME", own.partition("=")[2])
+        reply = await client.post(request("ping"))
+        assert (reply.status, reply.why) == (404, NO_SESSION)
+        client.endpoint = own
+        assert (await client.ask(request("ping")))["id"] == 1
 
 
-def test_the_session_ends_with_its_stream() -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server) as web:
-            client = await connected(web)
-            await client.greet()
-            await client.say(call("hold", name="x"))
-            await held.has_begun()
-            await client.stream.cut()
-            assert web.site._older is not None
-            sessions = web.site._older.sessions
-            await eventually(lambda: not sessions)
-            reply = await client.post(request("ping"))
-            assert (reply.status, reply.why) == (404, NO_SESSION)
-            held.go.set()
-            await eventually(lambda: not held.server._connections)
-            assert (await connected(web)).endpoint != client.endpoint
-
-    run(test())
+async def test_the_session_ends_with_its_stream() -> None:
+    held = Held()
+    async with on_the_web(held.server) as web:
+        client = await connected(web)
+        await client.greet()
+        await client.say(call("hold", name="x"))
+        await held.has_begun()
+        await client.stream.cut()
+        assert web.site._older is not None
+        sessions = web.site._older.sessions
+        await eventually(lambda: not sessions)
+        reply = await client.post(request("ping"))
+        assert (reply.status, reply.why) == (404, NO_SESSION)
+        held.go.set()
+        await eventually(lambda: not held.server._connections)
+        assert (await connected(web)).endpoint != client.endpoint
 
 
-def test_the_stream_ends_with_the_server() -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server) as web:
-            client = await connected(web)
-            await client.greet()
-            await client.say(call("hold", name="x"))
-            await held.has_begun()
-            held.go.set()
-            await web.site.close()
-            assert await client.stream.messages() == [answered("x")]
-            refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
-            assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
-
-    run(test())
+async def test_the_stream_ends_with_the_server() -> None:
+    held = Held()
+    async with on_the_web(held.server) as web:
+        client = await connected(web)
+        await client.greet()
+        await client.say(call("hold", name="x"))
+        await held.has_begun()
+        held.go.set()
+        await web.site.close()
+        assert await client.stream.messages() == [answered("x")]
+        refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
+        assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
 
 
-def test_there_is_a_bounded_number_of_sessions() -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s"), limits=EndpointLimits(sessions=1)) as web:
-            first = await connected(web)
-            refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
-            assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
-            assert refused.headers["retry-after"].isdigit()
-            await first.greet()  # it is unharmed
-            await first.stream.cut()
-            assert web.site._older is not None
-            sessions = web.site._older.sessions
-            await eventually(lambda: not sessions)
-            await (await connected(web)).greet()
-
-    run(test())
+async def test_there_is_a_bounded_number_of_sessions() -> None:
+    async with on_the_web(Server("s"), limits=EndpointLimits(sessions=1)) as web:
+        first = await connected(web)
+        refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
+        assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
+        assert refused.headers["retry-after"].isdigit()
+        await first.greet()  # it is unharmed
+        await first.stream.cut()
+        assert web.site._older is not None
+        sessions = web.site._older.sessions
+        await eventually(lambda: not sessions)
+        await (await connected(web)).greet()
 
 
-def test_the_stream_is_shown_to_be_alive() -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s"), limits=EndpointLimits(keep_alive=0.01)) as web:
-            client = await connected(web)
-            assert await client.stream.block() == ": "
-            await client.greet()
-
-    run(test())
+async def test_the_stream_is_shown_to_be_alive() -> None:
+    async with on_the_web(Server("s"), limits=EndpointLimits(keep_alive=0.01)) as web:
+        client = await connected(web)
+        assert await client.stream.block() == ": "
+        await client.greet()
 
 
-def test_a_session_is_its_owners() -> None:
+async def test_a_session_is_its_owners() -> None:
     async def by_name(request: Request) -> str | None:
         return request.headers.get("authorization")
 
-    async def test() -> None:
-        async with on_the_web(Server("s"), authenticate=by_name) as web:
-            client = await connected(web, "Authorization: me")
-            await client.greet()
-            client.lines = ("Authorization: other",)
-            reply = await client.post(request("ping"))
-            assert (reply.status, reply.why) == (404, NO_SESSION)
-
-    run(test())
+    async with on_the_web(Server("s"), authenticate=by_name) as web:
+        client = await connected(web, "Authorization: me")
+        await client.greet()
+        client.lines = ("Authorization: other",)
+        reply = await client.post(request("ping"))
+        assert (reply.status, reply.why) == (404, NO_SESSION)
 
 
-def test_both_endpoints_are_beside_the_newer_one() -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s"), path="/a/b") as web:
-            client = await connected(web, path="/a/sse")
-            assert client.endpoint.startswith("/a/messages?")
-            await client.greet()
-            assert (await web.ask("GET", "/sse")).status == 404
-
-    run(test())
+async def test_both_endpoints_are_beside_the_newer_one() -> None:
+    async with on_the_web(Server("s"), path="/a/b") as web:
+        client = await connected(web, path="/a/sse")
+        assert client.endpoint.startswith("/a/messages?")
+        await client.greet()
+        assert (await web.ask("GET", "/sse")).status == 404
 
 
-def test_a_server_may_do_without_the_older_transport() -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s"), older=False) as web:
-            assert (await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")).status == 404
-            assert (await web.ask("POST", "/messages", b"{}", f"Content-Type: {JSON_TYPE}")).status == 404
-
-    run(test())
+async def test_a_server_may_do_without_the_older_transport() -> None:
+    async with on_the_web(Server("s"), older=False) as web:
+        assert (await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")).status == 404
+        assert (await web.ask("POST", "/messages", b"{}", f"Content-Type: {JSON_TYPE}")).status == 404
 
 
-def test_a_request_of_the_stateless_era_is_refused_as_by_an_older_server_and_the_handshake_goes_on() -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server) as web:
-            old = await connected(web)
-            error = error_of(await old.ask(alone("server/discover")), -32600)
-            assert MODERN not in str(error)
-            await old.greet()
-            error_of(await old.ask(alone("server/discover", id=2)), -32601, 2)
-            assert await old.ask(call("add", 3, a=2, b=3)) == answered("5", 3)
-
-    run(test())
+async def test_a_request_of_the_stateless_era_is_refused_as_by_an_older_server_and_the_handshake_goes_on() -> None:
+    held = Held()
+    async with on_the_web(held.server) as web:
+        old = await connected(web)
+        error = error_of(await old.ask(alone("server/discover")), -32600)
+        assert MODERN not in str(error)
+        await old.greet()
+        error_of(await old.ask(alone("server/discover", id=2)), -32601, 2)
+        assert await old.ask(call("add", 3, a=2, b=3)) == answered("5", 3)

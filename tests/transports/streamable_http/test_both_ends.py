@@ -10,7 +10,7 @@ import pytest
 
 from mcp_ref import Client, ClientLimits, Context, HttpClient, Server
 from mcp_ref.lib.http.message import Request
-from tests.support import PATIENCE, run
+from tests.support import PATIENCE
 from tests.web import JSON_TYPE, SSE_TYPE, STREAMABLE, Held, Web, eventually, on_the_web
 
 
@@ -74,33 +74,30 @@ def accepted(request: Request) -> set[str]:
     "2025-11-25/basic/lifecycle#version-negotiation-7",
 )
 @pytest.mark.parametrize("revision", STREAMABLE)
-def test_a_whole_conversation_is_asked_as_its_revision_wants_it(revision: str) -> None:
-    async def test() -> None:
-        seen = Seen()
-        async with on_the_web(Held().server, authenticate=seen.note) as web:
-            async with Client(url(web), revision=revision, roots=[]) as client:
-                await eventually(lambda: any(request.method == "GET" for request in seen.requests))
-                assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"  # answered as JSON
-                assert (await client.call_tool("count", {"to": 2})).text == "counted"  # answered as events
-                assert (await client.call_tool("ask")).text == "0"  # with a question that comes back
-                (id,) = web.site._endpoint.sessions
-            assert not web.site._endpoint.sessions
-        methods = [method for _, method in seen.posts()]
-        assert methods[:2] == ["initialize", "notifications/initialized"]
-        assert sorted(methods[2:]) == ["an answer", *["tools/call"] * 3]
-        assert {request.path for request in seen.requests} == {"/mcp"}
-        assert sorted({request.method for request in seen.requests}) == ["DELETE", "GET", "POST"]
-        first, *others = seen.requests
-        for request, _ in seen.posts():
-            assert accepted(request) == {JSON_TYPE, SSE_TYPE}
-        assert all(SSE_TYPE in accepted(request) for request in seen.requests if request.method == "GET")
-        assert (first.headers.get("mcp-session-id"), first.headers.get("mcp-protocol-version")) == (None, None)
-        named = None if revision == "2025-03-26" else revision
-        for request in others:
-            assert request.headers.get("mcp-session-id") == id
-            assert request.headers.get("mcp-protocol-version") == named
-
-    run(test())
+async def test_a_whole_conversation_is_asked_as_its_revision_wants_it(revision: str) -> None:
+    seen = Seen()
+    async with on_the_web(Held().server, authenticate=seen.note) as web:
+        async with Client(url(web), revision=revision, roots=[]) as client:
+            await eventually(lambda: any(request.method == "GET" for request in seen.requests))
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"  # answered as JSON
+            assert (await client.call_tool("count", {"to": 2})).text == "counted"  # answered as events
+            assert (await client.call_tool("ask")).text == "0"  # with a question that comes back
+            (id,) = web.site._endpoint.sessions
+        assert not web.site._endpoint.sessions
+    methods = [method for _, method in seen.posts()]
+    assert methods[:2] == ["initialize", "notifications/initialized"]
+    assert sorted(methods[2:]) == ["an answer", *["tools/call"] * 3]
+    assert {request.path for request in seen.requests} == {"/mcp"}
+    assert sorted({request.method for request in seen.requests}) == ["DELETE", "GET", "POST"]
+    first, *others = seen.requests
+    for request, _ in seen.posts():
+        assert accepted(request) == {JSON_TYPE, SSE_TYPE}
+    assert all(SSE_TYPE in accepted(request) for request in seen.requests if request.method == "GET")
+    assert (first.headers.get("mcp-session-id"), first.headers.get("mcp-protocol-version")) == (None, None)
+    named = None if revision == "2025-03-26" else revision
+    for request in others:
+        assert request.headers.get("mcp-session-id") == id
+        assert request.headers.get("mcp-protocol-version") == named
 
 
 @pytest.mark.spec(
@@ -109,43 +106,35 @@ def test_a_whole_conversation_is_asked_as_its_revision_wants_it(revision: str) -
     "2025-11-25/basic/transports#session-management-7",
 )
 @pytest.mark.parametrize("revision", STREAMABLE)
-def test_a_client_whose_session_the_server_has_ended_begins_a_new_one(revision: str) -> None:
-    async def test() -> None:
-        seen = Seen()
-        async with on_the_web(Held().server, authenticate=seen.note) as web:
-            async with Client(url(web), revision=revision) as client:
-                await eventually(lambda: any(request.method == "GET" for request in seen.requests))
-                endpoint = web.site._endpoint
-                (former,) = endpoint.sessions.values()
-                endpoint._end(former)
-                seen.requests.clear()
-                assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
-                (latter,) = endpoint.sessions
-            begun = [request for request, method in seen.posts() if method == "initialize"]
-            assert [request.headers.get("mcp-session-id") for request in begun] == [None]
-            asked = [
-                request.headers.get("mcp-session-id") for request, method in seen.posts() if method == "tools/call"
-            ]
-            assert asked in ([former.id, latter], [latter])  # its listening stream may have learnt of it before
-
-    run(test())
+async def test_a_client_whose_session_the_server_has_ended_begins_a_new_one(revision: str) -> None:
+    seen = Seen()
+    async with on_the_web(Held().server, authenticate=seen.note) as web:
+        async with Client(url(web), revision=revision) as client:
+            await eventually(lambda: any(request.method == "GET" for request in seen.requests))
+            endpoint = web.site._endpoint
+            (former,) = endpoint.sessions.values()
+            endpoint._end(former)
+            seen.requests.clear()
+            assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
+            (latter,) = endpoint.sessions
+        begun = [request for request, method in seen.posts() if method == "initialize"]
+        assert [request.headers.get("mcp-session-id") for request in begun] == [None]
+        asked = [request.headers.get("mcp-session-id") for request, method in seen.posts() if method == "tools/call"]
+        assert asked in ([former.id, latter], [latter])  # its listening stream may have learnt of it before
 
 
-def test_more_calls_that_ask_back_than_there_are_connections_are_all_answered(tmp_path: Path) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_more_calls_that_ask_back_than_there_are_connections_are_all_answered(tmp_path: Path) -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def roots(context: Context) -> int:
-            return len(await context.list_roots())
+    @server.tool()
+    async def roots(context: Context) -> int:
+        return len(await context.list_roots())
 
-        async with server.serve_http() as url:
-            http = HttpClient(limits=ClientLimits(first_byte=None, idle=None, connections=5))
-            async with Client(url, roots=[tmp_path], http=http, timeout=PATIENCE) as client:
-                results = await asyncio.gather(*(client.call_tool("roots") for _ in range(20)))
-                assert [result.structured_content for result in results] == [1] * 20
-
-    run(test())
+    async with server.serve_http() as url:
+        http = HttpClient(limits=ClientLimits(first_byte=None, idle=None, connections=5))
+        async with Client(url, roots=[tmp_path], http=http, timeout=PATIENCE) as client:
+            results = await asyncio.gather(*(client.call_tool("roots") for _ in range(20)))
+            assert [result.structured_content for result in results] == [1] * 20
 
 
 def test_the_endpoint_is_not_where_the_older_transport_is() -> None:

@@ -19,7 +19,7 @@ from mcp_ref.transports.streamable_http.checks import (
     accepted,
     media_type,
 )
-from tests.support import PATIENCE, initialize, notification, request, run
+from tests.support import PATIENCE, initialize, notification, request
 from tests.web import BOTH, JSON_TYPE, SSE_TYPE, STREAMABLE, Talk, Web, greeted, on_the_web
 
 EVERYWHERE = [
@@ -61,27 +61,21 @@ def fault(method: str, *fields: tuple[str, str]) -> tuple[int, str] | None:
 
 @pytest.mark.parametrize("name", [name for name in CRITICAL if name != "host"])
 @pytest.mark.parametrize("second", ["same", "other"])
-def test_a_header_that_decides_something_stands_there_once(name: str, second: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            for method, path in EVERYWHERE:
-                lines = [f"{name}: same", f"{name.upper()}: {second}"]
-                reply = await web.ask(method, path, b"", *lines)
-                assert reply.status == 400
-                assert reply.why == f"the header {name} stands there twice, and only one can count"
-
-    run(test())
+async def test_a_header_that_decides_something_stands_there_once(name: str, second: str) -> None:
+    async with on_the_web(Server("s")) as web:
+        for method, path in EVERYWHERE:
+            lines = [f"{name}: same", f"{name.upper()}: {second}"]
+            reply = await web.ask(method, path, b"", *lines)
+            assert reply.status == 400
+            assert reply.why == f"the header {name} stands there twice, and only one can count"
 
 
-def test_two_hosts_are_refused() -> None:
+async def test_two_hosts_are_refused() -> None:
     found = refusal(RequestChecks(), "GET", ("Host", "localhost"))
     assert (found.status, str(found)) == (400, "the header host stands there twice, and only one can count")
 
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            assert (await web.ask("POST", "/mcp", b"", "Host: 127.0.0.1")).status == 400
-
-    run(test())
+    async with on_the_web(Server("s")) as web:
+        assert (await web.ask("POST", "/mcp", b"", "Host: 127.0.0.1")).status == 400
 
 
 # ------------------------------------------------------------------------------------------------ 2, 3: Host and Origin
@@ -109,30 +103,24 @@ def test_two_hosts_are_refused() -> None:
         "",
     ],
 )
-def test_a_foreign_web_page_is_refused_on_every_path_and_method(origin: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            for method, path in EVERYWHERE:
-                reply = await web.ask(method, path, b"", f"Origin: {origin}", f"Accept: {BOTH}")
-                assert reply.status == 403, (method, path)
-                shown = f"web pages of {origin!r} may not use this server"
-                assert reply.why == f"{shown}; the setting allowed_origins names which may"
-                assert not [name for name in reply.headers if name.startswith("access-control")]
-            assert not web.site._endpoint.sessions
-
-    run(test())
+async def test_a_foreign_web_page_is_refused_on_every_path_and_method(origin: str) -> None:
+    async with on_the_web(Server("s")) as web:
+        for method, path in EVERYWHERE:
+            reply = await web.ask(method, path, b"", f"Origin: {origin}", f"Accept: {BOTH}")
+            assert reply.status == 403, (method, path)
+            shown = f"web pages of {origin!r} may not use this server"
+            assert reply.why == f"{shown}; the setting allowed_origins names which may"
+            assert not [name for name in reply.headers if name.startswith("access-control")]
+        assert not web.site._endpoint.sessions
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "localhost.", "0.0.0.0", "x@localhost"])
-def test_a_request_by_a_foreign_name_is_refused_on_every_path_and_method(host: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            for method, path in EVERYWHERE:
-                reply = await web.ask(method, path, b"", f"Accept: {BOTH}", host=host)
-                assert reply.status == 403, (method, path)
-                assert reply.why == f"Host {host!r} is not served here; the setting allowed_hosts names what is"
-
-    run(test())
+async def test_a_request_by_a_foreign_name_is_refused_on_every_path_and_method(host: str) -> None:
+    async with on_the_web(Server("s")) as web:
+        for method, path in EVERYWHERE:
+            reply = await web.ask(method, path, b"", f"Accept: {BOTH}", host=host)
+            assert reply.status == 403, (method, path)
+            assert reply.why == f"Host {host!r} is not served here; the setting allowed_hosts names what is"
 
 
 def test_a_request_without_host_is_refused() -> None:
@@ -183,63 +171,54 @@ def test_a_long_foreign_name_is_not_repeated_at_length() -> None:
     "2025-06-18/basic/transports#security-warning-2",
     "2025-11-25/basic/transports#security-warning-3",
 )
-def test_by_default_a_server_is_bound_to_this_machine() -> None:
-    async def test() -> None:
-        async with Server("s").serve_http() as url:
-            assert url.startswith("http://127.0.0.1:")
-
-    run(test())
+async def test_by_default_a_server_is_bound_to_this_machine() -> None:
+    async with Server("s").serve_http() as url:
+        assert url.startswith("http://127.0.0.1:")
 
 
 # ------------------------------------------------------------------------------------------------ browsers
 
 
-def test_a_page_of_an_allowed_origin_may_use_the_server_and_read_its_answers() -> None:
+async def test_a_page_of_an_allowed_origin_may_use_the_server_and_read_its_answers() -> None:
     origin = "https://app.example"
 
-    async def test() -> None:
-        async with on_the_web(Server("s"), allowed_origins=[origin]) as web:
-            talk = Talk(web)
-            asked = await web.ask("OPTIONS", "/mcp", b"", f"Origin: {origin}", "Access-Control-Request-Method: POST")
-            assert (asked.status, asked.body) == (204, b"")
-            assert asked.headers["access-control-allow-methods"] == "GET, POST, DELETE"
-            sendable = {name.strip().lower() for name in asked.headers["access-control-allow-headers"].split(",")}
-            assert sendable >= {"content-type", "authorization", "mcp-session-id", "mcp-protocol-version"}
-            assert sendable >= {"accept", "last-event-id"}
-            assert "mcp-session-id" not in asked.headers
-            begun = await talk.post(initialize(), Origin=origin)
-            talk.id = begun.headers["mcp-session-id"]
-            replies = [
-                asked,
-                begun,
-                await talk.post(request("ping"), Origin=origin),
-                await talk.post(request("ping"), Origin=origin, Mcp_Session_Id="other"),
-                await talk.post(b"{", Origin=origin),
-                await talk.post(b"{}", Origin=origin, Content_Type="text/plain"),
-                await web.ask("PUT", "/mcp", b"", f"Origin: {origin}"),
-                await web.ask("POST", "/messages?session=x", b"{}", f"Origin: {origin}", f"Content-Type: {JSON_TYPE}"),
-                await web.ask("GET", "/sse", b"", f"Origin: {origin}"),
-                await talk.get(Origin=origin),
-                await talk.delete(Origin=origin),
-            ]
-            assert [reply.status for reply in replies] == [204, 200, 200, 404, 400, 415, 405, 404, 200, 200, 204]
-            for reply in replies:
-                assert reply.headers["access-control-allow-origin"] == origin, reply
-                assert reply.headers["access-control-expose-headers"] == "Mcp-Session-Id"
-                assert reply.headers["vary"] == "Origin"
-                assert "access-control-allow-credentials" not in reply.headers
-
-    run(test())
+    async with on_the_web(Server("s"), allowed_origins=[origin]) as web:
+        talk = Talk(web)
+        asked = await web.ask("OPTIONS", "/mcp", b"", f"Origin: {origin}", "Access-Control-Request-Method: POST")
+        assert (asked.status, asked.body) == (204, b"")
+        assert asked.headers["access-control-allow-methods"] == "GET, POST, DELETE"
+        sendable = {name.strip().lower() for name in asked.headers["access-control-allow-headers"].split(",")}
+        assert sendable >= {"content-type", "authorization", "mcp-session-id", "mcp-protocol-version"}
+        assert sendable >= {"accept", "last-event-id"}
+        assert "mcp-session-id" not in asked.headers
+        begun = await talk.post(initialize(), Origin=origin)
+        talk.id = begun.headers["mcp-session-id"]
+        replies = [
+            asked,
+            begun,
+            await talk.post(request("ping"), Origin=origin),
+            await talk.post(request("ping"), Origin=origin, Mcp_Session_Id="other"),
+            await talk.post(b"{", Origin=origin),
+            await talk.post(b"{}", Origin=origin, Content_Type="text/plain"),
+            await web.ask("PUT", "/mcp", b"", f"Origin: {origin}"),
+            await web.ask("POST", "/messages?session=x", b"{}", f"Origin: {origin}", f"Content-Type: {JSON_TYPE}"),
+            await web.ask("GET", "/sse", b"", f"Origin: {origin}"),
+            await talk.get(Origin=origin),
+            await talk.delete(Origin=origin),
+        ]
+        assert [reply.status for reply in replies] == [204, 200, 200, 404, 400, 415, 405, 404, 200, 200, 204]
+        for reply in replies:
+            assert reply.headers["access-control-allow-origin"] == origin, reply
+            assert reply.headers["access-control-expose-headers"] == "Mcp-Session-Id"
+            assert reply.headers["vary"] == "Origin"
+            assert "access-control-allow-credentials" not in reply.headers
 
 
-def test_who_is_no_browser_is_told_nothing_of_origins() -> None:
-    async def test() -> None:
-        async with greeted(Server("s")) as talk:
-            for reply in (await talk.web.ask("OPTIONS", "/mcp"), await talk.post(request("ping"))):
-                assert not [name for name in reply.headers if name.startswith("access-control") or name == "vary"]
-            assert (await talk.web.ask("OPTIONS", "/mcp")).headers["allow"] == "GET, POST, DELETE, OPTIONS"
-
-    run(test())
+async def test_who_is_no_browser_is_told_nothing_of_origins() -> None:
+    async with greeted(Server("s")) as talk:
+        for reply in (await talk.web.ask("OPTIONS", "/mcp"), await talk.post(request("ping"))):
+            assert not [name for name in reply.headers if name.startswith("access-control") or name == "vary"]
+        assert (await talk.web.ask("OPTIONS", "/mcp")).headers["allow"] == "GET, POST, DELETE, OPTIONS"
 
 
 # ------------------------------------------------------------------------------------------------ 4: the method
@@ -248,33 +227,27 @@ def test_who_is_no_browser_is_told_nothing_of_origins() -> None:
 @pytest.mark.parametrize(
     ("path", "allowed"), [("/mcp", "GET, POST, DELETE"), ("/sse", "GET"), ("/messages", "POST")], ids=str
 )
-def test_another_method_is_told_which_there_are(path: str, allowed: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            for method in {"GET", "POST", "DELETE", "PUT", "PATCH", "TRACE"} - set(allowed.split(", ")):
-                reply = await web.ask(method, path)
-                assert reply.status == 405, method
-                assert reply.headers["allow"] == f"{allowed}, OPTIONS"
-                assert reply.why.startswith(f"this endpoint does not take {method}, only {allowed}")
-            head = await web.send("HEAD", path)
-            assert (await head.reader.readline()).startswith(b"HTTP/1.1 405 ")
-
-    run(test())
+async def test_another_method_is_told_which_there_are(path: str, allowed: str) -> None:
+    async with on_the_web(Server("s")) as web:
+        for method in {"GET", "POST", "DELETE", "PUT", "PATCH", "TRACE"} - set(allowed.split(", ")):
+            reply = await web.ask(method, path)
+            assert reply.status == 405, method
+            assert reply.headers["allow"] == f"{allowed}, OPTIONS"
+            assert reply.why.startswith(f"this endpoint does not take {method}, only {allowed}")
+        head = await web.send("HEAD", path)
+        assert (await head.reader.readline()).startswith(b"HTTP/1.1 405 ")
 
 
 # ------------------------------------------------------------------------------------------- 6, 7: the body, the answer
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", None])
-def test_what_a_web_page_can_send_without_asking_never_reaches_the_server(kind: str | None) -> None:
-    async def test() -> None:
-        async with greeted(Server("s")) as talk:
-            reply = await talk.post(request("ping"), Content_Type=kind)
-            assert (reply.status, reply.why) == (415, f"Content-Type must be application/json, not {kind or ''!r}")
-            lines = [] if kind is None else [f"Content-Type: {kind}"]
-            assert (await talk.web.ask("POST", "/messages?session=x", b"{}", *lines)).status == 415
-
-    run(test())
+async def test_what_a_web_page_can_send_without_asking_never_reaches_the_server(kind: str | None) -> None:
+    async with greeted(Server("s")) as talk:
+        reply = await talk.post(request("ping"), Content_Type=kind)
+        assert (reply.status, reply.why) == (415, f"Content-Type must be application/json, not {kind or ''!r}")
+        lines = [] if kind is None else [f"Content-Type: {kind}"]
+        assert (await talk.web.ask("POST", "/messages?session=x", b"{}", *lines)).status == 415
 
 
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "application/json;x"])
@@ -310,16 +283,13 @@ def test_what_is_taken_may_stand_in_several_headers() -> None:
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", ""])
-def test_a_client_that_takes_nothing_that_we_have_is_told_what_we_have(accept: str) -> None:
-    async def test() -> None:
-        async with greeted(Server("s")) as talk:
-            post = await talk.post(request("ping"), Accept=accept)
-            assert (post.status, post.why) == (406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
-            for get in (await talk.get(Accept=accept), await talk.get(Accept=JSON_TYPE)):
-                assert (get.status, get.why) == (406, f"Accept must list {SSE_TYPE}")
-            assert (await talk.web.ask("GET", "/sse", b"", f"Accept: {JSON_TYPE}")).status == 406
-
-    run(test())
+async def test_a_client_that_takes_nothing_that_we_have_is_told_what_we_have(accept: str) -> None:
+    async with greeted(Server("s")) as talk:
+        post = await talk.post(request("ping"), Accept=accept)
+        assert (post.status, post.why) == (406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
+        for get in (await talk.get(Accept=accept), await talk.get(Accept=JSON_TYPE)):
+            assert (get.status, get.why) == (406, f"Accept must list {SSE_TYPE}")
+        assert (await talk.web.ask("GET", "/sse", b"", f"Accept: {JSON_TYPE}")).status == 406
 
 
 # ------------------------------------------------------------------------------------------------ 8: the revision
@@ -329,80 +299,68 @@ def test_a_client_that_takes_nothing_that_we_have_is_told_what_we_have(accept: s
     "2025-06-18/basic/transports#protocol-version-header-4", "2025-11-25/basic/transports#protocol-version-header-4"
 )
 @pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
-def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(version: str) -> None:
-    async def test() -> None:
-        async with greeted(Server("s", revisions=LEGACY)) as talk:
-            for reply in (
-                await talk.post(request("ping"), MCP_Protocol_Version=version),
-                await talk.get(MCP_Protocol_Version=version),
-                await talk.delete(MCP_Protocol_Version=version),
-                await Talk(talk.web).post(initialize(), MCP_Protocol_Version=version),
-            ):
-                assert reply.status == 400
-                assert reply.why.startswith(f"MCP-Protocol-Version {version[:100]!r} is not supported here;")
-                assert all(revision in reply.why for revision in STREAMABLE)
-            assert (await talk.post(request("ping"))).status == 200  # the DELETE was none
-            assert len(talk.web.site._endpoint.sessions) == 1
-
-    run(test())
+async def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(version: str) -> None:
+    async with greeted(Server("s", revisions=LEGACY)) as talk:
+        for reply in (
+            await talk.post(request("ping"), MCP_Protocol_Version=version),
+            await talk.get(MCP_Protocol_Version=version),
+            await talk.delete(MCP_Protocol_Version=version),
+            await Talk(talk.web).post(initialize(), MCP_Protocol_Version=version),
+        ):
+            assert reply.status == 400
+            assert reply.why.startswith(f"MCP-Protocol-Version {version[:100]!r} is not supported here;")
+            assert all(revision in reply.why for revision in STREAMABLE)
+        assert (await talk.post(request("ping"))).status == 200  # the DELETE was none
+        assert len(talk.web.site._endpoint.sessions) == 1
 
 
 @pytest.mark.spec(
     "2025-06-18/basic/transports#protocol-version-header-4", "2025-11-25/basic/transports#protocol-version-header-4"
 )
 @pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
-def test_where_both_eras_are_served_it_is_refused_too_whatever_is_sent(version: str) -> None:
-    async def test() -> None:
-        async with greeted(Server("s")) as talk:
-            messages: list[JSON | bytes] = [request("ping"), initialize(), b"{", []]
-            for message in [*messages, notification("notifications/initialized")]:
-                reply = await talk.post(message, MCP_Protocol_Version=version)
-                assert reply.status == 400, message
-            for reply in (
-                await talk.get(MCP_Protocol_Version=version),
-                await talk.delete(MCP_Protocol_Version=version),
-            ):
-                assert reply.status == 400 and "is not supported here" in reply.why
-            assert (await talk.post(request("ping"))).status == 200
-            assert len(talk.web.site._endpoint.sessions) == 1
-
-    run(test())
+async def test_where_both_eras_are_served_it_is_refused_too_whatever_is_sent(version: str) -> None:
+    async with greeted(Server("s")) as talk:
+        messages: list[JSON | bytes] = [request("ping"), initialize(), b"{", []]
+        for message in [*messages, notification("notifications/initialized")]:
+            reply = await talk.post(message, MCP_Protocol_Version=version)
+            assert reply.status == 400, message
+        for reply in (
+            await talk.get(MCP_Protocol_Version=version),
+            await talk.delete(MCP_Protocol_Version=version),
+        ):
+            assert reply.status == 400 and "is not supported here" in reply.why
+        assert (await talk.post(request("ping"))).status == 200
+        assert len(talk.web.site._endpoint.sessions) == 1
 
 
 @pytest.mark.spec(
     "2025-06-18/basic/transports#protocol-version-header-4", "2025-11-25/basic/transports#protocol-version-header-4"
 )
 @pytest.mark.parametrize("more", [[], ["2026-07-28"]], ids=["one era", "both eras"])
-def test_a_revision_that_this_server_does_not_speak_is_refused_though_there_is_one(more: list[str]) -> None:
-    async def test() -> None:
-        async with greeted(Server("s", revisions=["2025-03-26", "2025-06-18", *more]), "2025-06-18") as talk:
-            for reply in (
-                await talk.post(request("ping"), MCP_Protocol_Version="2025-11-25"),
-                await talk.post(notification("notifications/initialized"), MCP_Protocol_Version="2025-11-25"),
-                await talk.get(MCP_Protocol_Version="2025-11-25"),
-                await talk.delete(MCP_Protocol_Version="2024-11-05"),
-            ):
-                assert reply.status == 400
-                assert reply.why.endswith(" is not supported here; supported are 2025-03-26, 2025-06-18")
-            assert (await talk.post(request("ping"))).status == 200
-            # what a handshake agrees on is its own affair, whatever revision the client names before it
-            assert (await Talk(talk.web).post(initialize(), MCP_Protocol_Version="2025-11-25")).status == 200
-
-    run(test())
+async def test_a_revision_that_this_server_does_not_speak_is_refused_though_there_is_one(more: list[str]) -> None:
+    async with greeted(Server("s", revisions=["2025-03-26", "2025-06-18", *more]), "2025-06-18") as talk:
+        for reply in (
+            await talk.post(request("ping"), MCP_Protocol_Version="2025-11-25"),
+            await talk.post(notification("notifications/initialized"), MCP_Protocol_Version="2025-11-25"),
+            await talk.get(MCP_Protocol_Version="2025-11-25"),
+            await talk.delete(MCP_Protocol_Version="2024-11-05"),
+        ):
+            assert reply.status == 400
+            assert reply.why.endswith(" is not supported here; supported are 2025-03-26, 2025-06-18")
+        assert (await talk.post(request("ping"))).status == 200
+        # what a handshake agrees on is its own affair, whatever revision the client names before it
+        assert (await Talk(talk.web).post(initialize(), MCP_Protocol_Version="2025-11-25")).status == 200
 
 
 @pytest.mark.spec(
     "2025-06-18/basic/transports#protocol-version-header-3", "2025-11-25/basic/transports#protocol-version-header-3"
 )
 @pytest.mark.parametrize("revision", STREAMABLE)
-def test_without_the_header_the_session_says_which_revision_is_spoken(revision: str) -> None:
-    async def test() -> None:
-        async with greeted(Server("s"), revision) as talk:
-            for header in (None, revision):
-                reply = await talk.post([request("ping", id=1)], MCP_Protocol_Version=header)
-                assert reply.status == (200 if revision == "2025-03-26" else 400)
-
-    run(test())
+async def test_without_the_header_the_session_says_which_revision_is_spoken(revision: str) -> None:
+    async with greeted(Server("s"), revision) as talk:
+        for header in (None, revision):
+            reply = await talk.post([request("ping", id=1)], MCP_Protocol_Version=header)
+            assert reply.status == (200 if revision == "2025-03-26" else 400)
 
 
 # ------------------------------------------------------------------------------------------------ which one answers
@@ -412,58 +370,46 @@ async def _ask(web: Web, *lines: str, host: str = "127.0.0.1", method: str = "PO
     return (await web.ask(method, "/mcp", b"{}", *lines, host=host)).status
 
 
-def test_the_first_rung_that_fails_answers() -> None:
+async def test_the_first_rung_that_fails_answers() -> None:
     async def nobody(_: Request) -> None:
         return None
 
-    async def test() -> None:
-        twice = ["Content-Type: a", "Content-Type: a"]
-        origin, accept, version = "Origin: http://evil.example", "Accept: x/y", "MCP-Protocol-Version: 1"
-        own = f"Content-Type: {JSON_TYPE}"
-        async with on_the_web(Server("s"), authenticate=nobody) as web:
-            assert await _ask(web, *twice, origin, accept, version, host="evil", method="PUT") == 400
-            assert await _ask(web, origin, accept, version, host="evil", method="PUT") == 403
-            assert await _ask(web, origin, accept, version, method="PUT") == 403
-            assert await _ask(web, accept, version, method="PUT") == 405
-            assert await _ask(web, accept, version) == 401
-        async with on_the_web(Server("s")) as web:
-            assert await _ask(web, accept, version) == 415
-            assert await _ask(web, own, accept, version) == 406
-            assert await _ask(web, own, version) == 400
-
-    run(test())
+    twice = ["Content-Type: a", "Content-Type: a"]
+    origin, accept, version = "Origin: http://evil.example", "Accept: x/y", "MCP-Protocol-Version: 1"
+    own = f"Content-Type: {JSON_TYPE}"
+    async with on_the_web(Server("s"), authenticate=nobody) as web:
+        assert await _ask(web, *twice, origin, accept, version, host="evil", method="PUT") == 400
+        assert await _ask(web, origin, accept, version, host="evil", method="PUT") == 403
+        assert await _ask(web, origin, accept, version, method="PUT") == 403
+        assert await _ask(web, accept, version, method="PUT") == 405
+        assert await _ask(web, accept, version) == 401
+    async with on_the_web(Server("s")) as web:
+        assert await _ask(web, accept, version) == 415
+        assert await _ask(web, own, accept, version) == 406
+        assert await _ask(web, own, version) == 400
 
 
-def test_what_was_refused_is_forgotten_with_its_connection() -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            for lines in ([], [f"Content-Type: {JSON_TYPE}", "Accept: x/y"]):
-                assert await _ask(web, *lines) in (415, 406)
-            await web.close()
-            async with asyncio.timeout(PATIENCE):
-                while gc.collect() or len(web.site._endpoint._admitted):
-                    await asyncio.sleep(0.01)
-
-    run(test())
+async def test_what_was_refused_is_forgotten_with_its_connection() -> None:
+    async with on_the_web(Server("s")) as web:
+        for lines in ([], [f"Content-Type: {JSON_TYPE}", "Accept: x/y"]):
+            assert await _ask(web, *lines) in (415, 406)
+        await web.close()
+        async with asyncio.timeout(PATIENCE):
+            while gc.collect() or len(web.site._endpoint._admitted):
+                await asyncio.sleep(0.01)
 
 
-def test_a_path_where_nothing_is_says_where_the_server_is() -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            for path in ("/", "/mcp/", "/MCP", "//mcp", "/mcp/../mcp", "/%6dcp"):
-                reply = await web.ask("POST", path, b"{}", f"Content-Type: {JSON_TYPE}")
-                assert (reply.status, reply.why) == (404, f"there is nothing at {path!r}; the MCP endpoint is /mcp")
-
-    run(test())
+async def test_a_path_where_nothing_is_says_where_the_server_is() -> None:
+    async with on_the_web(Server("s")) as web:
+        for path in ("/", "/mcp/", "/MCP", "//mcp", "/mcp/../mcp", "/%6dcp"):
+            reply = await web.ask("POST", path, b"{}", f"Content-Type: {JSON_TYPE}")
+            assert (reply.status, reply.why) == (404, f"there is nothing at {path!r}; the MCP endpoint is /mcp")
 
 
-def test_a_refusal_is_a_json_rpc_error_without_an_id() -> None:
+async def test_a_refusal_is_a_json_rpc_error_without_an_id() -> None:
     body: Object = {"jsonrpc": "2.0", "error": {"code": -32600, "message": "why"}}
 
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            reply = await web.ask("GET", "/nothing")
-            assert isinstance(reply.json, dict) and reply.json.keys() == body.keys()
-            assert "id" not in reply.json
-
-    run(test())
+    async with on_the_web(Server("s")) as web:
+        reply = await web.ask("GET", "/nothing")
+        assert isinstance(reply.json, dict) and reply.json.keys() == body.keys()
+        assert "id" not in reply.json

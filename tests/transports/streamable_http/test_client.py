@@ -147,35 +147,32 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     "2025-03-26/basic/transports#sending-messages-to-the-server-3",
     "2025-03-26/basic/transports#session-management-3",
 )
-def test_every_request_has_the_headers_that_its_revision_asks_for(revision: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            async with talk(site.url, revision, Authorization="Bearer t") as client:
-                await client.ask()
-                client.send(Response("theirs", {}))
-                await client.drained()
-                await eventually(lambda: "GET" in site.keys)
-            session = {"mcp-session-id": "s1"}
-            if revision != "2025-03-26":
-                session["mcp-protocol-version"] = revision
-            post = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-            expected = {
-                "initialize": post,
-                "notifications/initialized": post | session,
-                "ping": post | session,
-                "reply": post | session,
-                "GET": {"accept": "text/event-stream"} | session,
-                "DELETE": session,
-            }
-            assert sorted(site.keys) == sorted(expected)
-            for kind, request in site.asked:
-                found = {name.lower(): value for name, value in request.headers}
-                usual = {"host", "accept-encoding", "content-length"}
-                ours = {name: value for name, value in found.items() if name not in usual}
-                assert ours == expected[kind] | {"authorization": "Bearer t"}, kind
-                assert request.method == (kind if kind in ("GET", "DELETE") else "POST")
-
-    run(test())
+async def test_every_request_has_the_headers_that_its_revision_asks_for(revision: str) -> None:
+    async with scripted() as site:
+        async with talk(site.url, revision, Authorization="Bearer t") as client:
+            await client.ask()
+            client.send(Response("theirs", {}))
+            await client.drained()
+            await eventually(lambda: "GET" in site.keys)
+        session = {"mcp-session-id": "s1"}
+        if revision != "2025-03-26":
+            session["mcp-protocol-version"] = revision
+        post = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+        expected = {
+            "initialize": post,
+            "notifications/initialized": post | session,
+            "ping": post | session,
+            "reply": post | session,
+            "GET": {"accept": "text/event-stream"} | session,
+            "DELETE": session,
+        }
+        assert sorted(site.keys) == sorted(expected)
+        for kind, request in site.asked:
+            found = {name.lower(): value for name, value in request.headers}
+            usual = {"host", "accept-encoding", "content-length"}
+            ours = {name: value for name, value in found.items() if name not in usual}
+            assert ours == expected[kind] | {"authorization": "Bearer t"}, kind
+            assert request.method == (kind if kind in ("GET", "DELETE") else "POST")
 
 
 @pytest.mark.spec(
@@ -183,35 +180,29 @@ def test_every_request_has_the_headers_that_its_revision_asks_for(revision: str)
     "2025-11-25/basic/transports#sending-messages-to-the-server-4",
     "2025-11-25/basic/transports#intro-1",
 )
-def test_every_message_is_a_post_of_its_own_in_utf_8() -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            client.send(Notification("notifications/progress", {"message": "ä€😀\u2028"}))
-            client.send(Response(7, {"text": "ß"}))
+async def test_every_message_is_a_post_of_its_own_in_utf_8() -> None:
+    async with scripted() as site, talk(site.url) as client:
+        client.send(Notification("notifications/progress", {"message": "ä€😀\u2028"}))
+        client.send(Response(7, {"text": "ß"}))
+        await client.ask()
+        bodies = [request.body for key, request in site.asked if key in ("notifications/progress", "reply", "ping")]
+        assert [json.loads(body.decode("utf-8")) for body in bodies] == [
+            {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"message": "ä€😀\u2028"}},
+            {"jsonrpc": "2.0", "id": 7, "result": {"text": "ß"}},
+            {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        ]
+
+
+async def test_without_a_session_id_from_the_server_none_is_sent_and_none_deleted() -> None:
+    async with scripted() as site:
+        body = result("init", protocolVersion=LATEST, capabilities={}, serverInfo={"name": "x", "version": "1"})
+        site.on("initialize", status(200, body))
+        site.on("ping", status(200, result(1), *JSON_HEADERS, ("Mcp-Session-Id", "too-late")))
+        async with talk(site.url) as client:
             await client.ask()
-            bodies = [request.body for key, request in site.asked if key in ("notifications/progress", "reply", "ping")]
-            assert [json.loads(body.decode("utf-8")) for body in bodies] == [
-                {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"message": "ä€😀\u2028"}},
-                {"jsonrpc": "2.0", "id": 7, "result": {"text": "ß"}},
-                {"jsonrpc": "2.0", "id": 1, "method": "ping"},
-            ]
-
-    run(test())
-
-
-def test_without_a_session_id_from_the_server_none_is_sent_and_none_deleted() -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            body = result("init", protocolVersion=LATEST, capabilities={}, serverInfo={"name": "x", "version": "1"})
-            site.on("initialize", status(200, body))
-            site.on("ping", status(200, result(1), *JSON_HEADERS, ("Mcp-Session-Id", "too-late")))
-            async with talk(site.url) as client:
-                await client.ask()
-                await client.ask(2)
-            assert "DELETE" not in site.keys
-            assert not any("mcp-session-id" in request.headers for _, request in site.asked)
-
-    run(test())
+            await client.ask(2)
+        assert "DELETE" not in site.keys
+        assert not any("mcp-session-id" in request.headers for _, request in site.asked)
 
 
 # ------------------------------------------------------------------------------------------------ answers
@@ -234,30 +225,24 @@ def test_without_a_session_id_from_the_server_none_is_sent_and_none_deleted() ->
     "2025-11-25/basic/transports#sending-messages-to-the-server-8",
     "2025-03-26/basic/transports#sending-messages-to-the-server-8",
 )
-def test_an_answer_may_come_as_json_or_as_an_event(step: Step) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("ping", step)
-            async with talk(site.url) as client:
-                assert await client.ask() == Response(1, {"a": "b"})
-                assert await client.ask(2) == Response(2, {})
-
-    run(test())
+async def test_an_answer_may_come_as_json_or_as_an_event(step: Step) -> None:
+    async with scripted() as site:
+        site.on("ping", step)
+        async with talk(site.url) as client:
+            assert await client.ask() == Response(1, {"a": "b"})
+            assert await client.ask(2) == Response(2, {})
 
 
-def test_what_comes_before_the_answer_is_handed_in_before_it_and_nothing_is_read_after_it() -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            notes = [encode_event(note(str(n))) for n in range(20)]
-            site.on("ping", events(*notes, encode_event(result(1)), hold=True))
-            async with talk(site.url) as client:
-                client.send(Request(1, "ping"))
-                found = [await client.next() for _ in range(21)]
-                assert [m.params["data"] for m in found if isinstance(m, Notification)] == [str(n) for n in range(20)]
-                assert found[20] == Response(1, {})
-                await eventually(lambda: site.under_way == 0)  # the stream was left
-
-    run(test())
+async def test_what_comes_before_the_answer_is_handed_in_before_it_and_nothing_is_read_after_it() -> None:
+    async with scripted() as site:
+        notes = [encode_event(note(str(n))) for n in range(20)]
+        site.on("ping", events(*notes, encode_event(result(1)), hold=True))
+        async with talk(site.url) as client:
+            client.send(Request(1, "ping"))
+            found = [await client.next() for _ in range(21)]
+            assert [m.params["data"] for m in found if isinstance(m, Notification)] == [str(n) for n in range(20)]
+            assert found[20] == Response(1, {})
+            await eventually(lambda: site.under_way == 0)  # the stream was left
 
 
 @pytest.mark.parametrize(
@@ -277,80 +262,65 @@ def test_what_comes_before_the_answer_is_handed_in_before_it_and_nothing_is_read
         (status(200, b"x" * 11, *JSON_HEADERS, ("Content-Encoding", "br")), "encoded"),
     ],
 )
-def test_a_request_without_a_proper_answer_fails_and_the_next_one_works(step: Step, why: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("ping", step, *([step] if "404" in why else []))
-            async with talk(site.url) as client:
-                client.send(Request(1, "ping"))
-                while not isinstance(found := await client.next(), Undelivered):
-                    assert isinstance(found, Response) and found.id in (99, "1")
-                assert found.id == 1
-                assert any(one in found.reason for one in why.split("|")) and client.transport.url in found.reason
-                assert await client.ask(2) == Response(2, {})
-
-    run(test())
+async def test_a_request_without_a_proper_answer_fails_and_the_next_one_works(step: Step, why: str) -> None:
+    async with scripted() as site:
+        site.on("ping", step, *([step] if "404" in why else []))
+        async with talk(site.url) as client:
+            client.send(Request(1, "ping"))
+            while not isinstance(found := await client.next(), Undelivered):
+                assert isinstance(found, Response) and found.id in (99, "1")
+            assert found.id == 1
+            assert any(one in found.reason for one in why.split("|")) and client.transport.url in found.reason
+            assert await client.ask(2) == Response(2, {})
 
 
-def test_an_answer_that_is_no_json_rpc_is_handed_in_as_such_and_the_request_fails() -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("ping", status(200, b"{nonsense"), events(encode_event(b"[1, 2"), encode_event(result(1))))
-            async with talk(site.url) as client:
-                assert isinstance(await client.ask(), Malformed)
-                assert isinstance(await client.next(), Undelivered)
-                assert isinstance(await client.ask(), Malformed)
-                assert await client.next() == Response(1, {})
-
-    run(test())
+async def test_an_answer_that_is_no_json_rpc_is_handed_in_as_such_and_the_request_fails() -> None:
+    async with scripted() as site:
+        site.on("ping", status(200, b"{nonsense"), events(encode_event(b"[1, 2"), encode_event(result(1))))
+        async with talk(site.url) as client:
+            assert isinstance(await client.ask(), Malformed)
+            assert isinstance(await client.next(), Undelivered)
+            assert isinstance(await client.ask(), Malformed)
+            assert await client.next() == Response(1, {})
 
 
 @pytest.mark.parametrize("code", [400, 403, 429, 503])
-def test_an_http_error_that_carries_a_json_rpc_error_is_the_answer(code: int) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            body = frame({"jsonrpc": "2.0", "error": {"code": -32001, "message": "not today", "data": [1]}})
-            site.on("ping", status(code, body))
-            async with talk(site.url) as client:
-                found = await client.ask()
-                assert isinstance(found, ErrorResponse) and found.id == 1
-                assert (found.error.code, found.error.data) == (-32001, [1])
-                assert found.error.message == f"the server answered HTTP {code}: not today"
-
-    run(test())
+async def test_an_http_error_that_carries_a_json_rpc_error_is_the_answer(code: int) -> None:
+    async with scripted() as site:
+        body = frame({"jsonrpc": "2.0", "error": {"code": -32001, "message": "not today", "data": [1]}})
+        site.on("ping", status(code, body))
+        async with talk(site.url) as client:
+            found = await client.ask()
+            assert isinstance(found, ErrorResponse) and found.id == 1
+            assert (found.error.code, found.error.data) == (-32001, [1])
+            assert found.error.message == f"the server answered HTTP {code}: not today"
 
 
-def test_an_answer_to_another_request_on_this_ones_stream_counts_for_both_and_does_no_harm() -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("ping", silence, events(encode_event(result(1, by="other")), encode_event(result(2)), hold=True))
-            async with talk(site.url) as client:
-                client.send(Request(1, "ping"))
-                await eventually(lambda: "ping" in site.keys)
-                assert await client.ask(2) == Response(1, {"by": "other"})
-                assert await client.next() == Response(2, {})
-
-    run(test())
+async def test_an_answer_to_another_request_on_this_ones_stream_counts_for_both_and_does_no_harm() -> None:
+    async with scripted() as site:
+        site.on("ping", silence, events(encode_event(result(1, by="other")), encode_event(result(2)), hold=True))
+        async with talk(site.url) as client:
+            client.send(Request(1, "ping"))
+            await eventually(lambda: "ping" in site.keys)
+            assert await client.ask(2) == Response(1, {"by": "other"})
+            assert await client.next() == Response(2, {})
 
 
 @pytest.mark.parametrize(
     "step", [events(b"data: " + b"x" * 2000), events(b"x" * 2000), status(200, result(1, a="x" * 2000))]
 )
-def test_what_is_too_large_fails_its_request_only(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_too_large_fails_its_request_only(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamable_http_client, "MAX_ANSWER", 1000)
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("ping", step)
-            async with talk(site.url) as client:
-                assert "more than" in await client.fails()
-                assert await client.ask(2) == Response(2, {})
-                await eventually(lambda: site.under_way == 0)
-
-    run(test())
+    async with scripted() as site:
+        site.on("ping", step)
+        async with talk(site.url) as client:
+            assert "more than" in await client.fails()
+            assert await client.ask(2) == Response(2, {})
+            await eventually(lambda: site.under_way == 0)
 
 
-def test_a_stream_without_an_end_costs_only_its_own_call_which_ends_in_time_and_frees_it() -> None:
+async def test_a_stream_without_an_end_costs_only_its_own_call_which_ends_in_time_and_frees_it() -> None:
     async def flood(exchange: Exchange, message: Object) -> None:
         stream = await exchange.stream(200, SSE)
         while not stream.gone.done():
@@ -358,39 +328,33 @@ def test_a_stream_without_an_end_costs_only_its_own_call_which_ends_in_time_and_
             await stream.drain()
             await asyncio.sleep(0)
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("ping", flood)
-            async with Client(site.url) as client:
-                with pytest.raises(McpError, match=r"0.05 s"):
-                    await client.ping(timeout=0.05)
-                await client.ping(timeout=PATIENCE)
-                await eventually(lambda: site.under_way == 0)
-            assert site.keys.count("notifications/cancelled") == 1
-
-    run(test())
+    async with scripted() as site:
+        site.on("ping", flood)
+        async with Client(site.url) as client:
+            with pytest.raises(McpError, match=r"0.05 s"):
+                await client.ping(timeout=0.05)
+            await client.ping(timeout=PATIENCE)
+            await eventually(lambda: site.under_way == 0)
+        assert site.keys.count("notifications/cancelled") == 1
 
 
 # ------------------------------------------------------------------------------------------------ what has no answer
 
 
-def test_messages_without_an_answer_are_accepted_one_before_the_next_is_sent() -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            gate = asyncio.Event()
-            site.on("notifications/progress", after(gate, status(202)))
-            client.send(Notification("notifications/progress", {"n": 1}))
-            client.send(Response("theirs", {}))
-            client.send(Notification("notifications/progress", {"n": 2}))
-            client.send(Request(1, "ping"))
-            await eventually(lambda: "notifications/progress" in site.keys)
-            assert {"reply", "ping"}.isdisjoint(site.keys)
-            gate.set()
-            assert await client.next() == Response(1, {})
-            order = [key for key in site.keys if key not in ("initialize", "notifications/initialized", "GET")]
-            assert order == ["notifications/progress", "reply", "notifications/progress", "ping"]
-
-    run(test())
+async def test_messages_without_an_answer_are_accepted_one_before_the_next_is_sent() -> None:
+    async with scripted() as site, talk(site.url) as client:
+        gate = asyncio.Event()
+        site.on("notifications/progress", after(gate, status(202)))
+        client.send(Notification("notifications/progress", {"n": 1}))
+        client.send(Response("theirs", {}))
+        client.send(Notification("notifications/progress", {"n": 2}))
+        client.send(Request(1, "ping"))
+        await eventually(lambda: "notifications/progress" in site.keys)
+        assert {"reply", "ping"}.isdisjoint(site.keys)
+        gate.set()
+        assert await client.next() == Response(1, {})
+        order = [key for key in site.keys if key not in ("initialize", "notifications/initialized", "GET")]
+        assert order == ["notifications/progress", "reply", "notifications/progress", "ping"]
 
 
 @pytest.mark.parametrize("code", [400, 401, 500])
@@ -432,43 +396,37 @@ def test_a_notification_that_is_not_accepted_in_time_holds_nothing_up_for_longer
     "2025-03-26/basic/transports#sending-messages-to-the-server-14",
 )
 @pytest.mark.parametrize("step", [silence, events(encode_event(note("x"), id="1"), hold=True)])
-def test_a_cancelled_call_says_so_to_the_server_and_frees_its_post(step: Step) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("ping", step)
-            async with Client(site.url) as client:
-                call = asyncio.create_task(client.ping())
-                await eventually(lambda: "ping" in site.keys)
-                call.cancel()
-                await asyncio.wait([call])
-                transport = client.connection.transport
-                assert isinstance(transport, StreamableHttpClientTransport)
-                await eventually(lambda: "notifications/cancelled" in site.keys and not transport._posts)
-                await eventually(lambda: site.under_way == 0)
-                await client.ping()
-
-    run(test())
-
-
-def test_a_cancelled_request_of_a_batch_leaves_the_others_their_answers() -> None:
-    async def test() -> None:
-        gate = asyncio.Event()
-        async with scripted() as site, talk(site.url, "2025-03-26") as client:
-            site.on("ping", after(gate, status(200, frame([json.loads(result(2)), json.loads(result(1))]))))
-            client.send(Batch([Request(1, "ping"), Request(2, "ping")]))
+async def test_a_cancelled_call_says_so_to_the_server_and_frees_its_post(step: Step) -> None:
+    async with scripted() as site:
+        site.on("ping", step)
+        async with Client(site.url) as client:
+            call = asyncio.create_task(client.ping())
             await eventually(lambda: "ping" in site.keys)
-            client.send(Notification("notifications/cancelled", {"requestId": 1}))
-            await client.drained()
-            gate.set()
-            assert await client.next() == Batch([Response(2, {}), Response(1, {})])
-            site.on("ping", silence)
-            client.send(Batch([Request(3, "ping"), Request(4, "ping")]))
-            await eventually(lambda: site.keys.count("ping") == 2)
-            for id in (3, 4):
-                client.send(Notification("notifications/cancelled", {"requestId": id}))
-            await eventually(lambda: not client.transport._posts)
+            call.cancel()
+            await asyncio.wait([call])
+            transport = client.connection.transport
+            assert isinstance(transport, StreamableHttpClientTransport)
+            await eventually(lambda: "notifications/cancelled" in site.keys and not transport._posts)
+            await eventually(lambda: site.under_way == 0)
+            await client.ping()
 
-    run(test())
+
+async def test_a_cancelled_request_of_a_batch_leaves_the_others_their_answers() -> None:
+    gate = asyncio.Event()
+    async with scripted() as site, talk(site.url, "2025-03-26") as client:
+        site.on("ping", after(gate, status(200, frame([json.loads(result(2)), json.loads(result(1))]))))
+        client.send(Batch([Request(1, "ping"), Request(2, "ping")]))
+        await eventually(lambda: "ping" in site.keys)
+        client.send(Notification("notifications/cancelled", {"requestId": 1}))
+        await client.drained()
+        gate.set()
+        assert await client.next() == Batch([Response(2, {}), Response(1, {})])
+        site.on("ping", silence)
+        client.send(Batch([Request(3, "ping"), Request(4, "ping")]))
+        await eventually(lambda: site.keys.count("ping") == 2)
+        for id in (3, 4):
+            client.send(Notification("notifications/cancelled", {"requestId": id}))
+        await eventually(lambda: not client.transport._posts)
 
 
 # ------------------------------------------------------------------------------------------------ dead sessions
@@ -477,228 +435,187 @@ def test_a_cancelled_request_of_a_batch_leaves_the_others_their_answers() -> Non
 @pytest.mark.spec(
     "2025-11-25/basic/transports#session-management-7", "2025-03-26/basic/transports#session-management-6"
 )
-def test_a_404_begins_one_new_session_without_the_old_id_and_asks_again_in_it() -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            site.on("ping", status(404))
-            await eventually(lambda: "GET" in site.keys)
-            site.asked.clear()
-            assert await client.ask() == Response(1, {})
-            keys = [key for key in site.keys if key != "GET"]
-            assert keys == ["ping", "initialize", "notifications/initialized", "ping"]
-            assert [h.get("mcp-session-id") for h in site.headers("ping")] == ["s1", "s2"]
-            assert "mcp-session-id" not in site.headers("initialize")[0]
-            assert "mcp-protocol-version" not in site.headers("initialize")[0]
-            assert site.headers("notifications/initialized")[0]["mcp-session-id"] == "s2"
-            await eventually(lambda: "GET" in site.keys)  # and listens again
-            assert site.headers("GET")[0]["mcp-session-id"] == "s2"
-            assert client.received.empty()
-
-    run(test())
+async def test_a_404_begins_one_new_session_without_the_old_id_and_asks_again_in_it() -> None:
+    async with scripted() as site, talk(site.url) as client:
+        site.on("ping", status(404))
+        await eventually(lambda: "GET" in site.keys)
+        site.asked.clear()
+        assert await client.ask() == Response(1, {})
+        keys = [key for key in site.keys if key != "GET"]
+        assert keys == ["ping", "initialize", "notifications/initialized", "ping"]
+        assert [h.get("mcp-session-id") for h in site.headers("ping")] == ["s1", "s2"]
+        assert "mcp-session-id" not in site.headers("initialize")[0]
+        assert "mcp-protocol-version" not in site.headers("initialize")[0]
+        assert site.headers("notifications/initialized")[0]["mcp-session-id"] == "s2"
+        await eventually(lambda: "GET" in site.keys)  # and listens again
+        assert site.headers("GET")[0]["mcp-session-id"] == "s2"
+        assert client.received.empty()
 
 
-def test_a_second_404_fails_the_call_and_is_not_tried_a_third_time() -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            site.on("ping", status(404), status(404))
-            assert "HTTP 404" in await client.fails()
-            assert (site.keys.count("ping"), site.sessions) == (2, 2)
-
-    run(test())
+async def test_a_second_404_fails_the_call_and_is_not_tried_a_third_time() -> None:
+    async with scripted() as site, talk(site.url) as client:
+        site.on("ping", status(404), status(404))
+        assert "HTTP 404" in await client.fails()
+        assert (site.keys.count("ping"), site.sessions) == (2, 2)
 
 
-def test_several_calls_that_find_their_session_dead_share_one_new_one_and_later_ones_wait_for_it() -> None:
-    async def test() -> None:
-        gate, greeted = asyncio.Event(), asyncio.Event()
-        async with scripted() as site, talk(site.url) as client:
-            site.on("ping", *[after(gate, status(404))] * 5)
-            site.on("initialize", after(greeted, site.usually))
-            for id in range(5):
-                client.send(Request(id, "ping"))
-            await eventually(lambda: site.keys.count("ping") == 5)
-            gate.set()
-            await eventually(lambda: site.keys.count("initialize") == 2)
-            client.send(Request(5, "ping"))
-            client.send(Notification("notifications/progress"))
-            await asyncio.sleep(0)
-            greeted.set()
-            found = {m.id for m in [await client.next() for _ in range(6)] if isinstance(m, Response)}
-            assert found == set(range(6))
-            await client.drained()
-            assert site.sessions == 2
-            assert [h["mcp-session-id"] for h in site.headers("ping")] == ["s1"] * 5 + ["s2"] * 6
-            later = site.keys[site.keys.index("initialize", 1) + 1 :]
-            assert later[0] == "notifications/initialized"  # before anything else
-
-    run(test())
+async def test_several_calls_that_find_their_session_dead_share_one_new_one_and_later_ones_wait_for_it() -> None:
+    gate, greeted = asyncio.Event(), asyncio.Event()
+    async with scripted() as site, talk(site.url) as client:
+        site.on("ping", *[after(gate, status(404))] * 5)
+        site.on("initialize", after(greeted, site.usually))
+        for id in range(5):
+            client.send(Request(id, "ping"))
+        await eventually(lambda: site.keys.count("ping") == 5)
+        gate.set()
+        await eventually(lambda: site.keys.count("initialize") == 2)
+        client.send(Request(5, "ping"))
+        client.send(Notification("notifications/progress"))
+        await asyncio.sleep(0)
+        greeted.set()
+        found = {m.id for m in [await client.next() for _ in range(6)] if isinstance(m, Response)}
+        assert found == set(range(6))
+        await client.drained()
+        assert site.sessions == 2
+        assert [h["mcp-session-id"] for h in site.headers("ping")] == ["s1"] * 5 + ["s2"] * 6
+        later = site.keys[site.keys.index("initialize", 1) + 1 :]
+        assert later[0] == "notifications/initialized"  # before anything else
 
 
-def test_a_call_that_finds_its_session_dead_when_there_is_a_new_one_already_uses_that() -> None:
-    async def test() -> None:
-        gate = asyncio.Event()
-        async with scripted() as site, talk(site.url) as client:
-            site.on("ping", after(gate, status(404)), status(404))
-            client.send(Request(1, "ping"))
-            await eventually(lambda: "ping" in site.keys)
-            assert await client.ask(2) == Response(2, {})
-            gate.set()
-            assert await client.next() == Response(1, {})
-            assert site.sessions == 2
-
-    run(test())
+async def test_a_call_that_finds_its_session_dead_when_there_is_a_new_one_already_uses_that() -> None:
+    gate = asyncio.Event()
+    async with scripted() as site, talk(site.url) as client:
+        site.on("ping", after(gate, status(404)), status(404))
+        client.send(Request(1, "ping"))
+        await eventually(lambda: "ping" in site.keys)
+        assert await client.ask(2) == Response(2, {})
+        gate.set()
+        assert await client.next() == Response(1, {})
+        assert site.sessions == 2
 
 
-def test_a_call_that_is_cancelled_while_its_session_is_renewed_leaves_that_to_the_others() -> None:
-    async def test() -> None:
-        gate = asyncio.Event()
-        async with scripted() as site, talk(site.url) as client:
-            site.on("ping", status(404), status(404))
-            site.on("initialize", after(gate, site.usually))
-            client.send(Request(1, "ping"))
-            client.send(Request(2, "ping"))
-            await eventually(lambda: site.keys.count("ping") == 2 and site.keys.count("initialize") == 2)
-            first = client.transport._asking[1]
-            first.cancel()
-            await asyncio.wait([first])
-            gate.set()
-            assert await client.next() == Response(2, {})
-            assert site.sessions == 2
-
-    run(test())
+async def test_a_call_that_is_cancelled_while_its_session_is_renewed_leaves_that_to_the_others() -> None:
+    gate = asyncio.Event()
+    async with scripted() as site, talk(site.url) as client:
+        site.on("ping", status(404), status(404))
+        site.on("initialize", after(gate, site.usually))
+        client.send(Request(1, "ping"))
+        client.send(Request(2, "ping"))
+        await eventually(lambda: site.keys.count("ping") == 2 and site.keys.count("initialize") == 2)
+        first = client.transport._asking[1]
+        first.cancel()
+        await asyncio.wait([first])
+        gate.set()
+        assert await client.next() == Response(2, {})
+        assert site.sessions == 2
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#session-management-7")
-def test_a_listening_stream_that_was_open_and_is_404_begins_a_new_session_once(pauses: list[float]) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            first, second = (encode_event(note(n), id=n) for n in "ab")
-            site.on("GET", events(first), status(404), events(second, hold=True))
-            async with talk(site.url) as client:
-                assert [isinstance(await client.next(), Notification) for _ in range(2)] == [True, True]
-                listened = [(h["mcp-session-id"], h.get("last-event-id")) for h in site.headers("GET")]
-                assert listened == [("s1", None), ("s1", "a"), ("s2", None)]
-                assert site.sessions == 2
-                assert await client.ask() == Response(1, {})
-
-    run(test())
+async def test_a_listening_stream_that_was_open_and_is_404_begins_a_new_session_once(pauses: list[float]) -> None:
+    async with scripted() as site:
+        first, second = (encode_event(note(n), id=n) for n in "ab")
+        site.on("GET", events(first), status(404), events(second, hold=True))
+        async with talk(site.url) as client:
+            assert [isinstance(await client.next(), Notification) for _ in range(2)] == [True, True]
+            listened = [(h["mcp-session-id"], h.get("last-event-id")) for h in site.headers("GET")]
+            assert listened == [("s1", None), ("s1", "a"), ("s2", None)]
+            assert site.sessions == 2
+            assert await client.ask() == Response(1, {})
 
 
-def test_a_listening_stream_that_is_404_because_its_session_was_just_renewed_is_opened_in_the_new_one(
+async def test_a_listening_stream_that_is_404_because_its_session_was_just_renewed_is_opened_in_the_new_one(
     pauses: list[float],
 ) -> None:
-    async def test() -> None:
-        gate = asyncio.Event()
-        async with scripted() as site:
-            site.on("GET", after(gate, status(404)), events(encode_event(note("1")), hold=True))
-            async with talk(site.url) as client:
-                await eventually(lambda: "GET" in site.keys)
-                site.on("ping", status(404))
-                assert await client.ask() == Response(1, {})
-                gate.set()
-                assert isinstance(await client.next(), Notification)
-                assert [h["mcp-session-id"] for h in site.headers("GET")] == ["s1", "s2"]
-                assert site.sessions == 2
-
-    run(test())
+    gate = asyncio.Event()
+    async with scripted() as site:
+        site.on("GET", after(gate, status(404)), events(encode_event(note("1")), hold=True))
+        async with talk(site.url) as client:
+            await eventually(lambda: "GET" in site.keys)
+            site.on("ping", status(404))
+            assert await client.ask() == Response(1, {})
+            gate.set()
+            assert isinstance(await client.next(), Notification)
+            assert [h["mcp-session-id"] for h in site.headers("GET")] == ["s1", "s2"]
+            assert site.sessions == 2
 
 
 @pytest.mark.parametrize("step", [status(404), status(503), status(200, error("init", "no")), status(200), events()])
-def test_when_no_new_session_can_be_had_the_call_fails_and_the_next_one_tries_again(step: Step) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            site.on("ping", status(404), status(404))
-            site.on("initialize", step)
-            assert "session" in await client.fails()
-            while not client.received.empty():
-                client.received.get_nowait()
-            assert await client.ask(2) == Response(2, {})
-            assert [h.get("mcp-session-id") for h in site.headers("ping")] == ["s1", "s1", "s2"]
-
-    run(test())
+async def test_when_no_new_session_can_be_had_the_call_fails_and_the_next_one_tries_again(step: Step) -> None:
+    async with scripted() as site, talk(site.url) as client:
+        site.on("ping", status(404), status(404))
+        site.on("initialize", step)
+        assert "session" in await client.fails()
+        while not client.received.empty():
+            client.received.get_nowait()
+        assert await client.ask(2) == Response(2, {})
+        assert [h.get("mcp-session-id") for h in site.headers("ping")] == ["s1", "s1", "s2"]
 
 
-def test_a_new_session_that_takes_too_long_fails_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            monkeypatch.setattr(streamable_http_client, "RENEWAL_SECONDS", 0.05)
-            site.on("ping", status(404))
-            site.on("initialize", silence)
-            assert "0.05 s" in await client.fails()
-            assert client.transport._renewing is not None and client.transport._renewing.done()
-
-    run(test())
+async def test_a_new_session_that_takes_too_long_fails_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with scripted() as site, talk(site.url) as client:
+        monkeypatch.setattr(streamable_http_client, "RENEWAL_SECONDS", 0.05)
+        site.on("ping", status(404))
+        site.on("initialize", silence)
+        assert "0.05 s" in await client.fails()
+        assert client.transport._renewing is not None and client.transport._renewing.done()
 
 
-def test_a_new_session_that_speaks_another_revision_fails_the_call() -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            other = result(
-                "init", protocolVersion="2025-03-26", capabilities={}, serverInfo={"name": "x", "version": "1"}
-            )
-            site.on("ping", status(404))
-            site.on("initialize", status(200, other, *JSON_HEADERS, ("Mcp-Session-Id", "other")))
-            assert "another revision" in await client.fails()
-
-    run(test())
+async def test_a_new_session_that_speaks_another_revision_fails_the_call() -> None:
+    async with scripted() as site, talk(site.url) as client:
+        other = result("init", protocolVersion="2025-03-26", capabilities={}, serverInfo={"name": "x", "version": "1"})
+        site.on("ping", status(404))
+        site.on("initialize", status(200, other, *JSON_HEADERS, ("Mcp-Session-Id", "other")))
+        assert "another revision" in await client.fails()
 
 
-def test_a_call_that_is_cancelled_while_its_session_is_renewed_in_vain_leaves_nothing() -> None:
-    async def test() -> None:
-        gate = asyncio.Event()
-        async with scripted() as site, talk(site.url) as client:
-            site.on("ping", status(404))
-            site.on("initialize", after(gate, status(500)))
-            client.send(Request(1, "ping"))
-            await eventually(lambda: site.keys.count("initialize") == 2)
-            (post,) = (task for id, task in client.transport._asking.items() if id == 1)
-            post.cancel()
-            await asyncio.wait([post])
-            gate.set()
-            await eventually(lambda: site.under_way == 0)
-            assert await client.ask(2) == Response(2, {})
-
-    run(test())
+async def test_a_call_that_is_cancelled_while_its_session_is_renewed_in_vain_leaves_nothing() -> None:
+    gate = asyncio.Event()
+    async with scripted() as site, talk(site.url) as client:
+        site.on("ping", status(404))
+        site.on("initialize", after(gate, status(500)))
+        client.send(Request(1, "ping"))
+        await eventually(lambda: site.keys.count("initialize") == 2)
+        (post,) = (task for id, task in client.transport._asking.items() if id == 1)
+        post.cancel()
+        await asyncio.wait([post])
+        gate.set()
+        await eventually(lambda: site.under_way == 0)
+        assert await client.ask(2) == Response(2, {})
 
 
-def test_in_a_new_session_notices_are_said_again_but_answers_are_not() -> None:
+async def test_in_a_new_session_notices_are_said_again_but_answers_are_not() -> None:
     """Whoever asked in the old session is no more."""
 
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            site.on("reply", status(404))
-            client.send(Response("theirs", {}))
-            await client.drained()
-            assert (site.keys.count("reply"), site.sessions) == (1, 2)
-            site.on("notifications/progress", status(404))
-            client.send(Notification("notifications/progress"))
-            await client.drained()
-            assert (site.keys.count("notifications/progress"), site.sessions) == (2, 3)
-
-    run(test())
+    async with scripted() as site, talk(site.url) as client:
+        site.on("reply", status(404))
+        client.send(Response("theirs", {}))
+        await client.drained()
+        assert (site.keys.count("reply"), site.sessions) == (1, 2)
+        site.on("notifications/progress", status(404))
+        client.send(Notification("notifications/progress"))
+        await client.drained()
+        assert (site.keys.count("notifications/progress"), site.sessions) == (2, 3)
 
 
-def test_calls_go_on_when_our_own_server_has_forgotten_its_sessions() -> None:
-    async def test() -> None:
-        server = Server("s", "1")
+async def test_calls_go_on_when_our_own_server_has_forgotten_its_sessions() -> None:
+    server = Server("s", "1")
 
-        @server.tool()
-        def add(a: int, b: int) -> int:
-            return a + b
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        return a + b
 
-        site = HttpApp(server)
-        listening = await serve(site.handle)
-        async with Client(f"http://127.0.0.1:{listening.address[1]}/mcp", revision=LATEST) as client:
-            for _ in range(3):
-                results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(10)))
-                assert [result.text for result in results] == [str(n + 1) for n in range(10)]
-                assert len(site._endpoint.sessions) == 1
-                for session in tuple(site._endpoint.sessions.values()):
-                    site._endpoint._end(session)
-        assert not site._endpoint.sessions
-        await site.close()
-        await listening.close(0.0)
-
-    run(test())
+    site = HttpApp(server)
+    listening = await serve(site.handle)
+    async with Client(f"http://127.0.0.1:{listening.address[1]}/mcp", revision=LATEST) as client:
+        for _ in range(3):
+            results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(10)))
+            assert [result.text for result in results] == [str(n + 1) for n in range(10)]
+            assert len(site._endpoint.sessions) == 1
+            for session in tuple(site._endpoint.sessions.values()):
+                site._endpoint._end(session)
+    assert not site._endpoint.sessions
+    await site.close()
+    await listening.close(0.0)
 
 
 # ------------------------------------------------------------------------------------------------ coming back
@@ -709,43 +626,37 @@ def test_calls_go_on_when_our_own_server_has_forgotten_its_sessions() -> None:
     "2025-11-25/basic/transports#resumability-and-redelivery-3",
     "2025-03-26/basic/transports#resumability-and-redelivery-2",
 )
-def test_a_stream_that_ends_before_its_answer_is_taken_up_again_after_its_last_event(pauses: list[float]) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            await eventually(lambda: "GET" in site.keys)
-            site.asked.clear()
-            site.on("ping", events(b"id: a\ndata:\n\n", encode_event(note("1"), id="b"), b"id: c\ndata: cut"))
-            site.on("GET", events(encode_event(note("2"), id="d")), events(), events(encode_event(result(1), id="e")))
-            found = [await client.ask(), await client.next(), await client.next()]
-            assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["1", "2"]
-            assert found[2] == Response(1, {})
-            assert [h["last-event-id"] for h in site.headers("GET")] == ["b", "d", "d"]
-            assert site.headers("GET")[0]["mcp-session-id"] == "s1" and site.keys.count("ping") == 1
-
-    run(test())
+async def test_a_stream_that_ends_before_its_answer_is_taken_up_again_after_its_last_event(pauses: list[float]) -> None:
+    async with scripted() as site, talk(site.url) as client:
+        await eventually(lambda: "GET" in site.keys)
+        site.asked.clear()
+        site.on("ping", events(b"id: a\ndata:\n\n", encode_event(note("1"), id="b"), b"id: c\ndata: cut"))
+        site.on("GET", events(encode_event(note("2"), id="d")), events(), events(encode_event(result(1), id="e")))
+        found = [await client.ask(), await client.next(), await client.next()]
+        assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["1", "2"]
+        assert found[2] == Response(1, {})
+        assert [h["last-event-id"] for h in site.headers("GET")] == ["b", "d", "d"]
+        assert site.headers("GET")[0]["mcp-session-id"] == "s1" and site.keys.count("ping") == 1
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-12")
-def test_the_client_comes_back_after_the_time_that_the_server_has_set_and_no_sooner() -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            loop = asyncio.get_running_loop()
-            times: list[float] = []
+async def test_the_client_comes_back_after_the_time_that_the_server_has_set_and_no_sooner() -> None:
+    async with scripted() as site, talk(site.url) as client:
+        loop = asyncio.get_running_loop()
+        times: list[float] = []
 
-            def timed(step: Step) -> Step:
-                async def noted(exchange: Exchange, message: Object) -> None:
-                    times.append(loop.time())
-                    await step(exchange, message)
+        def timed(step: Step) -> Step:
+            async def noted(exchange: Exchange, message: Object) -> None:
+                times.append(loop.time())
+                await step(exchange, message)
 
-                return noted
+            return noted
 
-            await eventually(lambda: "GET" in site.keys)
-            site.on("ping", timed(events(encode_event(b"", id="a", retry=150))))
-            site.on("GET", timed(events(encode_event(result(1), id="b"))))
-            assert await client.ask() == Response(1, {})
-            assert 0.15 <= times[1] - times[0] < PATIENCE
-
-    run(test())
+        await eventually(lambda: "GET" in site.keys)
+        site.on("ping", timed(events(encode_event(b"", id="a", retry=150))))
+        site.on("GET", timed(events(encode_event(result(1), id="b"))))
+        assert await client.ask() == Response(1, {})
+        assert 0.15 <= times[1] - times[0] < PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -763,127 +674,106 @@ def test_the_client_comes_back_after_the_time_that_the_server_has_set_and_no_soo
         (b"retry: " + b"9" * 5000 + b"\n", 1.0),
     ],
 )
-def test_a_retry_time_is_taken_within_reason(retry: bytes, pause: float, pauses: list[float]) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            await eventually(lambda: "GET" in site.keys)
-            pauses.clear()
-            site.on("ping", events(b"id: a\n" + retry + b"data:\n\n"))
-            site.on("GET", events(encode_event(result(1))))
-            assert await client.ask() == Response(1, {})
-            assert pauses == [pause]
-
-    run(test())
+async def test_a_retry_time_is_taken_within_reason(retry: bytes, pause: float, pauses: list[float]) -> None:
+    async with scripted() as site, talk(site.url) as client:
+        await eventually(lambda: "GET" in site.keys)
+        pauses.clear()
+        site.on("ping", events(b"id: a\n" + retry + b"data:\n\n"))
+        site.on("GET", events(encode_event(result(1))))
+        assert await client.ask() == Response(1, {})
+        assert pauses == [pause]
 
 
-def test_a_stream_that_brings_nothing_is_come_back_for_five_times_ever_later_and_then_given_up(
+async def test_a_stream_that_brings_nothing_is_come_back_for_five_times_ever_later_and_then_given_up(
     pauses: list[float],
 ) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            await eventually(lambda: "GET" in site.keys)
-            pauses.clear()
-            site.on("ping", events(b"id: a\nretry: 100\ndata:\n\n"))
-            site.on("GET", events(), status(500), status(503), events(b": nothing\n\n"), events())
-            assert "without the response" in await client.fails()
-            assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6]
-
-    run(test())
+    async with scripted() as site, talk(site.url) as client:
+        await eventually(lambda: "GET" in site.keys)
+        pauses.clear()
+        site.on("ping", events(b"id: a\nretry: 100\ndata:\n\n"))
+        site.on("GET", events(), status(500), status(503), events(b": nothing\n\n"), events())
+        assert "without the response" in await client.fails()
+        assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6]
 
 
 @pytest.mark.parametrize("code", [400, 401, 404, 405])
-def test_a_stream_that_the_server_does_not_know_any_more_fails_its_call(code: int, pauses: list[float]) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            await eventually(lambda: "GET" in site.keys)
-            site.on("ping", events(encode_event(note("x"), id="a")))
-            site.on("GET", status(code))
-            assert isinstance(await client.ask(), Notification)
-            assert isinstance(await client.next(), Undelivered)
-            assert site.keys.count("GET") == 2
-            assert await client.ask(2) == Response(2, {})
-
-    run(test())
+async def test_a_stream_that_the_server_does_not_know_any_more_fails_its_call(code: int, pauses: list[float]) -> None:
+    async with scripted() as site, talk(site.url) as client:
+        await eventually(lambda: "GET" in site.keys)
+        site.on("ping", events(encode_event(note("x"), id="a")))
+        site.on("GET", status(code))
+        assert isinstance(await client.ask(), Notification)
+        assert isinstance(await client.next(), Undelivered)
+        assert site.keys.count("GET") == 2
+        assert await client.ask(2) == Response(2, {})
 
 
 @pytest.mark.parametrize(
     ("id", "sent"), [("ä", "ä"), ("\u2028😀", "\u2028😀"), ("a b", "a b"), ("\x01", None), ("\x7f", None), ("", None)]
 )
-def test_an_event_id_is_sent_back_in_utf_8_and_one_that_no_header_can_carry_is_none(
+async def test_an_event_id_is_sent_back_in_utf_8_and_one_that_no_header_can_carry_is_none(
     id: str, sent: str | None, pauses: list[float]
 ) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            await eventually(lambda: "GET" in site.keys)
-            site.asked.clear()
-            site.on("ping", events(f"id: {id}\ndata:\n\n".encode()))
-            site.on("GET", events(encode_event(result(1))))
-            found = await client.ask()
-            if sent is None:
-                assert isinstance(found, Undelivered) and not site.asked[1:]
-            else:
-                assert found == Response(1, {})
-                assert site.headers("GET")[0]["last-event-id"].encode("latin-1").decode() == sent
-
-    run(test())
+    async with scripted() as site, talk(site.url) as client:
+        await eventually(lambda: "GET" in site.keys)
+        site.asked.clear()
+        site.on("ping", events(f"id: {id}\ndata:\n\n".encode()))
+        site.on("GET", events(encode_event(result(1))))
+        found = await client.ask()
+        if sent is None:
+            assert isinstance(found, Undelivered) and not site.asked[1:]
+        else:
+            assert found == Response(1, {})
+            assert site.headers("GET")[0]["last-event-id"].encode("latin-1").decode() == sent
 
 
 # ------------------------------------------------------------------------------------------------ listening
 
 
-def test_the_listening_stream_is_taken_up_again_where_it_broke_for_as_long_as_the_session_lasts(
+async def test_the_listening_stream_is_taken_up_again_where_it_broke_for_as_long_as_the_session_lasts(
     pauses: list[float],
 ) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on(
-                "GET",
-                events(encode_event(note("1"), id="a")),
-                status(502),
-                events(encode_event(note("2"), id="b")),
-                status(400),  # what followed is gone: from now on
-                events(encode_event(note("3"), id="\x01")),
-                events(encode_event(note("4"), id="\u20ac"), hold=True),
-            )
-            async with talk(site.url) as client:
-                found = [await client.next() for _ in range(4)]
-                assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["1", "2", "3", "4"]
-                lasts = [h.get("last-event-id") for h in site.headers("GET")]
-                assert lasts == [None, "a", "a", "b", None, None]
-                assert pauses == [1.0, 2.0, 1.0, 1.0, 1.0]  # longer after what was in vain
-
-    run(test())
+    async with scripted() as site:
+        site.on(
+            "GET",
+            events(encode_event(note("1"), id="a")),
+            status(502),
+            events(encode_event(note("2"), id="b")),
+            status(400),  # what followed is gone: from now on
+            events(encode_event(note("3"), id="\x01")),
+            events(encode_event(note("4"), id="\u20ac"), hold=True),
+        )
+        async with talk(site.url) as client:
+            found = [await client.next() for _ in range(4)]
+            assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["1", "2", "3", "4"]
+            lasts = [h.get("last-event-id") for h in site.headers("GET")]
+            assert lasts == [None, "a", "a", "b", None, None]
+            assert pauses == [1.0, 2.0, 1.0, 1.0, 1.0]  # longer after what was in vain
 
 
 @pytest.mark.parametrize("step", [status(405), status(404), status(401), status(200, b"{}")])
-def test_a_server_that_offers_no_listening_stream_is_not_asked_again(step: Step, pauses: list[float]) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("GET", step)
-            async with talk(site.url) as client:
-                await eventually(lambda: "GET" in site.keys)
-                for id in range(3):
-                    await client.ask(id)
-                assert client.transport._listener is not None
-                await asyncio.wait([client.transport._listener], timeout=PATIENCE)
-                assert site.keys.count("GET") == 1 and pauses == []
-
-    run(test())
+async def test_a_server_that_offers_no_listening_stream_is_not_asked_again(step: Step, pauses: list[float]) -> None:
+    async with scripted() as site:
+        site.on("GET", step)
+        async with talk(site.url) as client:
+            await eventually(lambda: "GET" in site.keys)
+            for id in range(3):
+                await client.ask(id)
+            assert client.transport._listener is not None
+            await asyncio.wait([client.transport._listener], timeout=PATIENCE)
+            assert site.keys.count("GET") == 1 and pauses == []
 
 
-def test_a_listening_stream_of_events_too_large_is_come_back_for_ever_later(
+async def test_a_listening_stream_of_events_too_large_is_come_back_for_ever_later(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streamable_http_client, "MAX_ANSWER", 1000)
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("GET", *[events(b"x" * 2000, hold=True)] * 9, events(encode_event(note("x")), hold=True))
-            async with talk(site.url) as client:
-                assert isinstance(await client.next(), Notification)
-                assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 60.0]
-
-    run(test())
+    async with scripted() as site:
+        site.on("GET", *[events(b"x" * 2000, hold=True)] * 9, events(encode_event(note("x")), hold=True))
+        async with talk(site.url) as client:
+            assert isinstance(await client.next(), Notification)
+            assert pauses == [2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 60.0]
 
 
 # ------------------------------------------------------------------------------------------------ the older transport
@@ -925,95 +815,82 @@ def older(site: Scripted, endpoint: str = "/messages?session=1", first: int = 40
 
 
 @pytest.mark.parametrize("code", [400, 404, 405])
-def test_a_server_of_the_older_transport_is_recognised_by_how_it_refuses_the_first_post(code: int) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            said = older(site, first=code)
-            async with Client(site.url, headers={"Authorization": "Bearer t"}) as client:
-                assert str(client.revision) == "2024-11-05"
-                await client.ping()
-                for n in range(5):
-                    said.put_nowait(note(str(n)))
-                await client.ping()
-            posts = [(key, request.path, request.query) for key, request in site.asked]
-            assert posts[:4] == [
-                ("server/discover", "/mcp", ""),
-                ("initialize", "/mcp", ""),
-                ("GET", "/mcp", ""),
-                ("initialize", "/messages", "session=1"),
-            ]
-            assert [key for key, _, _ in posts[4:]] == ["notifications/initialized", "ping", "ping"]
-            assert site.headers("GET")[0]["accept"] == "text/event-stream"
-            for _, request in site.asked:
-                assert request.headers.get("authorization") == "Bearer t"
-                assert "mcp-session-id" not in request.headers
-            for _, request in site.asked[1:]:
-                assert "mcp-protocol-version" not in request.headers
-            await eventually(lambda: site.under_way == 0)
-
-    run(test())
+async def test_a_server_of_the_older_transport_is_recognised_by_how_it_refuses_the_first_post(code: int) -> None:
+    async with scripted() as site:
+        said = older(site, first=code)
+        async with Client(site.url, headers={"Authorization": "Bearer t"}) as client:
+            assert str(client.revision) == "2024-11-05"
+            await client.ping()
+            for n in range(5):
+                said.put_nowait(note(str(n)))
+            await client.ping()
+        posts = [(key, request.path, request.query) for key, request in site.asked]
+        assert posts[:4] == [
+            ("server/discover", "/mcp", ""),
+            ("initialize", "/mcp", ""),
+            ("GET", "/mcp", ""),
+            ("initialize", "/messages", "session=1"),
+        ]
+        assert [key for key, _, _ in posts[4:]] == ["notifications/initialized", "ping", "ping"]
+        assert site.headers("GET")[0]["accept"] == "text/event-stream"
+        for _, request in site.asked:
+            assert request.headers.get("authorization") == "Bearer t"
+            assert "mcp-session-id" not in request.headers
+        for _, request in site.asked[1:]:
+            assert "mcp-protocol-version" not in request.headers
+        await eventually(lambda: site.under_way == 0)
 
 
 @pytest.mark.parametrize("code", [401, 403, 406, 415, 429, 500, 502, 503])
-def test_any_other_refusal_of_the_first_post_is_an_error_and_no_reason_to_try_the_older_transport(code: int) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            older(site, first=code)
-            with pytest.raises(ConnectionClosed, match=f"HTTP {code}: no"):
-                async with Client(site.url):
-                    pass
-            # a 4xx may be of a server of the earlier era: that is asked, too, but no other transport tried
-            assert site.keys == ["server/discover", "initialize"][: 2 if code in (406, 415) else 1]
-
-    run(test())
+async def test_any_other_refusal_of_the_first_post_is_an_error_and_no_reason_to_try_the_older_transport(
+    code: int,
+) -> None:
+    async with scripted() as site:
+        older(site, first=code)
+        with pytest.raises(ConnectionClosed, match=f"HTTP {code}: no"):
+            async with Client(site.url):
+                pass
+        # a 4xx may be of a server of the earlier era: that is asked, too, but no other transport tried
+        assert site.keys == ["server/discover", "initialize"][: 2 if code in (406, 415) else 1]
 
 
 @pytest.mark.parametrize("code", [400, 405])
-def test_a_later_post_that_is_refused_is_no_reason_to_try_the_older_transport(code: int) -> None:
-    async def test() -> None:
-        async with scripted() as site, talk(site.url) as client:
-            await eventually(lambda: "GET" in site.keys)
-            site.on("ping", status(code))
-            site.on("GET", events(encode_event(b"/x", event="endpoint"), hold=True))
-            assert f"HTTP {code}" in await client.fails()
-            assert site.keys.count("GET") == 1
-
-    run(test())
+async def test_a_later_post_that_is_refused_is_no_reason_to_try_the_older_transport(code: int) -> None:
+    async with scripted() as site, talk(site.url) as client:
+        await eventually(lambda: "GET" in site.keys)
+        site.on("ping", status(code))
+        site.on("GET", events(encode_event(b"/x", event="endpoint"), hold=True))
+        assert f"HTTP {code}" in await client.fails()
+        assert site.keys.count("GET") == 1
 
 
 @pytest.mark.parametrize(
     "step", [status(405), status(400, error("", "x")), status(200, b"{}"), events(), events(encode_event(note("x")))]
 )
-def test_when_it_is_no_server_of_the_older_transport_either_the_first_refusal_is_the_reason(step: Step) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("server/discover", status(400, error("init", "wrong header")))
-            site.on("initialize", status(400, error("init", "wrong revision")))
-            site.on("GET", step)
-            with pytest.raises(McpError, match="HTTP 400: wrong revision"):
-                async with Client(site.url):
-                    pass
-            assert site.keys == ["server/discover", "initialize", "GET"]
-
-    run(test())
+async def test_when_it_is_no_server_of_the_older_transport_either_the_first_refusal_is_the_reason(step: Step) -> None:
+    async with scripted() as site:
+        site.on("server/discover", status(400, error("init", "wrong header")))
+        site.on("initialize", status(400, error("init", "wrong revision")))
+        site.on("GET", step)
+        with pytest.raises(McpError, match="HTTP 400: wrong revision"):
+            async with Client(site.url):
+                pass
+        assert site.keys == ["server/discover", "initialize", "GET"]
 
 
 @pytest.mark.parametrize("pieces", [(), (b": nothing\n\n",), (encode_event(note("x")),)])
-def test_an_endpoint_that_does_not_come_is_waited_for_only_so_long(
+async def test_an_endpoint_that_does_not_come_is_waited_for_only_so_long(
     pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_sse_client, "OPENING_SECONDS", 0.05)
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("initialize", status(404, b"nothing here"))
-            site.on("GET", events(*pieces, hold=True))
-            with pytest.raises(ConnectionClosed, match="HTTP 404"):
-                async with Client(site.url):
-                    pass
-            await eventually(lambda: site.under_way == 0)
-
-    run(test())
+    async with scripted() as site:
+        site.on("initialize", status(404, b"nothing here"))
+        site.on("GET", events(*pieces, hold=True))
+        with pytest.raises(ConnectionClosed, match="HTTP 404"):
+            async with Client(site.url):
+                pass
+        await eventually(lambda: site.under_way == 0)
 
 
 @pytest.mark.parametrize(
@@ -1022,30 +899,24 @@ def test_an_endpoint_that_does_not_come_is_waited_for_only_so_long(
      "http://127.0.0.1:{port}@elsewhere.test/", "http://user:secret@127.0.0.1:{port}/m", "file:///m", "http://[::1",
      "http://127.0.0.1:x/", "javascript:x"],
 )  # fmt: skip
-def test_an_endpoint_of_another_origin_is_refused_and_nothing_is_sent_there(endpoint: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            older(site, endpoint.format(port=site.url.split(":")[2].split("/")[0]))
-            async with asyncio.timeout(http_sse_client.OPENING_SECONDS / 2):
-                with pytest.raises(ConnectionClosed):
-                    async with Client(site.url, headers={"Authorization": "Bearer t"}):
-                        pass
-            assert site.keys == ["server/discover", "initialize", "GET"]
-
-    run(test())
+async def test_an_endpoint_of_another_origin_is_refused_and_nothing_is_sent_there(endpoint: str) -> None:
+    async with scripted() as site:
+        older(site, endpoint.format(port=site.url.split(":")[2].split("/")[0]))
+        async with asyncio.timeout(http_sse_client.OPENING_SECONDS / 2):
+            with pytest.raises(ConnectionClosed):
+                async with Client(site.url, headers={"Authorization": "Bearer t"}):
+                    pass
+        assert site.keys == ["server/discover", "initialize", "GET"]
 
 
 @pytest.mark.parametrize(
     "endpoint", ["messages?a=b", "http://127.0.0.1:{port}/m", "HTTP://127.0.0.1:{port}/m", "?x", "#"]
 )
-def test_an_endpoint_is_a_url_of_the_same_origin_in_any_form(endpoint: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            older(site, endpoint.format(port=site.url.split(":")[2].split("/")[0]))
-            async with Client(site.url) as client:
-                await client.ping()
-
-    run(test())
+async def test_an_endpoint_is_a_url_of_the_same_origin_in_any_form(endpoint: str) -> None:
+    async with scripted() as site:
+        older(site, endpoint.format(port=site.url.split(":")[2].split("/")[0]))
+        async with Client(site.url) as client:
+            await client.ping()
 
 
 @pytest.mark.parametrize(
@@ -1056,45 +927,36 @@ def test_an_endpoint_is_a_url_of_the_same_origin_in_any_form(endpoint: str) -> N
         ("http://[::1]/sse", "http://[::1]:80/messages"),
     ],
 )
-def test_an_origin_is_the_same_with_and_without_its_usual_port(url: str, endpoint: str) -> None:
-    async def test() -> None:
-        async with HttpClient() as http:
-            assert SseClientTransport(url, http=http)._checked(endpoint) == endpoint
-
-    run(test())
+async def test_an_origin_is_the_same_with_and_without_its_usual_port(url: str, endpoint: str) -> None:
+    async with HttpClient() as http:
+        assert SseClientTransport(url, http=http)._checked(endpoint) == endpoint
 
 
 @pytest.mark.parametrize("endpoint", ["/a b", "/ä"])
-def test_an_endpoint_that_cannot_be_asked_fails_at_once(endpoint: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            older(site, endpoint)
-            with pytest.raises(ConnectionClosed, match=r"percent-encoded|HTTP 405"):
-                async with Client(site.url, timeout=PATIENCE):
-                    pass
-
-    run(test())
+async def test_an_endpoint_that_cannot_be_asked_fails_at_once(endpoint: str) -> None:
+    async with scripted() as site:
+        older(site, endpoint)
+        with pytest.raises(ConnectionClosed, match=r"percent-encoded|HTTP 405"):
+            async with Client(site.url, timeout=PATIENCE):
+                pass
 
 
-def test_over_http_sse_messages_are_posted_one_after_the_other() -> None:
-    async def test() -> None:
-        gate = asyncio.Event()
-        async with scripted() as site:
-            older(site)
-            site.on("notifications/progress", after(gate, status(202)))
-            async with talk(site.url, "2024-11-05") as client:
-                client.send(Notification("notifications/progress"))
-                client.send(Request(1, "ping"))
-                client.send(Response("theirs", {}))
-                draining = asyncio.create_task(client.drained())
-                await eventually(lambda: "notifications/progress" in site.keys)
-                assert site.keys[-1] == "notifications/progress" and not draining.done()
-                gate.set()
-                assert await client.next() == Response(1, {})
-                await draining
-                assert site.keys[-3:] == ["notifications/progress", "ping", "reply"]
-
-    run(test())
+async def test_over_http_sse_messages_are_posted_one_after_the_other() -> None:
+    gate = asyncio.Event()
+    async with scripted() as site:
+        older(site)
+        site.on("notifications/progress", after(gate, status(202)))
+        async with talk(site.url, "2024-11-05") as client:
+            client.send(Notification("notifications/progress"))
+            client.send(Request(1, "ping"))
+            client.send(Response("theirs", {}))
+            draining = asyncio.create_task(client.drained())
+            await eventually(lambda: "notifications/progress" in site.keys)
+            assert site.keys[-1] == "notifications/progress" and not draining.done()
+            gate.set()
+            assert await client.next() == Response(1, {})
+            await draining
+            assert site.keys[-3:] == ["notifications/progress", "ping", "reply"]
 
 
 def test_over_http_sse_a_refused_request_fails_and_the_next_one_works(caplog: pytest.LogCaptureFixture) -> None:
@@ -1121,43 +983,39 @@ def test_over_http_sse_a_refused_request_fails_and_the_next_one_works(caplog: py
 
 
 @pytest.mark.parametrize("how", ["ends", "too large"])
-def test_when_the_stream_of_http_sse_ends_so_does_the_connection(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_when_the_stream_of_http_sse_ends_so_does_the_connection(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http_sse_client, "MAX_EVENT", 1000)
 
-    async def test() -> None:
-        async with scripted() as site:
-            said = older(site)
-            async with Client(site.url) as client:
-                site.steps["ping"][:0] = [status(202)]
-                call = asyncio.create_task(client.ping())
-                await eventually(lambda: "ping" in site.keys)
-                said.put_nowait(b"" if how == "ends" else b"x" * 2000)
-                with pytest.raises(ConnectionClosed):
-                    async with asyncio.timeout(PATIENCE):
-                        await call
-                with pytest.raises(ConnectionClosed):
-                    await client.ping()
-
-    run(test())
+    async with scripted() as site:
+        said = older(site)
+        async with Client(site.url) as client:
+            site.steps["ping"][:0] = [status(202)]
+            call = asyncio.create_task(client.ping())
+            await eventually(lambda: "ping" in site.keys)
+            said.put_nowait(b"" if how == "ends" else b"x" * 2000)
+            with pytest.raises(ConnectionClosed):
+                async with asyncio.timeout(PATIENCE):
+                    await call
+            with pytest.raises(ConnectionClosed):
+                await client.ping()
 
 
 @pytest.mark.parametrize("path", ["/sse", "/mcp"])
-def test_our_own_server_is_called_over_either_transport(path: str) -> None:
-    async def test() -> None:
-        server = Server("s", "1")
+async def test_our_own_server_is_called_over_either_transport(path: str) -> None:
+    server = Server("s", "1")
 
-        @server.tool()
-        def add(a: int, b: int) -> int:
-            return a + b
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        return a + b
 
-        async with server.serve_http() as url, Client(url.replace("/mcp", path)) as client:
-            transport = client.connection.transport
-            assert isinstance(transport, StreamableHttpClientTransport)
-            assert (transport._older is not None) == (path == "/sse")
-            results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(50)))
-            assert [result.text for result in results] == [str(n + 1) for n in range(50)]
-
-    run(test())
+    async with server.serve_http() as url, Client(url.replace("/mcp", path)) as client:
+        transport = client.connection.transport
+        assert isinstance(transport, StreamableHttpClientTransport)
+        assert (transport._older is not None) == (path == "/sse")
+        results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(50)))
+        assert [result.text for result in results] == [str(n + 1) for n in range(50)]
 
 
 # ------------------------------------------------------------------------------------------------ closing
@@ -1169,32 +1027,28 @@ def test_our_own_server_is_called_over_either_transport(path: str) -> None:
 @pytest.mark.parametrize(
     "step", [status(204), status(200), status(202), status(405), status(404), status(500), silence]
 )
-def test_closing_deletes_the_session_and_takes_no_refusal_amiss(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_deletes_the_session_and_takes_no_refusal_amiss(
+    step: Step, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(streamable_http_client, "DELETE_SECONDS", 0.05)
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("DELETE", step)
-            async with talk(site.url) as client:
-                pass
-            assert site.keys[-1] == "DELETE" and site.headers("DELETE")[0]["mcp-session-id"] == "s1"
-            assert len(client.lost) == 1
-            await client.transport.close()
-            client.send(Request(1, "ping"))
-            assert site.keys.count("DELETE") == 1 and not client.transport._posts
-
-    run(test())
+    async with scripted() as site:
+        site.on("DELETE", step)
+        async with talk(site.url) as client:
+            pass
+        assert site.keys[-1] == "DELETE" and site.headers("DELETE")[0]["mcp-session-id"] == "s1"
+        assert len(client.lost) == 1
+        await client.transport.close()
+        client.send(Request(1, "ping"))
+        assert site.keys.count("DELETE") == 1 and not client.transport._posts
 
 
-def test_closing_when_the_server_is_gone_is_quick_and_no_error() -> None:
-    async def test() -> None:
-        site = Scripted()
-        server = await serve(site.handle)
-        async with talk(f"http://127.0.0.1:{server.address[1]}/mcp") as client:
-            await server.close(0.0)
-            assert "cannot be reached" in await client.fails()
-
-    run(test())
+async def test_closing_when_the_server_is_gone_is_quick_and_no_error() -> None:
+    site = Scripted()
+    server = await serve(site.handle)
+    async with talk(f"http://127.0.0.1:{server.address[1]}/mcp") as client:
+        await server.close(0.0)
+        assert "cannot be reached" in await client.fails()
 
 
 async def _unstarted(site: Scripted, client: Talk) -> None:
@@ -1265,41 +1119,35 @@ STATES = [_unstarted, _greeting, _asking, _pausing, _listening, _noticing, _rene
 
 @pytest.mark.parametrize("reach", STATES, ids=[state.__name__[1:] for state in STATES])
 @pytest.mark.parametrize("how", ["once", "from two tasks", "cancelled at once", "cancelled in the middle"])
-def test_closing_in_any_state_leaves_nothing(
+async def test_closing_in_any_state_leaves_nothing(
     reach: Callable[[Scripted, Talk], Awaitable[None]], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streamable_http_client, "LAST_NOTICE_SECONDS", 0.05)
 
-    async def test() -> None:
-        async with scripted() as site:
-            async with talk(site.url, greeted=False) as client:
-                await reach(site, client)
-                close = client.transport.close
-                if how == "from two tasks":
-                    await asyncio.gather(close(), close())
-                elif how.startswith("cancelled"):
-                    closing = asyncio.create_task(close())
-                    for _ in range(0 if how == "cancelled at once" else 3):
-                        await asyncio.sleep(0)
-                    closing.cancel()
-                    await asyncio.wait([closing])
-                    await close()
-                else:
-                    await close()
-                assert len(client.lost) == 1
-            await eventually(lambda: site.under_way == 0)
-            assert client.transport._http._all == set()  # type: ignore[attr-defined]
-
-    run(test())
+    async with scripted() as site:
+        async with talk(site.url, greeted=False) as client:
+            await reach(site, client)
+            close = client.transport.close
+            if how == "from two tasks":
+                await asyncio.gather(close(), close())
+            elif how.startswith("cancelled"):
+                closing = asyncio.create_task(close())
+                for _ in range(0 if how == "cancelled at once" else 3):
+                    await asyncio.sleep(0)
+                closing.cancel()
+                await asyncio.wait([closing])
+                await close()
+            else:
+                await close()
+            assert len(client.lost) == 1
+        await eventually(lambda: site.under_way == 0)
+        assert client.transport._http._all == set()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
     "url", ["http://", "http://127.0.0.1:1/mcp", "http://127.0.0.1:x/", "http://user:pw@127.0.0.1/"]
 )
-def test_a_url_that_cannot_be_asked_is_an_error_of_the_first_call(url: str) -> None:
-    async def test() -> None:
-        with pytest.raises(ConnectionClosed):
-            async with Client(url):
-                pass
-
-    run(test())
+async def test_a_url_that_cannot_be_asked_is_an_error_of_the_first_call(url: str) -> None:
+    with pytest.raises(ConnectionClosed):
+        async with Client(url):
+            pass

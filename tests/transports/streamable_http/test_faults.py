@@ -322,112 +322,95 @@ async def bench(http_limits: HttpLimits | None = None, **options: Unpack[HttpOpt
 
 
 @pytest.mark.parametrize("leave", [Raw.cut, Raw.close])
-def test_a_client_that_leaves_in_the_middle_of_a_message_has_said_nothing(leave: Callable[[Raw], None]) -> None:
-    async def test() -> None:
-        async with bench() as b:
-            first, second = await b.raw(), await b.raw()
-            id = await begin(first)
-            body = json.dumps(call("wait")).encode()
-            await second.send("POST", "/mcp", body[:-10], Mcp_Session_Id=id, Content_Length=str(len(body)))
-            await eventually(lambda: b.http.connections == 2)
-            await leave(second)  # type: ignore[misc, func-returns-value]
-            await eventually(lambda: b.http.connections == 1)
-            answer = await first.ask(
-                "POST", "/mcp", request("ping", id=1), Mcp_Session_Id=id
-            )  # the same id: it is free
-            assert answer == {"jsonrpc": "2.0", "id": 1, "result": {}} and b.begun == 0
-
-    run(test())
+async def test_a_client_that_leaves_in_the_middle_of_a_message_has_said_nothing(leave: Callable[[Raw], None]) -> None:
+    async with bench() as b:
+        first, second = await b.raw(), await b.raw()
+        id = await begin(first)
+        body = json.dumps(call("wait")).encode()
+        await second.send("POST", "/mcp", body[:-10], Mcp_Session_Id=id, Content_Length=str(len(body)))
+        await eventually(lambda: b.http.connections == 2)
+        await leave(second)  # type: ignore[misc, func-returns-value]
+        await eventually(lambda: b.http.connections == 1)
+        answer = await first.ask("POST", "/mcp", request("ping", id=1), Mcp_Session_Id=id)  # the same id: it is free
+        assert answer == {"jsonrpc": "2.0", "id": 1, "result": {}} and b.begun == 0
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-16")
-def test_a_call_goes_on_when_its_client_leaves_and_the_answer_waits_for_it() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            first = await b.raw()
-            id = await begin(first)
-            await first.send("POST", "/mcp", call("wait"), Mcp_Session_Id=id)
-            assert await first.head() == 200 and first.headers["content-type"] == "text/event-stream"
-            last, progress = await first.event()
-            assert json.loads(progress)["method"] == "notifications/progress"
-            await first.cut()
-            await eventually(lambda: b.http.connections == 0)
-            b.gate.set()
-            await eventually(lambda: b.ended == 1)
-            again = await b.raw()
-            await again.send("GET", "/mcp", Mcp_Session_Id=id, Last_Event_ID=last)
-            assert await again.head() == 200
-            answer = await again.message()
-            assert answer["id"] == 1 and "result" in answer
-            assert await again.event() == ("", "")
-
-    run(test())
+async def test_a_call_goes_on_when_its_client_leaves_and_the_answer_waits_for_it() -> None:
+    async with bench() as b:
+        first = await b.raw()
+        id = await begin(first)
+        await first.send("POST", "/mcp", call("wait"), Mcp_Session_Id=id)
+        assert await first.head() == 200 and first.headers["content-type"] == "text/event-stream"
+        last, progress = await first.event()
+        assert json.loads(progress)["method"] == "notifications/progress"
+        await first.cut()
+        await eventually(lambda: b.http.connections == 0)
+        b.gate.set()
+        await eventually(lambda: b.ended == 1)
+        again = await b.raw()
+        await again.send("GET", "/mcp", Mcp_Session_Id=id, Last_Event_ID=last)
+        assert await again.head() == 200
+        answer = await again.message()
+        assert answer["id"] == 1 and "result" in answer
+        assert await again.event() == ("", "")
 
 
-def test_a_client_that_leaves_in_the_middle_of_a_large_answer_leaves_nothing() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            first = await b.raw(limit=1024)
-            id = await begin(first)
-            tracemalloc.start()
-            await first.send("POST", "/mcp", call("large"), Mcp_Session_Id=id)
-            assert await first.head() == 200 and int(first.headers["content-length"]) > 20_000_000
-            await first.cut()
-            await eventually(lambda: b.http.connections == 0)
-            assert tracemalloc.get_traced_memory()[1] > 20_000_000
-            await eventually(lambda: tracemalloc.get_traced_memory()[0] < 5_000_000)
-            tracemalloc.stop()
-
-    run(test())
+async def test_a_client_that_leaves_in_the_middle_of_a_large_answer_leaves_nothing() -> None:
+    async with bench() as b:
+        first = await b.raw(limit=1024)
+        id = await begin(first)
+        tracemalloc.start()
+        await first.send("POST", "/mcp", call("large"), Mcp_Session_Id=id)
+        assert await first.head() == 200 and int(first.headers["content-length"]) > 20_000_000
+        await first.cut()
+        await eventually(lambda: b.http.connections == 0)
+        assert tracemalloc.get_traced_memory()[1] > 20_000_000
+        await eventually(lambda: tracemalloc.get_traced_memory()[0] < 5_000_000)
+        tracemalloc.stop()
 
 
-def test_200_streams_with_tools_running_reset_at_once_leave_nothing() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            for _ in range(100):
-                asking, listening = await b.raw(), await b.raw()
-                id = await begin(asking)
-                await asking.send("POST", "/mcp", call("wait"), Mcp_Session_Id=id)
-                await listening.send("GET", "/mcp", Mcp_Session_Id=id)
-            for raw in b.clients:
-                assert await raw.head() == 200 and raw.headers["content-type"] == "text/event-stream"
-            await eventually(lambda: b.begun == 100)
-            for raw in b.clients:
-                await raw.cut()
-            await is_served(b.url)
-            await eventually(lambda: b.http.connections == 0)
-            assert b.ended == 0 and len(b.sessions) == 100  # no call is cancelled, no session ended
-            b.gate.set()
-            await eventually(lambda: b.ended == 100)
-
-    run(test())
+async def test_200_streams_with_tools_running_reset_at_once_leave_nothing() -> None:
+    async with bench() as b:
+        for _ in range(100):
+            asking, listening = await b.raw(), await b.raw()
+            id = await begin(asking)
+            await asking.send("POST", "/mcp", call("wait"), Mcp_Session_Id=id)
+            await listening.send("GET", "/mcp", Mcp_Session_Id=id)
+        for raw in b.clients:
+            assert await raw.head() == 200 and raw.headers["content-type"] == "text/event-stream"
+        await eventually(lambda: b.begun == 100)
+        for raw in b.clients:
+            await raw.cut()
+        await is_served(b.url)
+        await eventually(lambda: b.http.connections == 0)
+        assert b.ended == 0 and len(b.sessions) == 100  # no call is cancelled, no session ended
+        b.gate.set()
+        await eventually(lambda: b.ended == 100)
 
 
-def test_100_streams_of_the_older_transport_reset_at_once_end_their_sessions_and_calls() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            assert b.site._older is not None
-            poster = await b.raw()
-            for _ in range(100):
-                await (stream := await b.raw()).send("GET", "/sse")
-                assert await stream.head() == 200
-                messages = (await stream.event())[1]
-                for message in (initialize(), notification("notifications/initialized"), call("wait")):
-                    await poster.ask("POST", messages, message)
-                    assert poster.status == 202
-            await eventually(lambda: b.begun == 100)
-            assert len(b.site._older.sessions) == 100
-            for raw in b.clients[1:]:
-                await raw.cut()
-            await is_served(b.url)
-            await eventually(lambda: b.site._older is not None and not b.site._older.sessions)
-            await poster.ask("POST", messages, request("ping"))
-            assert poster.status == 404
-            await poster.close()
-            await eventually(lambda: b.http.connections == 0)  # a call had its grace, and was cancelled
-            assert b.ended == 0
-
-    run(test())
+async def test_100_streams_of_the_older_transport_reset_at_once_end_their_sessions_and_calls() -> None:
+    async with bench() as b:
+        assert b.site._older is not None
+        poster = await b.raw()
+        for _ in range(100):
+            await (stream := await b.raw()).send("GET", "/sse")
+            assert await stream.head() == 200
+            messages = (await stream.event())[1]
+            for message in (initialize(), notification("notifications/initialized"), call("wait")):
+                await poster.ask("POST", messages, message)
+                assert poster.status == 202
+        await eventually(lambda: b.begun == 100)
+        assert len(b.site._older.sessions) == 100
+        for raw in b.clients[1:]:
+            await raw.cut()
+        await is_served(b.url)
+        await eventually(lambda: b.site._older is not None and not b.site._older.sessions)
+        await poster.ask("POST", messages, request("ping"))
+        assert poster.status == 404
+        await poster.close()
+        await eventually(lambda: b.http.connections == 0)  # a call had its grace, and was cancelled
+        assert b.ended == 0
 
 
 def test_500_idle_connections_and_listening_streams_do_not_matter(tmp_path: Path) -> None:
@@ -457,102 +440,90 @@ def test_500_idle_connections_and_listening_streams_do_not_matter(tmp_path: Path
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_a_reader_that_never_reads_its_progress_costs_a_bounded_buffer_then_its_connection(older: bool) -> None:
-    async def test() -> None:
-        async with bench(HttpLimits(write_time=0.5)) as b:
-            stuck, beside = await b.raw(limit=1024), await b.raw()
-            if older:
-                await stuck.send("GET", "/sse")
-                assert await stuck.head() == 200
-                messages = (await stuck.event())[1]
-                await beside.ask("POST", messages, initialize())
-                await stuck.event()
-                await beside.ask("POST", messages, notification("notifications/initialized"))
-                await beside.ask("POST", messages, call("flood"))
-                assert beside.status == 202
-            else:
-                id = await begin(beside)
-                await stuck.send("POST", "/mcp", call("flood"), Mcp_Session_Id=id)
-            await eventually(lambda: b.begun > 0)
-            await is_served(b.url)
-            if not older:  # another request of the same session
-                answer = await beside.ask("POST", "/mcp", request("ping", id=2), Mcp_Session_Id=id)
-                assert answer == {"jsonrpc": "2.0", "id": 2, "result": {}}
-            await beside.close()
-            assert b.site._older is not None
-            held = b.begun
-            while b.site._older.sessions if older else b.http.connections:
-                held = b.begun
-                await asyncio.sleep(0.005)
-            assert held < 2_000  # of 10 kB: what the kernel took, and our buffer
-
-    run(test())
-
-
-def test_a_listening_stream_that_is_never_read_is_cut_and_its_session_goes_on() -> None:
-    async def test() -> None:
-        async with bench(HttpLimits(write_time=0.3)) as b:
-            stuck, beside = await b.raw(limit=1024), await b.raw()
+async def test_a_reader_that_never_reads_its_progress_costs_a_bounded_buffer_then_its_connection(older: bool) -> None:
+    async with bench(HttpLimits(write_time=0.5)) as b:
+        stuck, beside = await b.raw(limit=1024), await b.raw()
+        if older:
+            await stuck.send("GET", "/sse")
+            assert await stuck.head() == 200
+            messages = (await stuck.event())[1]
+            await beside.ask("POST", messages, initialize())
+            await stuck.event()
+            await beside.ask("POST", messages, notification("notifications/initialized"))
+            await beside.ask("POST", messages, call("flood"))
+            assert beside.status == 202
+        else:
             id = await begin(beside)
-            uris = [f"thing://{number}{'x' * 8_000}" for number in range(600)]
-            for number, uri in enumerate(uris):
-                answer = await beside.ask("POST", "/mcp", request("resources/subscribe", {"uri": uri}, number),
-                                          Mcp_Session_Id=id)  # fmt: skip
-                assert "result" in answer
-            await stuck.send("GET", "/mcp", Mcp_Session_Id=id)
-            await eventually(lambda: b.sessions[id].listening.is_carried)
-            for uri in uris:
-                b.server.resource_updated(uri)
-            await asyncio.sleep(0)
-            answer = await beside.ask("POST", "/mcp", request("ping", id=0), Mcp_Session_Id=id)
-            assert answer["result"] == {}
-            await eventually(lambda: not b.sessions[id].listening.is_carried)
-            b.server.resource_updated(uris[0])
-            again = await b.raw()
-            await again.send("GET", "/mcp", Mcp_Session_Id=id)
-            assert await again.head() == 200
-            assert (await again.message())["method"] == "notifications/resources/updated"
+            await stuck.send("POST", "/mcp", call("flood"), Mcp_Session_Id=id)
+        await eventually(lambda: b.begun > 0)
+        await is_served(b.url)
+        if not older:  # another request of the same session
+            answer = await beside.ask("POST", "/mcp", request("ping", id=2), Mcp_Session_Id=id)
+            assert answer == {"jsonrpc": "2.0", "id": 2, "result": {}}
+        await beside.close()
+        assert b.site._older is not None
+        held = b.begun
+        while b.site._older.sessions if older else b.http.connections:
+            held = b.begun
+            await asyncio.sleep(0.005)
+        assert held < 2_000  # of 10 kB: what the kernel took, and our buffer
 
-    run(test())
+
+async def test_a_listening_stream_that_is_never_read_is_cut_and_its_session_goes_on() -> None:
+    async with bench(HttpLimits(write_time=0.3)) as b:
+        stuck, beside = await b.raw(limit=1024), await b.raw()
+        id = await begin(beside)
+        uris = [f"thing://{number}{'x' * 8_000}" for number in range(600)]
+        for number, uri in enumerate(uris):
+            answer = await beside.ask("POST", "/mcp", request("resources/subscribe", {"uri": uri}, number),
+                                      Mcp_Session_Id=id)  # fmt: skip
+            assert "result" in answer
+        await stuck.send("GET", "/mcp", Mcp_Session_Id=id)
+        await eventually(lambda: b.sessions[id].listening.is_carried)
+        for uri in uris:
+            b.server.resource_updated(uri)
+        await asyncio.sleep(0)
+        answer = await beside.ask("POST", "/mcp", request("ping", id=0), Mcp_Session_Id=id)
+        assert answer["result"] == {}
+        await eventually(lambda: not b.sessions[id].listening.is_carried)
+        b.server.resource_updated(uris[0])
+        again = await b.raw()
+        await again.send("GET", "/mcp", Mcp_Session_Id=id)
+        assert await again.head() == 200
+        assert (await again.message())["method"] == "notifications/resources/updated"
 
 
 # ---------------------------------------------------------------------------------------------------- who never ends
 
 
-def test_5000_sessions_without_an_end_make_room_for_each_other_at_the_cap() -> None:
-    async def test() -> None:
-        async with bench(limits=EndpointLimits(sessions=50)) as b:
-            client = await b.raw()
-            kept = await begin(client)  # in use all the time: never the one to go
-            await (listening := await b.raw()).send("GET", "/mcp", Mcp_Session_Id=kept)
-            assert await listening.head() == 200
-            sessions: weakref.WeakSet[HttpSession] = weakref.WeakSet()
-            for _ in range(5000):
-                await client.ask("POST", "/mcp", initialize())
-                assert client.status == 200
-                sessions.add(b.sessions[client.headers["mcp-session-id"]])
-            assert len(b.sessions) == 50 and kept in b.sessions
-            gc.collect()
-            assert len(sessions) <= 50
-            assert len(asyncio.all_tasks()) < b.before[0] + 60
-
-    run(test())
+async def test_5000_sessions_without_an_end_make_room_for_each_other_at_the_cap() -> None:
+    async with bench(limits=EndpointLimits(sessions=50)) as b:
+        client = await b.raw()
+        kept = await begin(client)  # in use all the time: never the one to go
+        await (listening := await b.raw()).send("GET", "/mcp", Mcp_Session_Id=kept)
+        assert await listening.head() == 200
+        sessions: weakref.WeakSet[HttpSession] = weakref.WeakSet()
+        for _ in range(5000):
+            await client.ask("POST", "/mcp", initialize())
+            assert client.status == 200
+            sessions.add(b.sessions[client.headers["mcp-session-id"]])
+        assert len(b.sessions) == 50 and kept in b.sessions
+        gc.collect()
+        assert len(sessions) <= 50
+        assert len(asyncio.all_tasks()) < b.before[0] + 60
 
 
-def test_when_all_sessions_are_in_use_the_next_one_is_503_and_leaves_nothing() -> None:
-    async def test() -> None:
-        async with bench(limits=EndpointLimits(sessions=2)) as b:
-            for _ in range(2):
-                busy = await b.raw()
-                await busy.send("POST", "/mcp", call("wait"), Mcp_Session_Id=await begin(busy))
-                assert await busy.head() == 200
-            refused = await b.raw()
-            answer = await refused.ask("POST", "/mcp", initialize())
-            assert refused.status == 503 and refused.headers["retry-after"] == "5" and "in use" in str(answer["error"])
-            b.gate.set()
-            await eventually(lambda: b.ended == 2)
-
-    run(test())
+async def test_when_all_sessions_are_in_use_the_next_one_is_503_and_leaves_nothing() -> None:
+    async with bench(limits=EndpointLimits(sessions=2)) as b:
+        for _ in range(2):
+            busy = await b.raw()
+            await busy.send("POST", "/mcp", call("wait"), Mcp_Session_Id=await begin(busy))
+            assert await busy.head() == 200
+        refused = await b.raw()
+        answer = await refused.ask("POST", "/mcp", initialize())
+        assert refused.status == 503 and refused.headers["retry-after"] == "5" and "in use" in str(answer["error"])
+        b.gate.set()
+        await eventually(lambda: b.ended == 2)
 
 
 def test_5000_sessions_without_an_end_are_gone_after_their_time() -> None:
@@ -692,32 +663,26 @@ def test_an_origin_that_is_not_allowed_is_403_on_every_way_in() -> None:
 
 @pytest.mark.parametrize("kind", ["text/plain", "text/plain; application/json", "application/x-www-form-urlencoded",
                                   "multipart/form-data; boundary=x", "", None])  # fmt: skip
-def test_what_a_web_page_can_send_without_asking_never_reaches_a_tool(kind: str | None) -> None:
-    async def test() -> None:
-        async with bench() as b:
-            raw = await b.raw()
-            id = await begin(raw)
-            for path in ("/mcp", "/messages"):
-                answer = await raw.ask("POST", path, call("wait"), Mcp_Session_Id=id, Content_Type=kind)
-                assert raw.status == 415 and "application/json" in str(answer["error"])
-            assert b.begun == 0
-
-    run(test())
+async def test_what_a_web_page_can_send_without_asking_never_reaches_a_tool(kind: str | None) -> None:
+    async with bench() as b:
+        raw = await b.raw()
+        id = await begin(raw)
+        for path in ("/mcp", "/messages"):
+            answer = await raw.ask("POST", path, call("wait"), Mcp_Session_Id=id, Content_Type=kind)
+            assert raw.status == 415 and "application/json" in str(answer["error"])
+        assert b.begun == 0
 
 
-def test_a_last_event_id_of_20_kb_is_400_and_not_repeated() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            raw = await b.raw()
-            id = await begin(raw)
-            for last in ("x" * 20_000, "get." + "9" * 20_000, "get.\u00b2", ".", "get.-1", "get.1e3"):
-                answer = await raw.ask("GET", "/mcp", Mcp_Session_Id=id, Last_Event_ID=last)
-                assert raw.status == 400 and "is not known in this session" in str(answer["error"])
-                assert len(json.dumps(answer)) < 500
-            await raw.ask("GET", "/mcp", Mcp_Session_Id="x" * 20_000)
-            assert raw.status == 404
-
-    run(test())
+async def test_a_last_event_id_of_20_kb_is_400_and_not_repeated() -> None:
+    async with bench() as b:
+        raw = await b.raw()
+        id = await begin(raw)
+        for last in ("x" * 20_000, "get." + "9" * 20_000, "get.\u00b2", ".", "get.-1", "get.1e3"):
+            answer = await raw.ask("GET", "/mcp", Mcp_Session_Id=id, Last_Event_ID=last)
+            assert raw.status == 400 and "is not known in this session" in str(answer["error"])
+            assert len(json.dumps(answer)) < 500
+        await raw.ask("GET", "/mcp", Mcp_Session_Id="x" * 20_000)
+        assert raw.status == 404
 
 
 HOSTILE = {
@@ -748,23 +713,20 @@ HOSTILE = {
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#intro-1", "2025-11-25/basic/transports#sending-messages-to-the-server-6")
-def test_a_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goes_on() -> None:
-    async def test() -> None:
-        async with bench() as b:
-            raw = await b.raw()
-            for id in (None, await begin(raw)):
-                for name, body in HOSTILE.items():
-                    async with asyncio.timeout(SECOND):
-                        answer = await raw.ask("POST", "/mcp", body, Mcp_Session_Id=id)
-                    assert raw.status == 400 and raw.headers["content-type"] == "application/json", name
-                    error = answer["error"]
-                    assert isinstance(error, dict) and error["code"] in (-32700, -32600), (name, answer)
-                    assert len(json.dumps(answer)) < 1000, name
-            answer = await raw.ask("POST", "/mcp", request("ping", id=2), Mcp_Session_Id=id)
-            assert answer == {"jsonrpc": "2.0", "id": 2, "result": {}}
-            assert len(b.sessions) == 1
-
-    run(test())
+async def test_a_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goes_on() -> None:
+    async with bench() as b:
+        raw = await b.raw()
+        for id in (None, await begin(raw)):
+            for name, body in HOSTILE.items():
+                async with asyncio.timeout(SECOND):
+                    answer = await raw.ask("POST", "/mcp", body, Mcp_Session_Id=id)
+                assert raw.status == 400 and raw.headers["content-type"] == "application/json", name
+                error = answer["error"]
+                assert isinstance(error, dict) and error["code"] in (-32700, -32600), (name, answer)
+                assert len(json.dumps(answer)) < 1000, name
+        answer = await raw.ask("POST", "/mcp", request("ping", id=2), Mcp_Session_Id=id)
+        assert answer == {"jsonrpc": "2.0", "id": 2, "result": {}}
+        assert len(b.sessions) == 1
 
 
 # ---------------------------------------------------------------------------------------------------- the end

@@ -217,101 +217,87 @@ def test_a_call_that_loses_its_connection_after_any_event_sees_every_message_onc
 
 @pytest.mark.parametrize("revision", STREAMABLE)
 @pytest.mark.parametrize("pace", ["all at once", "step by step"])
-def test_a_call_whose_connections_are_all_lost_after_one_event_sees_every_message_once(
+async def test_a_call_whose_connections_are_all_lost_after_one_event_sees_every_message_once(
     revision: str, pace: str
 ) -> None:
-    async def test() -> None:
-        seen = Seen()
-        async with counting([seen] if pace == "step by step" else []) as port:
-            cutter = Cutter(port, itertools.repeat(1))
-            async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
-                assert (await client.call_tool("count", on_progress=ignore)).text == "counted"
-            assert seen.progress == list(range(1, STEPS + 1)) and seen.answers == 1
-            assert cutter.passed == [1] * (STEPS + (2 if revision == LATEST else 1))
-
-    run(test())
+    seen = Seen()
+    async with counting([seen] if pace == "step by step" else []) as port:
+        cutter = Cutter(port, itertools.repeat(1))
+        async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
+            assert (await client.call_tool("count", on_progress=ignore)).text == "counted"
+        assert seen.progress == list(range(1, STEPS + 1)) and seen.answers == 1
+        assert cutter.passed == [1] * (STEPS + (2 if revision == LATEST else 1))
 
 
 @pytest.mark.parametrize("revision", STREAMABLE)
-def test_a_call_that_loses_its_connection_before_any_event_fails_and_the_next_one_works(revision: str) -> None:
+async def test_a_call_that_loses_its_connection_before_any_event_fails_and_the_next_one_works(revision: str) -> None:
     """Nobody can tell which stream to come back for."""
 
-    async def test() -> None:
-        async with (
-            counting([]) as port,
-            through(Cutter(port, iter([0, None]))) as url,
-            Client(url, revision=revision) as client,
-        ):
-            with pytest.raises(ConnectionClosed):
-                await client.call_tool("count", on_progress=ignore)
-            assert (await client.call_tool("count", on_progress=ignore)).text == "counted"
-
-    run(test())
+    async with (
+        counting([]) as port,
+        through(Cutter(port, iter([0, None]))) as url,
+        Client(url, revision=revision) as client,
+    ):
+        with pytest.raises(ConnectionClosed):
+            await client.call_tool("count", on_progress=ignore)
+        assert (await client.call_tool("count", on_progress=ignore)).text == "counted"
 
 
-def test_many_calls_at_a_time_that_all_lose_their_connections_get_what_is_theirs() -> None:
-    async def test() -> None:
-        server = Server("echo", "1")
+async def test_many_calls_at_a_time_that_all_lose_their_connections_get_what_is_theirs() -> None:
+    server = Server("echo", "1")
 
-        @server.tool()
-        async def echo(n: int, context: Context) -> str:
-            for step in range(1, STEPS + 1):
-                await context.report_progress(step, message=f"{n}.{step}")
-            return str(n)
+    @server.tool()
+    async def echo(n: int, context: Context) -> str:
+        for step in range(1, STEPS + 1):
+            await context.report_progress(step, message=f"{n}.{step}")
+        return str(n)
 
-        async with server.serve_http() as direct:
-            port = int(direct.split(":")[2].split("/")[0])
-            cutter = Cutter(port, itertools.cycle([1, 3, 2]))
-            async with through(cutter) as url, Client(url, revision=LATEST) as client:
+    async with server.serve_http() as direct:
+        port = int(direct.split(":")[2].split("/")[0])
+        cutter = Cutter(port, itertools.cycle([1, 3, 2]))
+        async with through(cutter) as url, Client(url, revision=LATEST) as client:
 
-                async def call(n: int) -> None:
-                    told: list[str | None] = []
+            async def call(n: int) -> None:
+                told: list[str | None] = []
 
-                    def note(progress: float, total: float | None, message: str | None) -> None:
-                        told.append(message)
+                def note(progress: float, total: float | None, message: str | None) -> None:
+                    told.append(message)
 
-                    result = await client.call_tool("echo", {"n": n}, on_progress=note)
-                    assert result.text == str(n)
-                    await eventually(lambda: len(told) == STEPS)
-                    assert told == [f"{n}.{step}" for step in range(1, STEPS + 1)]
+                result = await client.call_tool("echo", {"n": n}, on_progress=note)
+                assert result.text == str(n)
+                await eventually(lambda: len(told) == STEPS)
+                assert told == [f"{n}.{step}" for step in range(1, STEPS + 1)]
 
-                await asyncio.gather(*(call(n) for n in range(20)))
-
-    run(test())
+            await asyncio.gather(*(call(n) for n in range(20)))
 
 
 @pytest.mark.parametrize("revision", STREAMABLE)
-def test_the_listening_stream_loses_nothing_either(revision: str) -> None:
-    async def test() -> None:
-        server = Server("news", "1")
+async def test_the_listening_stream_loses_nothing_either(revision: str) -> None:
+    server = Server("news", "1")
 
-        @server.resource("news://{n}")
-        def news(n: str) -> str:
-            return n
+    @server.resource("news://{n}")
+    def news(n: str) -> str:
+        return n
 
-        async with server.serve_http() as direct:
-            port = int(direct.split(":")[2].split("/")[0])
-            cutter = Cutter(port, iter([2, 1, 3, *[None] * 9]), marks=(b"GET /mcp",))
-            seen = Seen()
-            async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
+    async with server.serve_http() as direct:
+        port = int(direct.split(":")[2].split("/")[0])
+        cutter = Cutter(port, iter([2, 1, 3, *[None] * 9]), marks=(b"GET /mcp",))
+        seen = Seen()
+        async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
 
-                def updated() -> list[str]:
-                    messages = [json.loads(frame) for frame in seen.frames]
-                    return [
-                        m["params"]["uri"] for m in messages if m.get("method") == "notifications/resources/updated"
-                    ]
+            def updated() -> list[str]:
+                messages = [json.loads(frame) for frame in seen.frames]
+                return [m["params"]["uri"] for m in messages if m.get("method") == "notifications/resources/updated"]
 
-                uris = [f"news://{n}" for n in range(10)]
-                async with contextlib.AsyncExitStack() as stack:
-                    for uri in uris:
-                        await stack.enter_async_context(client.subscribe(uri))
-                    for uri in uris:
-                        server.resource_updated(uri)
-                        await eventually(lambda uri=uri: uri in updated())  # type: ignore[misc]
-                    assert updated() == uris
-                assert cutter.passed[:3] == [2, 1, 3]
-
-    run(test())
+            uris = [f"news://{n}" for n in range(10)]
+            async with contextlib.AsyncExitStack() as stack:
+                for uri in uris:
+                    await stack.enter_async_context(client.subscribe(uri))
+                for uri in uris:
+                    server.resource_updated(uri)
+                    await eventually(lambda uri=uri: uri in updated())  # type: ignore[misc]
+                assert updated() == uris
+            assert cutter.passed[:3] == [2, 1, 3]
 
 
 # ------------------------------------------------------------------------------------------------ lost servers

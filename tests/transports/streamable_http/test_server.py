@@ -52,14 +52,11 @@ def cancelled(id: JSON) -> Object:
     "2025-11-25/basic/transports#sending-messages-to-the-server-7",
 )
 @every_revision
-def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> None:
-    async def test() -> None:
-        async with greeted(Held().server, revision) as talk:
-            reply = await talk.post(call("add", "x", a=1, b=2))
-            assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("3", "x"))
-            assert "mcp-session-id" not in reply.headers
-
-    run(test())
+async def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> None:
+    async with greeted(Held().server, revision) as talk:
+        reply = await talk.post(call("add", "x", a=1, b=2))
+        assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("3", "x"))
+        assert "mcp-session-id" not in reply.headers
 
 
 @pytest.mark.spec(
@@ -77,71 +74,56 @@ def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> None:
     "2025-11-25/basic/transports#sending-messages-to-the-server-15",
 )
 @every_revision
-def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(revision: str) -> None:
-    async def test() -> None:
-        async with greeted(Held().server, revision) as talk:
-            reply = await talk.post(call("count", to=2))
-            assert (reply.status, reply.kind) == (200, SSE_TYPE)
-            assert reply.headers["cache-control"] == "no-cache, no-transform"
-            assert reply.headers["x-accel-buffering"] == "no"
-            assert await reply.messages() == [said(0), said(1), answered("counted")]
-
-    run(test())
+async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(revision: str) -> None:
+    async with greeted(Held().server, revision) as talk:
+        reply = await talk.post(call("count", to=2))
+        assert (reply.status, reply.kind) == (200, SSE_TYPE)
+        assert reply.headers["cache-control"] == "no-cache, no-transform"
+        assert reply.headers["x-accel-buffering"] == "no"
+        assert await reply.messages() == [said(0), said(1), answered("counted")]
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-9")
 @every_revision
-def test_every_event_has_an_id_and_an_empty_one_begins_the_stream_where_streams_are_polled(revision: str) -> None:
-    async def test() -> None:
-        async with greeted(Held().server, revision, limits=EndpointLimits(retry=2500)) as talk:
-            events = await (await talk.post(call("count", to=1))).events()
-            assert len({event.pop("id") for event in events}) == len(events)
-            own = [{"data": json.dumps(data, separators=(",", ":"))} for data in (said(0), answered("counted"))]
-            assert events == ([{"retry": "2500", "data": ""}, *own] if revision == POLLED else own)
-
-    run(test())
+async def test_every_event_has_an_id_and_an_empty_one_begins_the_stream_where_streams_are_polled(revision: str) -> None:
+    async with greeted(Held().server, revision, limits=EndpointLimits(retry=2500)) as talk:
+        events = await (await talk.post(call("count", to=1))).events()
+        assert len({event.pop("id") for event in events}) == len(events)
+        own = [{"data": json.dumps(data, separators=(",", ":"))} for data in (said(0), answered("counted"))]
+        assert events == ([{"retry": "2500", "data": ""}, *own] if revision == POLLED else own)
 
 
 @every_revision
-def test_a_client_that_takes_events_only_gets_the_answer_as_one(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server) as web:
-            talk = Talk(web, accept=SSE_TYPE)
-            await talk.greet(revision)
-            assert await (await talk.post(call("add", a=1, b=2))).messages() == [answered("3")]
-
-    run(test())
+async def test_a_client_that_takes_events_only_gets_the_answer_as_one(revision: str) -> None:
+    held = Held()
+    async with on_the_web(held.server) as web:
+        talk = Talk(web, accept=SSE_TYPE)
+        await talk.greet(revision)
+        assert await (await talk.post(call("add", a=1, b=2))).messages() == [answered("3")]
 
 
 @every_revision
 @pytest.mark.parametrize("whose", ["the client takes nothing else", "the server says so"])
-def test_where_answers_are_json_only_what_comes_before_them_is_for_the_stream_that_listens(
+async def test_where_answers_are_json_only_what_comes_before_them_is_for_the_stream_that_listens(
     revision: str, whose: str
 ) -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server, json_responses=whose == "the server says so") as web:
-            talk = Talk(web)
-            await talk.greet(revision)
-            if whose != "the server says so":
-                talk.accept = JSON_TYPE
-            reply = await talk.post(call("count", to=1))
-            assert (reply.kind, reply.json) == (JSON_TYPE, answered("counted"))
-            listening = await talk.get(Accept=SSE_TYPE)
-            assert await listening.message() == said(0)
-
-    run(test())
+    held = Held()
+    async with on_the_web(held.server, json_responses=whose == "the server says so") as web:
+        talk = Talk(web)
+        await talk.greet(revision)
+        if whose != "the server says so":
+            talk.accept = JSON_TYPE
+        reply = await talk.post(call("count", to=1))
+        assert (reply.kind, reply.json) == (JSON_TYPE, answered("counted"))
+        listening = await talk.get(Accept=SSE_TYPE)
+        assert await listening.message() == said(0)
 
 
-def test_a_server_that_answers_by_json_only_still_gives_events_to_who_takes_nothing_else() -> None:
-    async def test() -> None:
-        async with on_the_web(Held().server, json_responses=True) as web:
-            talk = Talk(web, accept=SSE_TYPE)
-            await talk.greet()
-            assert await (await talk.post(call("count", to=1))).messages() == [answered("counted")]
-
-    run(test())
+async def test_a_server_that_answers_by_json_only_still_gives_events_to_who_takes_nothing_else() -> None:
+    async with on_the_web(Held().server, json_responses=True) as web:
+        talk = Talk(web, accept=SSE_TYPE)
+        await talk.greet()
+        assert await (await talk.post(call("count", to=1))).messages() == [answered("counted")]
 
 
 @pytest.mark.spec(
@@ -150,16 +132,13 @@ def test_a_server_that_answers_by_json_only_still_gives_events_to_who_takes_noth
     "2025-11-25/basic/transports#sending-messages-to-the-server-5",
 )
 @every_revision
-def test_what_asks_nothing_is_accepted_without_a_body(revision: str) -> None:
+async def test_what_asks_nothing_is_accepted_without_a_body(revision: str) -> None:
     nobody_waits: list[Object] = [{"jsonrpc": "2.0", "id": 9, "result": {}}, error(9, 1, "no"), error("never", 1, "no")]
 
-    async def test() -> None:
-        async with greeted(Held().server, revision) as talk:
-            for message in (notification("notifications/cancelled", {"requestId": 5}), *nobody_waits):
-                reply = await talk.post(message)
-                assert (reply.status, reply.body, reply.kind) == (202, b"", None), message
-
-    run(test())
+    async with greeted(Held().server, revision) as talk:
+        for message in (notification("notifications/cancelled", {"requestId": 5}), *nobody_waits):
+            reply = await talk.post(message)
+            assert (reply.status, reply.body, reply.kind) == (202, b"", None), message
 
 
 @pytest.mark.spec(
@@ -183,102 +162,84 @@ def test_what_asks_nothing_is_accepted_without_a_body(revision: str) -> None:
         (b'"ping"', -32600, None),
     ],
 )
-def test_what_is_no_message_is_refused_with_the_error(revision: str, body: bytes, code: int, id: JSON) -> None:
-    async def test() -> None:
-        async with greeted(Held().server, revision) as talk:
-            reply = await talk.post(body)
-            assert reply.status == 400
-            assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
-            assert reply.json["error"]["code"] == code
-            assert reply.json.get("id") == id
-            assert ("id" in reply.json) == (id is not None or revision != POLLED)
-            stranger = await Talk(talk.web).post(body)
-            assert stranger.status == 400 and "mcp-session-id" not in stranger.headers
-            assert (await talk.post(request("ping"))).status == 200
-
-    run(test())
+async def test_what_is_no_message_is_refused_with_the_error(revision: str, body: bytes, code: int, id: JSON) -> None:
+    async with greeted(Held().server, revision) as talk:
+        reply = await talk.post(body)
+        assert reply.status == 400
+        assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
+        assert reply.json["error"]["code"] == code
+        assert reply.json.get("id") == id
+        assert ("id" in reply.json) == (id is not None or revision != POLLED)
+        stranger = await Talk(talk.web).post(body)
+        assert stranger.status == 400 and "mcp-session-id" not in stranger.headers
+        assert (await talk.post(request("ping"))).status == 200
 
 
 @every_revision
-def test_an_error_of_the_server_is_an_answer_like_any_other(revision: str) -> None:
-    async def test() -> None:
-        async with greeted(Held().server, revision) as talk:
-            reply = await talk.post(request("no/such", id="x"))
-            assert (reply.status, reply.json) == (200, error("x", -32601, "Method not found: no/such"))
-
-    run(test())
+async def test_an_error_of_the_server_is_an_answer_like_any_other(revision: str) -> None:
+    async with greeted(Held().server, revision) as talk:
+        reply = await talk.post(request("no/such", id="x"))
+        assert (reply.status, reply.json) == (200, error("x", -32601, "Method not found: no/such"))
 
 
 @every_revision
-def test_an_id_that_is_in_flight_is_not_taken_again_and_spoils_nothing(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            first = await talk.send(call("hold", 1, name="first"))
+async def test_an_id_that_is_in_flight_is_not_taken_again_and_spoils_nothing(revision: str) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        first = await talk.send(call("hold", 1, name="first"))
+        await held.has_begun()
+        again = await talk.post(call("add", 1, a=1, b=2))
+        assert (again.status, again.why) == (
+            400,
+            "a request with id 1 is still in flight; ids are unique in a session",
+        )
+        assert (await talk.post(call("add", "1", a=1, b=2))).json == answered("3", "1")  # another id
+        held.go.set()
+        assert (await talk.web.take(first)).json == answered("first")
+        assert (await talk.post(call("add", 1, a=1, b=2))).json == answered("3")  # it is free again
+
+
+async def test_two_clients_may_use_the_same_ids_at_the_same_time() -> None:
+    held = Held()
+    async with greeted(held.server) as one:
+        two = Talk(one.web)
+        await two.greet()
+        first, second = await one.send(call("hold", name="one")), await two.send(call("hold", name="two"))
+        assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
+        held.go.set()
+        assert (await one.web.take(second)).json == answered("two")
+        assert (await one.web.take(first)).json == answered("one")
+
+
+async def test_a_session_has_a_bounded_number_of_streams() -> None:
+    held = Held()
+    async with greeted(held.server, limits=EndpointLimits(streams=3)) as talk:
+        calls = [await talk.send(call("hold", n, name="x")) for n in range(2)]  # the third listens, carried or not
+        for _ in calls:
             await held.has_begun()
-            again = await talk.post(call("add", 1, a=1, b=2))
-            assert (again.status, again.why) == (
-                400,
-                "a request with id 1 is still in flight; ids are unique in a session",
-            )
-            assert (await talk.post(call("add", "1", a=1, b=2))).json == answered("3", "1")  # another id
-            held.go.set()
-            assert (await talk.web.take(first)).json == answered("first")
-            assert (await talk.post(call("add", 1, a=1, b=2))).json == answered("3")  # it is free again
-
-    run(test())
-
-
-def test_two_clients_may_use_the_same_ids_at_the_same_time() -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server) as one:
-            two = Talk(one.web)
-            await two.greet()
-            first, second = await one.send(call("hold", name="one")), await two.send(call("hold", name="two"))
-            assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
-            held.go.set()
-            assert (await one.web.take(second)).json == answered("two")
-            assert (await one.web.take(first)).json == answered("one")
-
-    run(test())
+        refused = await talk.post(call("add", 3, a=1, b=2))
+        assert (refused.status, refused.why) == (429, "the session has 3 streams already; wait for an answer")
+        assert (await talk.post(notification("notifications/initialized"))).status == 202  # needs no stream
+        other = Talk(talk.web)
+        await other.greet()
+        assert (await other.post(call("add", a=1, b=2))).status == 200
+        held.go.set()
+        for reply in calls:
+            assert (await talk.web.take(reply)).status == 200
+        assert (await talk.post(call("add", a=1, b=2))).status == 200
 
 
-def test_a_session_has_a_bounded_number_of_streams() -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, limits=EndpointLimits(streams=3)) as talk:
-            calls = [await talk.send(call("hold", n, name="x")) for n in range(2)]  # the third listens, carried or not
-            for _ in calls:
-                await held.has_begun()
-            refused = await talk.post(call("add", 3, a=1, b=2))
-            assert (refused.status, refused.why) == (429, "the session has 3 streams already; wait for an answer")
-            assert (await talk.post(notification("notifications/initialized"))).status == 202  # needs no stream
-            other = Talk(talk.web)
-            await other.greet()
-            assert (await other.post(call("add", a=1, b=2))).status == 200
-            held.go.set()
-            for reply in calls:
-                assert (await talk.web.take(reply)).status == 200
-            assert (await talk.post(call("add", a=1, b=2))).status == 200
-
-    run(test())
-
-
-def test_every_open_stream_is_shown_to_be_alive() -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, limits=EndpointLimits(keep_alive=0.01)) as talk:
-            listening = await talk.get()
-            posted = await talk.post(call("hold", name="x", say=True))
-            for reply in (listening, posted):
-                while (block := await reply.block()) is not None and not block.startswith(":"):
-                    assert "id: " in block
-                assert block == ": "
-            held.go.set()
-            assert (await posted.messages())[-1] == answered("x")
-
-    run(test())
+async def test_every_open_stream_is_shown_to_be_alive() -> None:
+    held = Held()
+    async with greeted(held.server, limits=EndpointLimits(keep_alive=0.01)) as talk:
+        listening = await talk.get()
+        posted = await talk.post(call("hold", name="x", say=True))
+        for reply in (listening, posted):
+            while (block := await reply.block()) is not None and not block.startswith(":"):
+                assert "id: " in block
+            assert block == ": "
+        held.go.set()
+        assert (await posted.messages())[-1] == answered("x")
 
 
 # ------------------------------------------------------------------------------------------------ which stream
@@ -305,102 +266,84 @@ def test_every_open_stream_is_shown_to_be_alive() -> None:
     "2025-11-25/basic/transports#listening-for-messages-from-the-server-4",
 )
 @every_revision
-def test_each_message_comes_on_one_stream_the_one_it_belongs_to(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            listening = await talk.get()
-            assert (listening.status, listening.kind) == (200, SSE_TYPE)
-            one = await talk.post(call("hold", 1, name="one", say=True))
-            two = await talk.post(call("hold", 2, name="two", say=True))
-            held.announce()
-            held.go.set()
-            assert await one.messages() == [said("one begins"), said("one goes on"), answered("one", 1)]
-            assert await two.messages() == [said("two begins"), said("two goes on"), answered("two", 2)]
-            assert await listening.message() == CHANGED
-            assert (await talk.delete()).status == 204
-            assert messages(await listening.events()) == []  # nothing more had come
-
-    run(test())
+async def test_each_message_comes_on_one_stream_the_one_it_belongs_to(revision: str) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        listening = await talk.get()
+        assert (listening.status, listening.kind) == (200, SSE_TYPE)
+        one = await talk.post(call("hold", 1, name="one", say=True))
+        two = await talk.post(call("hold", 2, name="two", say=True))
+        held.announce()
+        held.go.set()
+        assert await one.messages() == [said("one begins"), said("one goes on"), answered("one", 1)]
+        assert await two.messages() == [said("two begins"), said("two goes on"), answered("two", 2)]
+        assert await listening.message() == CHANGED
+        assert (await talk.delete()).status == 204
+        assert messages(await listening.events()) == []  # nothing more had come
 
 
 @every_revision
-def test_a_question_of_the_server_comes_on_the_stream_of_its_cause_and_is_answered_by_a_post(revision: str) -> None:
-    async def test() -> None:
-        async with greeted(Held().server, revision, {"roots": {}}) as talk:
-            asked = await talk.post(call("ask", "mine"))
-            question = await asked.object()
-            assert question["method"] == "roots/list"
-            roots: Object = {"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]}
-            reply = await talk.post({"jsonrpc": "2.0", "id": question["id"], "result": roots})
-            assert (reply.status, reply.body) == (202, b"")
-            assert await asked.messages() == [answered("2", "mine")]
+async def test_a_question_of_the_server_comes_on_the_stream_of_its_cause_and_is_answered_by_a_post(
+    revision: str,
+) -> None:
+    async with greeted(Held().server, revision, {"roots": {}}) as talk:
+        asked = await talk.post(call("ask", "mine"))
+        question = await asked.object()
+        assert question["method"] == "roots/list"
+        roots: Object = {"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]}
+        reply = await talk.post({"jsonrpc": "2.0", "id": question["id"], "result": roots})
+        assert (reply.status, reply.body) == (202, b"")
+        assert await asked.messages() == [answered("2", "mine")]
 
-    run(test())
 
-
-def test_a_broken_answer_to_a_question_of_the_server_is_refused_and_ends_its_wait() -> None:
-    async def test() -> None:
-        async with greeted(Held().server, capabilities={"roots": {}}) as talk:
-            asked = await talk.post(call("ask"))
-            question = await asked.object()
-            reply = await talk.post({"jsonrpc": "2.0", "id": question["id"], "result": 5})
-            assert reply.status == 400
-            answer = await asked.object()
-            assert answer["id"] == 1 and isinstance(answer["result"], dict) and answer["result"]["isError"] is True
-
-    run(test())
+async def test_a_broken_answer_to_a_question_of_the_server_is_refused_and_ends_its_wait() -> None:
+    async with greeted(Held().server, capabilities={"roots": {}}) as talk:
+        asked = await talk.post(call("ask"))
+        question = await asked.object()
+        reply = await talk.post({"jsonrpc": "2.0", "id": question["id"], "result": 5})
+        assert reply.status == 400
+        answer = await asked.object()
+        assert answer["id"] == 1 and isinstance(answer["result"], dict) and answer["result"]["isError"] is True
 
 
 @every_revision
-def test_what_belongs_to_no_request_waits_for_a_client_that_listens(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            held.announce()
-            assert (await talk.post(call("count", to=1))).status == 200
-            listening = await talk.get()
-            assert await listening.message() == CHANGED
-            held.announce()
-            assert await listening.message() == CHANGED
-
-    run(test())
+async def test_what_belongs_to_no_request_waits_for_a_client_that_listens(revision: str) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        held.announce()
+        assert (await talk.post(call("count", to=1))).status == 200
+        listening = await talk.get()
+        assert await listening.message() == CHANGED
+        held.announce()
+        assert await listening.message() == CHANGED
 
 
-def test_what_waits_for_a_client_that_listens_is_bounded_and_the_oldest_goes_first() -> None:
-    async def test() -> None:
-        limits = EndpointLimits(waiting_events=3)
-        async with on_the_web(Held().server, json_responses=True, limits=limits) as web:
-            talk = Talk(web)
-            await talk.greet()
-            await talk.post(call("count", to=10))
-            listening = await talk.get()
-            assert [await listening.message() for _ in range(3)] == [said(7), said(8), said(9)]
-        size = len(json.dumps(said(5), separators=(",", ":")))
-        async with on_the_web(
-            Held().server, json_responses=True, limits=EndpointLimits(waiting_bytes=2 * size + 1)
-        ) as web:
-            talk = Talk(web)
-            await talk.greet()
-            await talk.post(call("count", to=10))
-            listening = await talk.get()
-            assert [await listening.message() for _ in range(2)] == [said(8), said(9)]
-
-    run(test())
+async def test_what_waits_for_a_client_that_listens_is_bounded_and_the_oldest_goes_first() -> None:
+    limits = EndpointLimits(waiting_events=3)
+    async with on_the_web(Held().server, json_responses=True, limits=limits) as web:
+        talk = Talk(web)
+        await talk.greet()
+        await talk.post(call("count", to=10))
+        listening = await talk.get()
+        assert [await listening.message() for _ in range(3)] == [said(7), said(8), said(9)]
+    size = len(json.dumps(said(5), separators=(",", ":")))
+    async with on_the_web(Held().server, json_responses=True, limits=EndpointLimits(waiting_bytes=2 * size + 1)) as web:
+        talk = Talk(web)
+        await talk.greet()
+        await talk.post(call("count", to=10))
+        listening = await talk.get()
+        assert [await listening.message() for _ in range(2)] == [said(8), said(9)]
 
 
 @every_revision
-def test_who_listens_again_takes_the_place_of_its_former_stream(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            former = await talk.get()
-            latter = await talk.get()
-            assert messages(await former.events()) == []  # it has ended
-            held.announce()
-            assert await latter.message() == CHANGED
-
-    run(test())
+async def test_who_listens_again_takes_the_place_of_its_former_stream(revision: str) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        former = await talk.get()
+        latter = await talk.get()
+        assert messages(await former.events()) == []  # it has ended
+        held.announce()
+        assert await latter.message() == CHANGED
 
 
 # ------------------------------------------------------------------------------------------------ endings
@@ -408,20 +351,17 @@ def test_who_listens_again_takes_the_place_of_its_former_stream(revision: str) -
 
 @every_revision
 @pytest.mark.parametrize("say", [False, True], ids=["before anything came", "in a stream"])
-def test_a_cancelled_request_is_answered_by_the_end_of_its_stream(revision: str, say: bool) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            sent = await talk.send(call("hold", 7, name="x", say=say))
-            await held.has_begun()
-            assert (await talk.post(cancelled(7))).status == 202
-            reply = await talk.web.take(sent)
-            assert reply.kind == SSE_TYPE
-            assert await reply.messages() == ([said("x begins")] if say else [])
-            assert held.ended == ["x was cancelled"]
-            assert (await talk.post(call("add", 7, a=1, b=2))).json == answered("3", 7)
-
-    run(test())
+async def test_a_cancelled_request_is_answered_by_the_end_of_its_stream(revision: str, say: bool) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        sent = await talk.send(call("hold", 7, name="x", say=say))
+        await held.has_begun()
+        assert (await talk.post(cancelled(7))).status == 202
+        reply = await talk.web.take(sent)
+        assert reply.kind == SSE_TYPE
+        assert await reply.messages() == ([said("x begins")] if say else [])
+        assert held.ended == ["x was cancelled"]
+        assert (await talk.post(call("add", 7, a=1, b=2))).json == answered("3", 7)
 
 
 @pytest.mark.spec(
@@ -431,24 +371,21 @@ def test_a_cancelled_request_is_answered_by_the_end_of_its_stream(revision: str,
 )
 @every_revision
 @pytest.mark.parametrize("say", [False, True], ids=["before anything came", "in a stream"])
-def test_a_client_that_leaves_has_not_cancelled(revision: str, say: bool) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            sent = await talk.send(call("hold", name="x", say=say))
-            await held.has_begun()
-            if say:
-                await talk.web.take(sent)
-                assert await sent.message() == said("x begins")
-            await sent.cut()
+async def test_a_client_that_leaves_has_not_cancelled(revision: str, say: bool) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        sent = await talk.send(call("hold", name="x", say=say))
+        await held.has_begun()
+        if say:
+            await talk.web.take(sent)
+            assert await sent.message() == said("x begins")
+        await sent.cut()
+        assert (await talk.post(request("ping", id="after"))).status == 200
+        assert not held.ended
+        held.go.set()
+        while not held.ended:
             assert (await talk.post(request("ping", id="after"))).status == 200
-            assert not held.ended
-            held.go.set()
-            while not held.ended:
-                assert (await talk.post(request("ping", id="after"))).status == 200
-            assert held.ended == ["x came to its end"]
-
-    run(test())
+        assert held.ended == ["x came to its end"]
 
 
 # ------------------------------------------------------------------------------------------------ batches
@@ -460,63 +397,54 @@ def test_a_client_that_leaves_has_not_cancelled(revision: str, say: bool) -> Non
     "2025-03-26/basic/transports#sending-messages-to-the-server-7",
     "2025-03-26/basic/index#batching-1",
 )
-def test_a_batch_is_answered_by_one_array() -> None:
+async def test_a_batch_is_answered_by_one_array() -> None:
     bare: JSON = {"jsonrpc": "2.0"}
     spoiled: JSON = {"jsonrpc": "2.0", "id": "b", "method": 5}
     silent = notification("notifications/cancelled", {"requestId": 99})
 
-    async def test() -> None:
-        async with greeted(Held().server, BATCHES) as talk:
-            reply = await talk.post([call("add", 1, a=1, b=2), silent, call("add", 2, a=3, b=4)])
-            assert (reply.status, reply.kind) == (200, JSON_TYPE)
-            assert isinstance(reply.json, list)
-            assert sorted(map(str, reply.json)) == sorted(map(str, [answered("3", 1), answered("7", 2)]))
-            mixed = (await talk.post([bare, spoiled, call("add", 3, a=1, b=2), "x"])).json
-            assert isinstance(mixed, list) and len(mixed) == 4
-            codes = [m["error"]["code"] for m in mixed if isinstance(m, dict) and isinstance(m.get("error"), dict)]  # type: ignore[call-overload,index]
-            assert codes == [-32600] * 3 and answered("3", 3) in mixed
-            nobody_waits: list[JSON] = [{"jsonrpc": "2.0", "id": 9, "result": {}}, error(8, 1, "no")]
-            silences: list[list[JSON]] = [[silent], [silent, silent], nobody_waits]
-            for nothing in silences:
-                accepted = await talk.post(nothing)
-                assert (accepted.status, accepted.body) == (202, b"")
-
-    run(test())
+    async with greeted(Held().server, BATCHES) as talk:
+        reply = await talk.post([call("add", 1, a=1, b=2), silent, call("add", 2, a=3, b=4)])
+        assert (reply.status, reply.kind) == (200, JSON_TYPE)
+        assert isinstance(reply.json, list)
+        assert sorted(map(str, reply.json)) == sorted(map(str, [answered("3", 1), answered("7", 2)]))
+        mixed = (await talk.post([bare, spoiled, call("add", 3, a=1, b=2), "x"])).json
+        assert isinstance(mixed, list) and len(mixed) == 4
+        codes = [m["error"]["code"] for m in mixed if isinstance(m, dict) and isinstance(m.get("error"), dict)]  # type: ignore[call-overload,index]
+        assert codes == [-32600] * 3 and answered("3", 3) in mixed
+        nobody_waits: list[JSON] = [{"jsonrpc": "2.0", "id": 9, "result": {}}, error(8, 1, "no")]
+        silences: list[list[JSON]] = [[silent], [silent, silent], nobody_waits]
+        for nothing in silences:
+            accepted = await talk.post(nothing)
+            assert (accepted.status, accepted.body) == (202, b"")
 
 
-def test_a_batch_without_anything_to_be_served_is_refused_with_its_errors() -> None:
-    async def test() -> None:
-        async with greeted(Held().server, BATCHES) as talk:
-            spoiled: list[JSON] = [{"jsonrpc": "2.0", "id": 4, "method": 5}, "x"]
-            reply = await talk.post(spoiled)
-            assert reply.status == 400
-            assert isinstance(reply.json, list) and len(reply.json) == 2
-            ids = [member.get("id") for member in reply.json if isinstance(member, dict)]
-            assert ids == [4, None]
-            empty = await talk.post([])
-            assert empty.status == 400
-            assert isinstance(empty.json, dict) and isinstance(empty.json["error"], dict)
-            assert empty.json["error"]["code"] == -32600
-
-    run(test())
+async def test_a_batch_without_anything_to_be_served_is_refused_with_its_errors() -> None:
+    async with greeted(Held().server, BATCHES) as talk:
+        spoiled: list[JSON] = [{"jsonrpc": "2.0", "id": 4, "method": 5}, "x"]
+        reply = await talk.post(spoiled)
+        assert reply.status == 400
+        assert isinstance(reply.json, list) and len(reply.json) == 2
+        ids = [member.get("id") for member in reply.json if isinstance(member, dict)]
+        assert ids == [4, None]
+        empty = await talk.post([])
+        assert empty.status == 400
+        assert isinstance(empty.json, dict) and isinstance(empty.json["error"], dict)
+        assert empty.json["error"]["code"] == -32600
 
 
-def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, BATCHES) as talk:
-            reply = await talk.post([request("ping", id=1), request("ping", id=2), request("ping", id=1)])
-            assert (reply.status, reply.why) == (400, "two requests of the batch have the same id")
-            first = await talk.send([call("hold", 1, name="x")])
-            await held.has_begun()
-            reply = await talk.post([request("ping", id=2), request("ping", id=1)])
-            assert reply.status == 400
-            assert reply.why == "a request with id 1 is still in flight; ids are unique in a session"
-            assert (await talk.post([request("ping", id=2)])).json == [{"jsonrpc": "2.0", "id": 2, "result": {}}]
-            held.go.set()
-            assert (await talk.web.take(first)).json == [answered("x")]
-
-    run(test())
+async def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
+    held = Held()
+    async with greeted(held.server, BATCHES) as talk:
+        reply = await talk.post([request("ping", id=1), request("ping", id=2), request("ping", id=1)])
+        assert (reply.status, reply.why) == (400, "two requests of the batch have the same id")
+        first = await talk.send([call("hold", 1, name="x")])
+        await held.has_begun()
+        reply = await talk.post([request("ping", id=2), request("ping", id=1)])
+        assert reply.status == 400
+        assert reply.why == "a request with id 1 is still in flight; ids are unique in a session"
+        assert (await talk.post([request("ping", id=2)])).json == [{"jsonrpc": "2.0", "id": 2, "result": {}}]
+        held.go.set()
+        assert (await talk.web.take(first)).json == [answered("x")]
 
 
 @pytest.mark.spec(
@@ -524,125 +452,104 @@ def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
     "2025-03-26/basic/transports#sending-messages-to-the-server-11",
     "2025-03-26/basic/transports#sending-messages-to-the-server-12",
 )
-def test_the_stream_of_a_batch_brings_what_its_requests_cause_and_ends_with_their_answers() -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, BATCHES) as talk:
-            both: list[JSON] = [call("hold", 1, name="one", say=True), call("hold", 2, name="two", say=True)]
-            reply = await talk.post(both)
-            assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
-            held.go.set()
-            *before, last = await reply.messages()
-            begins, ends = [said("one begins"), said("two begins")], [said("one goes on"), said("two goes on")]
-            assert before == [*begins, *ends]
-            assert isinstance(last, list) and len(last) == 2
-            assert answered("one", 1) in last and answered("two", 2) in last
-
-    run(test())
+async def test_the_stream_of_a_batch_brings_what_its_requests_cause_and_ends_with_their_answers() -> None:
+    held = Held()
+    async with greeted(held.server, BATCHES) as talk:
+        both: list[JSON] = [call("hold", 1, name="one", say=True), call("hold", 2, name="two", say=True)]
+        reply = await talk.post(both)
+        assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
+        held.go.set()
+        *before, last = await reply.messages()
+        begins, ends = [said("one begins"), said("two begins")], [said("one goes on"), said("two goes on")]
+        assert before == [*begins, *ends]
+        assert isinstance(last, list) and len(last) == 2
+        assert answered("one", 1) in last and answered("two", 2) in last
 
 
-def test_a_cancelled_member_of_a_batch_is_left_out_and_the_end_is_the_answer_when_all_are() -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, BATCHES) as talk:
-            sent = await talk.send([call("hold", 1, name="x"), request("ping", id=2)])
-            await held.has_begun()
-            await talk.post([cancelled(1)])
-            assert (await talk.web.take(sent)).json == [{"jsonrpc": "2.0", "id": 2, "result": {}}]
-            sent = await talk.send([call("hold", 1, name="x"), call("hold", 2, name="y")])
-            await held.has_begun()
-            await held.has_begun()
-            await talk.post([cancelled(2), cancelled(1)])
-            assert await (await talk.web.take(sent)).events() == []
-
-    run(test())
+async def test_a_cancelled_member_of_a_batch_is_left_out_and_the_end_is_the_answer_when_all_are() -> None:
+    held = Held()
+    async with greeted(held.server, BATCHES) as talk:
+        sent = await talk.send([call("hold", 1, name="x"), request("ping", id=2)])
+        await held.has_begun()
+        await talk.post([cancelled(1)])
+        assert (await talk.web.take(sent)).json == [{"jsonrpc": "2.0", "id": 2, "result": {}}]
+        sent = await talk.send([call("hold", 1, name="x"), call("hold", 2, name="y")])
+        await held.has_begun()
+        await held.has_begun()
+        await talk.post([cancelled(2), cancelled(1)])
+        assert await (await talk.web.take(sent)).events() == []
 
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-3")
-def test_initialize_in_a_batch_begins_nothing() -> None:
-    async def test() -> None:
-        async with greeted(Held().server, BATCHES) as talk:
-            stranger = await Talk(talk.web).post([initialize(BATCHES)])
-            assert stranger.status == 400 and "mcp-session-id" not in stranger.headers
-            assert len(talk.web.site._endpoint.sessions) == 1
-            within = await talk.post([initialize(BATCHES), request("ping", id=2)])
-            refused = error("init", -32600, "Invalid Request: initialize must not be part of a batch")
-            assert within.json == [refused, {"jsonrpc": "2.0", "id": 2, "result": {}}]
-
-    run(test())
+async def test_initialize_in_a_batch_begins_nothing() -> None:
+    async with greeted(Held().server, BATCHES) as talk:
+        stranger = await Talk(talk.web).post([initialize(BATCHES)])
+        assert stranger.status == 400 and "mcp-session-id" not in stranger.headers
+        assert len(talk.web.site._endpoint.sessions) == 1
+        within = await talk.post([initialize(BATCHES), request("ping", id=2)])
+        refused = error("init", -32600, "Invalid Request: initialize must not be part of a batch")
+        assert within.json == [refused, {"jsonrpc": "2.0", "id": 2, "result": {}}]
 
 
-def test_a_request_beside_an_answer_is_refused_and_the_answer_counts() -> None:
-    async def test() -> None:
-        async with greeted(Held().server, BATCHES, {"roots": {}}) as talk:
-            asked = await talk.post(call("ask"))
-            question = await asked.object()
-            own: Object = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
-            mixed = await talk.post([own, request("ping", id="p")])
-            assert mixed.json == [error("p", -32600, "Invalid Request: a batch of responses holds no request")]
-            assert await asked.messages() == [answered("0")]
-
-    run(test())
+async def test_a_request_beside_an_answer_is_refused_and_the_answer_counts() -> None:
+    async with greeted(Held().server, BATCHES, {"roots": {}}) as talk:
+        asked = await talk.post(call("ask"))
+        question = await asked.object()
+        own: Object = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
+        mixed = await talk.post([own, request("ping", id="p")])
+        assert mixed.json == [error("p", -32600, "Invalid Request: a batch of responses holds no request")]
+        assert await asked.messages() == [answered("0")]
 
 
 @pytest.mark.parametrize("revision", [revision for revision in STREAMABLE if revision != BATCHES])
-def test_a_revision_without_batches_says_so(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            silent = notification("notifications/cancelled", {"requestId": 99})
-            batches: list[list[JSON]] = [[call("hold", name="x")], [silent], [silent, request("ping")]]
-            for batch in batches:
-                reply = await talk.post(batch)
-                assert (reply.status, reply.why) == (
-                    400,
-                    f"revision {revision} has no batches (only 2025-03-26 has): send each message by itself",
-                )
-            assert held.begun.empty()
-
-    run(test())
+async def test_a_revision_without_batches_says_so(revision: str) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        silent = notification("notifications/cancelled", {"requestId": 99})
+        batches: list[list[JSON]] = [[call("hold", name="x")], [silent], [silent, request("ping")]]
+        for batch in batches:
+            reply = await talk.post(batch)
+            assert (reply.status, reply.why) == (
+                400,
+                f"revision {revision} has no batches (only 2025-03-26 has): send each message by itself",
+            )
+        assert held.begun.empty()
 
 
-def test_a_result_that_json_cannot_hold_spoils_no_other_of_its_batch() -> None:
+async def test_a_result_that_json_cannot_hold_spoils_no_other_of_its_batch() -> None:
     server = Server("s")
 
     @server.tool()
     async def broken() -> TextContent:
         return TextContent("\ud800")
 
-    async def test() -> None:
-        async with greeted(server, BATCHES) as talk:
-            reply = await talk.post([call("broken", 1), request("ping", id=2), request("ping", id=3)])
-            assert reply.json == [
-                error(1, -32603, "Internal error: the result cannot be written as JSON"),
-                *({"jsonrpc": "2.0", "id": id, "result": {}} for id in (2, 3)),
-            ]
-
-    run(test())
+    async with greeted(server, BATCHES) as talk:
+        reply = await talk.post([call("broken", 1), request("ping", id=2), request("ping", id=3)])
+        assert reply.json == [
+            error(1, -32603, "Internal error: the result cannot be written as JSON"),
+            *({"jsonrpc": "2.0", "id": id, "result": {}} for id in (2, 3)),
+        ]
 
 
 # ------------------------------------------------------------------------------------------------ the whole server
 
 
-def test_a_server_that_stops_ends_its_streams_and_takes_nothing_new() -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server) as talk:
-            listening = await talk.get()
-            sent = await talk.send(call("hold", name="x"))
-            await held.has_begun()
-            stopping = asyncio.create_task(talk.web.site.close())
-            await asyncio.sleep(0)
-            refused = await talk.post(request("ping"))
-            assert (refused.status, refused.why) == (503, "the server is shutting down")
-            assert refused.headers["retry-after"].isdigit()
-            held.go.set()
-            assert (await talk.web.take(sent)).json == answered("x")  # what is in flight may end
-            assert messages(await listening.events()) == []
-            async with asyncio.timeout(PATIENCE):
-                await stopping
-
-    run(test())
+async def test_a_server_that_stops_ends_its_streams_and_takes_nothing_new() -> None:
+    held = Held()
+    async with greeted(held.server) as talk:
+        listening = await talk.get()
+        sent = await talk.send(call("hold", name="x"))
+        await held.has_begun()
+        stopping = asyncio.create_task(talk.web.site.close())
+        await asyncio.sleep(0)
+        refused = await talk.post(request("ping"))
+        assert (refused.status, refused.why) == (503, "the server is shutting down")
+        assert refused.headers["retry-after"].isdigit()
+        held.go.set()
+        assert (await talk.web.take(sent)).json == answered("x")  # what is in flight may end
+        assert messages(await listening.events()) == []
+        async with asyncio.timeout(PATIENCE):
+            await stopping
 
 
 class Unsent:
@@ -662,19 +569,16 @@ class Unsent:
         raise RuntimeError("the server of the sockets failed")
 
 
-def test_a_tool_does_not_wait_for_a_response_that_failed_to_begin() -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server) as talk:
-            assert talk.id is not None
-            with pytest.raises(RuntimeError, match="sockets"):
-                await talk.web.site.handle(Unsent(call("hold", name="x", say=True), talk.id))
-            assert await held.has_begun() == "x"
-            held.go.set()
-            await eventually(lambda: held.ended == ["x came to its end"])
-            assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
-
-    run(test())
+async def test_a_tool_does_not_wait_for_a_response_that_failed_to_begin() -> None:
+    held = Held()
+    async with greeted(held.server) as talk:
+        assert talk.id is not None
+        with pytest.raises(RuntimeError, match="sockets"):
+            await talk.web.site.handle(Unsent(call("hold", name="x", say=True), talk.id))
+        assert await held.has_begun() == "x"
+        held.go.set()
+        await eventually(lambda: held.ended == ["x came to its end"])
+        assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
 
 
 class Broken(MemoryEventStore):

@@ -60,16 +60,13 @@ async def everything(talk: Talk) -> list[Reply]:
     "2025-11-25/basic/transports#session-management-2",
 )
 @every_revision
-def test_every_session_has_an_id_of_its_own_that_nobody_can_guess(revision: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            replies = [await Talk(web).post(initialize(revision)) for _ in range(20)]
-            ids = [reply.headers["mcp-session-id"] for reply in replies]
-            assert len({id[:8] for id in ids}) == len({id[-8:] for id in ids}) == len(ids)
-            assert all(re.fullmatch(r"[\x21-\x7e]{22,}", id) for id in ids)
-            assert set(ids) == set(web.site._endpoint.sessions)
-
-    run(test())
+async def test_every_session_has_an_id_of_its_own_that_nobody_can_guess(revision: str) -> None:
+    async with on_the_web(Server("s")) as web:
+        replies = [await Talk(web).post(initialize(revision)) for _ in range(20)]
+        ids = [reply.headers["mcp-session-id"] for reply in replies]
+        assert len({id[:8] for id in ids}) == len({id[-8:] for id in ids}) == len(ids)
+        assert all(re.fullmatch(r"[\x21-\x7e]{22,}", id) for id in ids)
+        assert set(ids) == set(web.site._endpoint.sessions)
 
 
 @pytest.mark.parametrize(
@@ -85,47 +82,38 @@ def test_every_session_has_an_id_of_its_own_that_nobody_can_guess(revision: str)
     ids=["no params", "wrong params", "a batch", "a notification", "ping", "half"],
 )
 @pytest.mark.parametrize("accept", [JSON_TYPE, SSE_TYPE])
-def test_only_an_initialize_that_succeeds_leaves_anything(body: JSON | bytes, accept: str) -> None:
-    async def test() -> None:
-        store, server = MemoryEventStore(), Server("s")
-        async with on_the_web(server, store=store) as web:
-            reply = await Talk(web, accept=accept).post(body)
-            assert "mcp-session-id" not in reply.headers
-            if reply.status == 200:
-                answer = reply.json if accept == JSON_TYPE else await reply.object()
-                assert isinstance(answer, dict) and "error" in answer
-            else:
-                assert reply.status == 400
-            assert not web.site._endpoint.sessions
-            assert not store._sessions
-            await eventually(lambda: not server._connections)
-
-    run(test())
+async def test_only_an_initialize_that_succeeds_leaves_anything(body: JSON | bytes, accept: str) -> None:
+    store, server = MemoryEventStore(), Server("s")
+    async with on_the_web(server, store=store) as web:
+        reply = await Talk(web, accept=accept).post(body)
+        assert "mcp-session-id" not in reply.headers
+        if reply.status == 200:
+            answer = reply.json if accept == JSON_TYPE else await reply.object()
+            assert isinstance(answer, dict) and "error" in answer
+        else:
+            assert reply.status == 400
+        assert not web.site._endpoint.sessions
+        assert not store._sessions
+        await eventually(lambda: not server._connections)
 
 
-def test_initialize_is_answered_as_events_where_the_client_takes_nothing_else() -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s")) as web:
-            talk = Talk(web, accept=SSE_TYPE)
-            assert (await talk.greet())["protocolVersion"] == POLLED
-            assert (await talk.post(request("ping"))).kind == SSE_TYPE
-
-    run(test())
+async def test_initialize_is_answered_as_events_where_the_client_takes_nothing_else() -> None:
+    async with on_the_web(Server("s")) as web:
+        talk = Talk(web, accept=SSE_TYPE)
+        assert (await talk.greet())["protocolVersion"] == POLLED
+        assert (await talk.post(request("ping"))).kind == SSE_TYPE
 
 
 @every_revision
-def test_a_session_is_initialized_once(revision: str) -> None:
-    async def test() -> None:
-        async with greeted(Server("s"), revision) as talk:
-            again = (await talk.post(initialize(revision))).json
-            assert isinstance(again, dict) and isinstance(again["error"], dict)
-            assert again["error"]["code"] == -32600
-            assert (await talk.post(request("ping"))).json == PONG
-            unknown = await talk.post(initialize(revision), Mcp_Session_Id="other")
-            assert (unknown.status, unknown.why) == (404, GONE)
-            assert list(talk.web.site._endpoint.sessions) == [talk.id]
-
-    run(test())
+async def test_a_session_is_initialized_once(revision: str) -> None:
+    async with greeted(Server("s"), revision) as talk:
+        again = (await talk.post(initialize(revision))).json
+        assert isinstance(again, dict) and isinstance(again["error"], dict)
+        assert again["error"]["code"] == -32600
+        assert (await talk.post(request("ping"))).json == PONG
+        unknown = await talk.post(initialize(revision), Mcp_Session_Id="other")
+        assert (unknown.status, unknown.why) == (404, GONE)
+        assert list(talk.web.site._endpoint.sessions) == [talk.id]
 
 
 @pytest.mark.spec(
@@ -134,15 +122,12 @@ def test_a_session_is_initialized_once(revision: str) -> None:
     "2025-11-25/basic/transports#session-management-5",
 )
 @every_revision
-def test_without_its_id_there_is_no_way_into_a_session_also_when_it_is_the_only_one(revision: str) -> None:
-    async def test() -> None:
-        async with greeted(Server("s"), revision) as talk:
-            for reply in await everything(Talk(talk.web)):
-                assert reply.status == 400
-                assert reply.why.startswith("Mcp-Session-Id is missing: begin with an initialize request")
-            assert (await talk.post(request("ping"))).json == PONG
-
-    run(test())
+async def test_without_its_id_there_is_no_way_into_a_session_also_when_it_is_the_only_one(revision: str) -> None:
+    async with greeted(Server("s"), revision) as talk:
+        for reply in await everything(Talk(talk.web)):
+            assert reply.status == 400
+            assert reply.why.startswith("Mcp-Session-Id is missing: begin with an initialize request")
+        assert (await talk.post(request("ping"))).json == PONG
 
 
 # ------------------------------------------------------------------------------------------------ how they end
@@ -154,32 +139,26 @@ def test_without_its_id_there_is_no_way_into_a_session_also_when_it_is_the_only_
     "2025-11-25/basic/transports#session-management-6",
 )
 @every_revision
-def test_a_session_that_its_client_ended_is_gone_at_once_with_all_that_it_held(revision: str) -> None:
-    async def test() -> None:
-        store, server = MemoryEventStore(), Held().server
-        async with greeted(server, revision, store=store) as talk:
-            events = await (await talk.post(call("count", to=1))).events()
-            listening = await talk.get()
-            ended = await talk.delete()
-            assert (ended.status, ended.body) == (204, b"")
-            assert not talk.web.site._endpoint.sessions and not store._sessions
-            assert messages(await listening.events()) == []
-            for reply in (*await everything(talk), await talk.get(events[0]["id"])):
-                assert (reply.status, reply.why) == (404, GONE)
-            await eventually(lambda: not server._connections)
-
-    run(test())
+async def test_a_session_that_its_client_ended_is_gone_at_once_with_all_that_it_held(revision: str) -> None:
+    store, server = MemoryEventStore(), Held().server
+    async with greeted(server, revision, store=store) as talk:
+        events = await (await talk.post(call("count", to=1))).events()
+        listening = await talk.get()
+        ended = await talk.delete()
+        assert (ended.status, ended.body) == (204, b"")
+        assert not talk.web.site._endpoint.sessions and not store._sessions
+        assert messages(await listening.events()) == []
+        for reply in (*await everything(talk), await talk.get(events[0]["id"])):
+            assert (reply.status, reply.why) == (404, GONE)
+        await eventually(lambda: not server._connections)
 
 
 @pytest.mark.parametrize("id", ["", "x", "x" * 4000, "\xff", "../..", "get"])
-def test_an_id_that_was_never_given_is_no_session(id: str) -> None:
-    async def test() -> None:
-        async with greeted(Server("s")) as talk:
-            talk.id = id
-            for reply in await everything(talk):
-                assert (reply.status, reply.why) == (404, GONE)
-
-    run(test())
+async def test_an_id_that_was_never_given_is_no_session(id: str) -> None:
+    async with greeted(Server("s")) as talk:
+        talk.id = id
+        for reply in await everything(talk):
+            assert (reply.status, reply.why) == (404, GONE)
 
 
 def test_what_is_in_flight_when_its_client_ends_the_session_may_say_the_rest_and_nothing_of_it_is_kept(
@@ -201,77 +180,68 @@ def test_what_is_in_flight_when_its_client_ends_the_session_may_say_the_rest_and
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_that_listens() -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server, limits=EndpointLimits(session_idle=0.05)) as web:
-            busy, listens = Talk(web), Talk(web)
-            sessions = web.site._endpoint.sessions
-            await busy.greet()
-            sent = await busy.send(call("hold", name="x"))
-            await held.has_begun()
-            await sent.cut()  # nobody waits for it any more, but it is at work
-            await listens.greet()
-            listening = await listens.get()
-            for _ in range(3):
-                idle = Talk(web)
-                await idle.greet()  # later than the others
-                await eventually(lambda: idle.id not in sessions)  # noqa: B023
-            assert set(sessions) == {busy.id, listens.id}
-            assert (await idle.post(request("ping"))).status == 404
-            await listening.cut()
-            held.go.set()
-            await eventually(lambda: not sessions)
-            await eventually(lambda: not held.server._connections)
-
-    run(test())
+async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_that_listens() -> None:
+    held = Held()
+    async with on_the_web(held.server, limits=EndpointLimits(session_idle=0.05)) as web:
+        busy, listens = Talk(web), Talk(web)
+        sessions = web.site._endpoint.sessions
+        await busy.greet()
+        sent = await busy.send(call("hold", name="x"))
+        await held.has_begun()
+        await sent.cut()  # nobody waits for it any more, but it is at work
+        await listens.greet()
+        listening = await listens.get()
+        for _ in range(3):
+            idle = Talk(web)
+            await idle.greet()  # later than the others
+            await eventually(lambda: idle.id not in sessions)  # noqa: B023
+        assert set(sessions) == {busy.id, listens.id}
+        assert (await idle.post(request("ping"))).status == 404
+        await listening.cut()
+        held.go.set()
+        await eventually(lambda: not sessions)
+        await eventually(lambda: not held.server._connections)
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["answered", "its client has left"])
-def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_beginning(cut: bool) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server) as talk:
-            assert talk.id is not None
-            session = talk.web.site._endpoint.sessions[talk.id]
-            sent = await talk.send(call("hold", name="x", say=cut))
-            await held.has_begun()
-            if cut:
-                stream = session._by_request[1]
-                await eventually(lambda: stream.is_carried)
-                await sent.cut()
-                await eventually(lambda: not stream.is_carried)
-            now = asyncio.get_running_loop().time()
-            held.go.set()
-            await eventually(lambda: session.is_idle)
-            assert session.used >= now
-
-    run(test())
+async def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_beginning(cut: bool) -> None:
+    held = Held()
+    async with greeted(held.server) as talk:
+        assert talk.id is not None
+        session = talk.web.site._endpoint.sessions[talk.id]
+        sent = await talk.send(call("hold", name="x", say=cut))
+        await held.has_begun()
+        if cut:
+            stream = session._by_request[1]
+            await eventually(lambda: stream.is_carried)
+            await sent.cut()
+            await eventually(lambda: not stream.is_carried)
+        now = asyncio.get_running_loop().time()
+        held.go.set()
+        await eventually(lambda: session.is_idle)
+        assert session.used >= now
 
 
-def test_the_session_that_was_idle_longest_makes_room_and_where_none_is_idle_there_is_no_room() -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server, limits=EndpointLimits(sessions=2)) as web:
-            first, second, third, fourth = Talk(web), Talk(web), Talk(web), Talk(web)
-            await first.greet()
-            await second.greet()
-            assert (await first.post(request("ping"))).status == 200  # now the second is idle for longer
-            await third.greet()
-            assert [(await talk.post(request("ping"))).status for talk in (first, second, third)] == [200, 404, 200]
-            await first.get()
-            sent = await third.send(call("hold", name="x"))
-            await held.has_begun()
-            full = await fourth.post(initialize())
-            assert (full.status, full.why) == (503, "all 2 sessions are in use; try again later")
-            assert full.headers["retry-after"].isdigit()
-            assert set(web.site._endpoint.sessions) == {first.id, third.id}
-            held.go.set()
-            assert (await web.take(sent)).json == answered("x")
-            await fourth.greet()
-            assert set(web.site._endpoint.sessions) == {first.id, fourth.id}
-
-    run(test())
+async def test_the_session_that_was_idle_longest_makes_room_and_where_none_is_idle_there_is_no_room() -> None:
+    held = Held()
+    async with on_the_web(held.server, limits=EndpointLimits(sessions=2)) as web:
+        first, second, third, fourth = Talk(web), Talk(web), Talk(web), Talk(web)
+        await first.greet()
+        await second.greet()
+        assert (await first.post(request("ping"))).status == 200  # now the second is idle for longer
+        await third.greet()
+        assert [(await talk.post(request("ping"))).status for talk in (first, second, third)] == [200, 404, 200]
+        await first.get()
+        sent = await third.send(call("hold", name="x"))
+        await held.has_begun()
+        full = await fourth.post(initialize())
+        assert (full.status, full.why) == (503, "all 2 sessions are in use; try again later")
+        assert full.headers["retry-after"].isdigit()
+        assert set(web.site._endpoint.sessions) == {first.id, third.id}
+        held.go.set()
+        assert (await web.take(sent)).json == answered("x")
+        await fourth.greet()
+        assert set(web.site._endpoint.sessions) == {first.id, fourth.id}
 
 
 # ------------------------------------------------------------------------------------------------ whose they are
@@ -291,39 +261,33 @@ async def by_token(request: Request) -> str | None:
     "2025-06-18/basic/transports#security-warning-3",
     "2025-11-25/basic/transports#security-warning-4",
 )
-def test_nobody_comes_in_unknown_where_clients_are_asked_who_they_are() -> None:
-    async def test() -> None:
-        async with on_the_web(Server("s"), authenticate=by_token) as web:
-            for authorization in (None, "Basic x", "Bearer "):
-                talk = Talk(web, id="x", authorization=authorization)
-                lines = [f"Authorization: {authorization}"] if authorization else []
-                replies = [*await everything(talk), await Talk(web, authorization=authorization).post(initialize())]
-                replies.append(await web.ask("GET", "/sse", b"", *lines))
-                replies.append(await web.ask("POST", "/messages?session=x", b"{}", *lines))
-                for reply in replies:
-                    assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
-                    assert reply.why == "this server asks who you are: send an Authorization"
-            assert not web.site._endpoint.sessions
-
-    run(test())
+async def test_nobody_comes_in_unknown_where_clients_are_asked_who_they_are() -> None:
+    async with on_the_web(Server("s"), authenticate=by_token) as web:
+        for authorization in (None, "Basic x", "Bearer "):
+            talk = Talk(web, id="x", authorization=authorization)
+            lines = [f"Authorization: {authorization}"] if authorization else []
+            replies = [*await everything(talk), await Talk(web, authorization=authorization).post(initialize())]
+            replies.append(await web.ask("GET", "/sse", b"", *lines))
+            replies.append(await web.ask("POST", "/messages?session=x", b"{}", *lines))
+            for reply in replies:
+                assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
+                assert reply.why == "this server asks who you are: send an Authorization"
+        assert not web.site._endpoint.sessions
 
 
-def test_a_session_is_its_owners_and_does_not_exist_for_others() -> None:
-    async def test() -> None:
-        async with on_the_web(Held().server, authenticate=by_token) as web:
-            mine = Talk(web, authorization="Bearer me")
-            await mine.greet()
-            events = await (await mine.post(call("count", to=1))).events()
-            theirs = Talk(web, mine.id, authorization="Bearer other")
-            for reply in (
-                *await everything(theirs),
-                await theirs.get(events[0]["id"]),
-                await theirs.post(initialize()),
-            ):
-                assert (reply.status, reply.why) == (404, GONE)
-            assert (await mine.post(request("ping"))).json == PONG
-
-    run(test())
+async def test_a_session_is_its_owners_and_does_not_exist_for_others() -> None:
+    async with on_the_web(Held().server, authenticate=by_token) as web:
+        mine = Talk(web, authorization="Bearer me")
+        await mine.greet()
+        events = await (await mine.post(call("count", to=1))).events()
+        theirs = Talk(web, mine.id, authorization="Bearer other")
+        for reply in (
+            *await everything(theirs),
+            await theirs.get(events[0]["id"]),
+            await theirs.post(initialize()),
+        ):
+            assert (reply.status, reply.why) == (404, GONE)
+        assert (await mine.post(request("ping"))).json == PONG
 
 
 def test_when_it_cannot_be_said_who_sends_a_request_that_request_fails_and_no_other(
@@ -349,152 +313,133 @@ def stored(text: list[dict[str, str]]) -> list[tuple[str, str]]:
 
 
 @every_revision
-def test_after_every_event_of_a_stream_exactly_the_rest_can_be_had_again(revision: str) -> None:
-    async def test() -> None:
-        async with greeted(Held().server, revision) as talk:
-            events = stored(await (await talk.post(call("count", to=4))).events())
-            await (await talk.post(call("count", to=4))).events()  # of another stream
-            await (await talk.get()).cut()
-            for n, (id, _) in enumerate(events):
-                reply = await talk.get(id)
-                assert (reply.status, reply.kind) == (200, SSE_TYPE)
-                assert reply.headers["cache-control"] == "no-cache, no-transform"
-                assert stored(await reply.events()) == events[n + 1 :]
-
-    run(test())
+async def test_after_every_event_of_a_stream_exactly_the_rest_can_be_had_again(revision: str) -> None:
+    async with greeted(Held().server, revision) as talk:
+        events = stored(await (await talk.post(call("count", to=4))).events())
+        await (await talk.post(call("count", to=4))).events()  # of another stream
+        await (await talk.get()).cut()
+        for n, (id, _) in enumerate(events):
+            reply = await talk.get(id)
+            assert (reply.status, reply.kind) == (200, SSE_TYPE)
+            assert reply.headers["cache-control"] == "no-cache, no-transform"
+            assert stored(await reply.events()) == events[n + 1 :]
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-16")
 @every_revision
 @pytest.mark.parametrize("when", ["before the rest is said", "after the rest is said"])
-def test_a_client_that_lost_its_connection_comes_back_for_the_rest_each_event_once_and_in_order(
+async def test_a_client_that_lost_its_connection_comes_back_for_the_rest_each_event_once_and_in_order(
     revision: str, when: str
 ) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            posted = await talk.post(call("hold", name="x", say=True))
-            while (event := await posted.event()) is not None and not event["data"]:
-                pass
-            assert event is not None and messages([event]) == [said("x begins")]
-            await posted.cut()
-            await held.has_begun()
-            if when == "after the rest is said":
-                held.go.set()
-                await eventually(lambda: bool(held.ended))
-                held.announce()  # not of this stream
-            back = await talk.get(event["id"])
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        posted = await talk.post(call("hold", name="x", say=True))
+        while (event := await posted.event()) is not None and not event["data"]:
+            pass
+        assert event is not None and messages([event]) == [said("x begins")]
+        await posted.cut()
+        await held.has_begun()
+        if when == "after the rest is said":
             held.go.set()
-            assert await back.messages() == [said("x goes on"), answered("x")]
-
-    run(test())
+            await eventually(lambda: bool(held.ended))
+            held.announce()  # not of this stream
+        back = await talk.get(event["id"])
+        held.go.set()
+        assert await back.messages() == [said("x goes on"), answered("x")]
 
 
 @every_revision
 @pytest.mark.parametrize("taken", [1, 3])
-def test_however_often_the_connection_is_lost_while_the_tool_talks_each_event_comes_once(
+async def test_however_often_the_connection_is_lost_while_the_tool_talks_each_event_comes_once(
     revision: str, taken: int
 ) -> None:
-    async def test() -> None:
-        async with greeted(Held().server, revision) as talk:
-            reply, events, losses = await talk.post(call("count", to=60)), list[dict[str, str]](), 0
-            while messages(events[-1:]) != [answered("counted")]:
-                for _ in range(taken):
-                    event = await reply.event()
-                    if event is not None:
-                        events.append(event)
-                await reply.cut()
-                losses += 1
-                reply = await talk.get(events[-1]["id"])
-                assert reply.status == 200
-            assert losses >= 61 // taken
-            assert messages(events) == [*(said(n) for n in range(60)), answered("counted")]
-
-    run(test())
+    async with greeted(Held().server, revision) as talk:
+        reply, events, losses = await talk.post(call("count", to=60)), list[dict[str, str]](), 0
+        while messages(events[-1:]) != [answered("counted")]:
+            for _ in range(taken):
+                event = await reply.event()
+                if event is not None:
+                    events.append(event)
+            await reply.cut()
+            losses += 1
+            reply = await talk.get(events[-1]["id"])
+            assert reply.status == 200
+        assert losses >= 61 // taken
+        assert messages(events) == [*(said(n) for n in range(60)), answered("counted")]
 
 
 @every_revision
-def test_who_comes_back_takes_the_place_of_its_former_connection(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            posted = await talk.post(call("hold", name="x", say=True))
-            event = await posted.event()
-            assert event is not None
-            former, latter = await talk.get(event["id"]), await talk.get(event["id"])
-            await posted.events()  # ends
-            await former.events()
-            held.go.set()
-            assert (await latter.messages())[-2:] == [said("x goes on"), answered("x")]
-
-    run(test())
+async def test_who_comes_back_takes_the_place_of_its_former_connection(revision: str) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        posted = await talk.post(call("hold", name="x", say=True))
+        event = await posted.event()
+        assert event is not None
+        former, latter = await talk.get(event["id"]), await talk.get(event["id"])
+        await posted.events()  # ends
+        await former.events()
+        held.go.set()
+        assert (await latter.messages())[-2:] == [said("x goes on"), answered("x")]
 
 
 @every_revision
-def test_a_stream_that_listens_is_taken_up_where_it_broke(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with on_the_web(held.server, json_responses=True) as web:
-            talk = Talk(web)
-            await talk.greet(revision)
-            first = await talk.get()
-            await talk.post(call("count", to=2))
+async def test_a_stream_that_listens_is_taken_up_where_it_broke(revision: str) -> None:
+    held = Held()
+    async with on_the_web(held.server, json_responses=True) as web:
+        talk = Talk(web)
+        await talk.greet(revision)
+        first = await talk.get()
+        await talk.post(call("count", to=2))
+        event = await first.event()
+        while event is not None and messages([event]) != [said(0)]:
             event = await first.event()
-            while event is not None and messages([event]) != [said(0)]:
-                event = await first.event()
-            assert event is not None
-            await first.cut()
-            await talk.post(call("count", to=3))
-            again = await talk.get(event["id"])
-            assert [await again.message() for _ in range(4)] == [said(1), said(0), said(1), said(2)]
-            held.announce()
-            assert await again.message() == CHANGED
-            fresh = await talk.get()  # without an id: nothing that has been said comes again
-            held.announce()
-            assert await fresh.message() == CHANGED
-
-    run(test())
+        assert event is not None
+        await first.cut()
+        await talk.post(call("count", to=3))
+        again = await talk.get(event["id"])
+        assert [await again.message() for _ in range(4)] == [said(1), said(0), said(1), said(2)]
+        held.announce()
+        assert await again.message() == CHANGED
+        fresh = await talk.get()  # without an id: nothing that has been said comes again
+        held.announce()
+        assert await fresh.message() == CHANGED
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#listening-for-messages-from-the-server-5")
 @every_revision
-def test_a_stream_that_listens_begins_with_an_id_to_come_back_with_where_streams_are_polled(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            first = await talk.get()
-            held.announce()
-            event = await first.event()
-            assert event is not None
-            if revision != POLLED:
-                assert (messages([event]), "retry" in event) == ([CHANGED], False)
-                return
-            assert (event["data"], event["retry"]) == ("", "1000")
-            await first.cut()
-            again = await talk.get(event["id"])
-            assert await again.message() == CHANGED
-
-    run(test())
+async def test_a_stream_that_listens_begins_with_an_id_to_come_back_with_where_streams_are_polled(
+    revision: str,
+) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        first = await talk.get()
+        held.announce()
+        event = await first.event()
+        assert event is not None
+        if revision != POLLED:
+            assert (messages([event]), "retry" in event) == ([CHANGED], False)
+            return
+        assert (event["data"], event["retry"]) == ("", "1000")
+        await first.cut()
+        again = await talk.get(event["id"])
+        assert await again.message() == CHANGED
 
 
 @every_revision
-def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_nothing(revision: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Held().server, store=MemoryEventStore(max_events=3)) as web:
-            talk, other = Talk(web), Talk(web)
-            await talk.greet(revision)
-            await other.greet(revision)
-            theirs = await (await other.post(call("count", to=1))).events()
-            mine = await (await talk.post(call("count", to=8))).events()
-            stream, _, number = mine[-1]["id"].rpartition(".")
-            wrong = [mine[0]["id"], theirs[0]["id"], theirs[-1]["id"], "", "x", "get.1", f"get.{number}"]
-            for id in (*wrong, f"{stream}.{int(number) + 1}", f"{stream}.0"):
-                reply = await talk.get(id)
-                assert (reply.status, reply.kind) == (400, JSON_TYPE)
-                assert reply.why == f"event {id!r} is not known in this session, or what followed it is gone"
-            assert messages(await (await talk.get(mine[-2]["id"])).events()) == [answered("counted")]
-
-    run(test())
+async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_nothing(revision: str) -> None:
+    async with on_the_web(Held().server, store=MemoryEventStore(max_events=3)) as web:
+        talk, other = Talk(web), Talk(web)
+        await talk.greet(revision)
+        await other.greet(revision)
+        theirs = await (await other.post(call("count", to=1))).events()
+        mine = await (await talk.post(call("count", to=8))).events()
+        stream, _, number = mine[-1]["id"].rpartition(".")
+        wrong = [mine[0]["id"], theirs[0]["id"], theirs[-1]["id"], "", "x", "get.1", f"get.{number}"]
+        for id in (*wrong, f"{stream}.{int(number) + 1}", f"{stream}.0"):
+            reply = await talk.get(id)
+            assert (reply.status, reply.kind) == (400, JSON_TYPE)
+            assert reply.why == f"event {id!r} is not known in this session, or what followed it is gone"
+        assert messages(await (await talk.get(mine[-2]["id"])).events()) == [answered("counted")]
 
 
 @pytest.mark.spec(
@@ -503,23 +448,20 @@ def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_nothing(r
     "2025-11-25/basic/transports#resumability-and-redelivery-1",
 )
 @every_revision
-def test_no_two_events_of_a_session_have_the_same_id(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            listening = await talk.get()
-            events = []
-            for _ in range(3):
-                events += await (await talk.post(call("count", to=3))).events()
-                held.announce()
-                while (event := await listening.event()) is not None:
-                    events.append(event)
-                    if event["data"]:
-                        break
-            ids = [event["id"] for event in events]
-            assert len(set(ids)) == len(ids) >= 15
-
-    run(test())
+async def test_no_two_events_of_a_session_have_the_same_id(revision: str) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        listening = await talk.get()
+        events = []
+        for _ in range(3):
+            events += await (await talk.post(call("count", to=3))).events()
+            held.announce()
+            while (event := await listening.event()) is not None:
+                events.append(event)
+                if event["data"]:
+                    break
+        ids = [event["id"] for event in events]
+        assert len(set(ids)) == len(ids) >= 15
 
 
 @pytest.mark.spec(
@@ -528,23 +470,20 @@ def test_no_two_events_of_a_session_have_the_same_id(revision: str) -> None:
     "2025-11-25/basic/transports#resumability-and-redelivery-4",
 )
 @every_revision
-def test_nothing_of_another_stream_is_said_again(revision: str) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, revision) as talk:
-            one = await talk.post(call("hold", 1, name="one", say=True))
-            two = await talk.post(call("hold", 2, name="two", say=True))
-            first = await one.event()
-            assert first is not None
-            await one.cut()
-            held.announce()
-            held.go.set()
-            assert (await two.messages())[-1] == answered("two", 2)
-            rest = await (await talk.get(first["id"])).messages()
-            assert rest[-2:] == [said("one goes on"), answered("one", 1)]
-            assert not [message for message in rest if "two" in str(message) or message == CHANGED]
-
-    run(test())
+async def test_nothing_of_another_stream_is_said_again(revision: str) -> None:
+    held = Held()
+    async with greeted(held.server, revision) as talk:
+        one = await talk.post(call("hold", 1, name="one", say=True))
+        two = await talk.post(call("hold", 2, name="two", say=True))
+        first = await one.event()
+        assert first is not None
+        await one.cut()
+        held.announce()
+        held.go.set()
+        assert (await two.messages())[-1] == answered("two", 2)
+        rest = await (await talk.get(first["id"])).messages()
+        assert rest[-2:] == [said("one goes on"), answered("one", 1)]
+        assert not [message for message in rest if "two" in str(message) or message == CHANGED]
 
 
 # ------------------------------------------------------------------------------------------------ letting go of one
@@ -555,23 +494,20 @@ def test_nothing_of_another_stream_is_said_again(revision: str) -> None:
     "2025-11-25/basic/transports#sending-messages-to-the-server-11",
 )
 @pytest.mark.parametrize("say", [False, True], ids=["before anything was said", "in a stream"])
-def test_a_tool_lets_go_of_its_connection_and_the_client_comes_back_for_the_rest(say: bool) -> None:
-    async def test() -> None:
-        held = Held()
-        async with greeted(held.server, limits=EndpointLimits(retry=7)) as talk:
-            posted = await talk.post(call("hold", name="x", say=say, let_go=True))
-            primed, *events = await posted.events()
-            assert (primed["data"], primed["retry"]) == ("", "7")
-            assert messages(events) == ([said("x begins")] if say else [])
-            await held.has_begun()
-            back = await talk.get((events or [primed])[-1]["id"])
-            held.go.set()
-            assert await back.messages() == ([said("x goes on")] if say else []) + [answered("x")]
-
-    run(test())
+async def test_a_tool_lets_go_of_its_connection_and_the_client_comes_back_for_the_rest(say: bool) -> None:
+    held = Held()
+    async with greeted(held.server, limits=EndpointLimits(retry=7)) as talk:
+        posted = await talk.post(call("hold", name="x", say=say, let_go=True))
+        primed, *events = await posted.events()
+        assert (primed["data"], primed["retry"]) == ("", "7")
+        assert messages(events) == ([said("x begins")] if say else [])
+        await held.has_begun()
+        back = await talk.get((events or [primed])[-1]["id"])
+        held.go.set()
+        assert await back.messages() == ([said("x goes on")] if say else []) + [answered("x")]
 
 
-def test_a_connection_can_be_let_go_of_again_and_again() -> None:
+async def test_a_connection_can_be_let_go_of_again_and_again() -> None:
     server, turns = Server("s"), asyncio.Semaphore(0)
 
     @server.tool()
@@ -582,38 +518,32 @@ def test_a_connection_can_be_let_go_of_again_and_again() -> None:
             await turns.acquire()
         return "done"
 
-    async def test() -> None:
-        async with greeted(server) as talk:
-            reply, said_by_then = await talk.post(call("long")), []
-            for _ in range(3):
-                events = await reply.events()
-                said_by_then += messages(events)
-                reply = await talk.get(events[-1]["id"])
-                turns.release()
-            *_, last = await reply.messages()
-            assert said_by_then == [said(0), said(1), said(2)]
-            assert isinstance(last, dict) and "result" in last
-
-    run(test())
+    async with greeted(server) as talk:
+        reply, said_by_then = await talk.post(call("long")), []
+        for _ in range(3):
+            events = await reply.events()
+            said_by_then += messages(events)
+            reply = await talk.get(events[-1]["id"])
+            turns.release()
+        *_, last = await reply.messages()
+        assert said_by_then == [said(0), said(1), said(2)]
+        assert isinstance(last, dict) and "result" in last
 
 
 @pytest.mark.parametrize(
     ("revision", "accept"), [("2025-03-26", SSE_TYPE), ("2025-06-18", SSE_TYPE), (POLLED, JSON_TYPE)]
 )
-def test_where_the_client_would_not_come_back_a_connection_is_not_let_go_of(revision: str, accept: str) -> None:
+async def test_where_the_client_would_not_come_back_a_connection_is_not_let_go_of(revision: str, accept: str) -> None:
     server = Server("s")
 
     @server.tool()
     async def try_it(context: Context) -> bool:
         return context.close_stream()
 
-    async def test() -> None:
-        async with greeted(server, revision) as talk:
-            reply = await talk.post(call("try_it"), Accept=accept)
-            answer = reply.json if accept == JSON_TYPE else await reply.object()
-            assert "false" in str(answer)
-
-    run(test())
+    async with greeted(server, revision) as talk:
+        reply = await talk.post(call("try_it"), Accept=accept)
+        answer = reply.json if accept == JSON_TYPE else await reply.object()
+        assert "false" in str(answer)
 
 
 # ------------------------------------------------------------------------------------------------ another process
@@ -636,122 +566,104 @@ def me(web: Web, id: str | None = None) -> Talk:
 
 
 @every_revision
-def test_a_session_goes_on_in_the_next_process(revision: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        async with process(Held().server, tmp_path) as web:
-            talk = me(web)
-            await talk.greet(revision, {"roots": {}})
-            events = await (await talk.post(call("count", to=2))).events()
-            id = talk.id
-        held = Held()
-        async with process(held.server, tmp_path) as web:
-            talk = me(web, id)
-            assert await (await talk.get(events[0]["id"])).messages() == messages(events[1:])
-            batch = await talk.post([request("ping")])  # the revision is that of the handshake
-            assert batch.status == (200 if revision == "2025-03-26" else 400)
-            asked = await talk.post(call("ask"))  # and so are the client's capabilities
-            question = await asked.object()
-            await talk.post({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}})
-            assert await asked.messages() == [answered("0")]
-            listening = await talk.get()
-            held.announce()  # it counts as initialized
-            assert await listening.message() == CHANGED
-            more = await (await talk.post(call("count", to=1))).events()
-            assert {event["id"] for event in more}.isdisjoint(event["id"] for event in events)
-
-    run(test())
+async def test_a_session_goes_on_in_the_next_process(revision: str, tmp_path: Path) -> None:
+    async with process(Held().server, tmp_path) as web:
+        talk = me(web)
+        await talk.greet(revision, {"roots": {}})
+        events = await (await talk.post(call("count", to=2))).events()
+        id = talk.id
+    held = Held()
+    async with process(held.server, tmp_path) as web:
+        talk = me(web, id)
+        assert await (await talk.get(events[0]["id"])).messages() == messages(events[1:])
+        batch = await talk.post([request("ping")])  # the revision is that of the handshake
+        assert batch.status == (200 if revision == "2025-03-26" else 400)
+        asked = await talk.post(call("ask"))  # and so are the client's capabilities
+        question = await asked.object()
+        await talk.post({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}})
+        assert await asked.messages() == [answered("0")]
+        listening = await talk.get()
+        held.announce()  # it counts as initialized
+        assert await listening.message() == CHANGED
+        more = await (await talk.post(call("count", to=1))).events()
+        assert {event["id"] for event in more}.isdisjoint(event["id"] for event in events)
 
 
-def test_what_is_answered_while_the_process_stops_waits_in_the_next_one(tmp_path: Path) -> None:
-    async def test() -> None:
-        held = Held()
-        async with process(held.server, tmp_path) as web:
-            talk = me(web)
-            await talk.greet()
-            posted = await talk.post(call("hold", name="x", say=True))
-            first = await posted.event()
-            assert first is not None
-            await posted.cut()
-            await held.has_begun()
-            held.go.set()
-        async with process(Held().server, tmp_path) as web:
-            back = await me(web, talk.id).get(first["id"])
-            assert (await back.messages())[-2:] == [said("x goes on"), answered("x")]
-
-    run(test())
+async def test_what_is_answered_while_the_process_stops_waits_in_the_next_one(tmp_path: Path) -> None:
+    held = Held()
+    async with process(held.server, tmp_path) as web:
+        talk = me(web)
+        await talk.greet()
+        posted = await talk.post(call("hold", name="x", say=True))
+        first = await posted.event()
+        assert first is not None
+        await posted.cut()
+        await held.has_begun()
+        held.go.set()
+    async with process(Held().server, tmp_path) as web:
+        back = await me(web, talk.id).get(first["id"])
+        assert (await back.messages())[-2:] == [said("x goes on"), answered("x")]
 
 
 @pytest.mark.parametrize("first", ["POST", "GET"])
-def test_two_requests_at_once_revive_a_session_once(tmp_path: Path, first: str) -> None:
-    async def test() -> None:
-        async with process(Held().server, tmp_path) as web:
-            talk = me(web)
-            await talk.greet()
-        server = Held().server
-        async with process(server, tmp_path) as web:
-            talk = me(web, talk.id)
-            calls = [call("add", n, a=n, b=n) for n in range(5)]
-            if first == "POST":
-                *sent, get = [*[await talk.send(each) for each in calls], asyncio.create_task(talk.get())]
-            else:
-                get = asyncio.create_task(talk.get())
-                sent = [await talk.send(each) for each in calls]
-            for n, reply in enumerate(sent):
-                assert (await web.take(reply)).json == answered(str(2 * n), n)
-            assert (await get).status == 200
-            assert len(web.site._endpoint.sessions) == len(server._connections) == 1
-
-    run(test())
+async def test_two_requests_at_once_revive_a_session_once(tmp_path: Path, first: str) -> None:
+    async with process(Held().server, tmp_path) as web:
+        talk = me(web)
+        await talk.greet()
+    server = Held().server
+    async with process(server, tmp_path) as web:
+        talk = me(web, talk.id)
+        calls = [call("add", n, a=n, b=n) for n in range(5)]
+        if first == "POST":
+            *sent, get = [*[await talk.send(each) for each in calls], asyncio.create_task(talk.get())]
+        else:
+            get = asyncio.create_task(talk.get())
+            sent = [await talk.send(each) for each in calls]
+        for n, reply in enumerate(sent):
+            assert (await web.take(reply)).json == answered(str(2 * n), n)
+        assert (await get).status == 200
+        assert len(web.site._endpoint.sessions) == len(server._connections) == 1
 
 
-def test_a_session_that_has_ended_or_is_anothers_is_not_revived(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with process(Server("s"), tmp_path) as web:
-            ended, mine = me(web), me(web)
-            await ended.greet()
-            await mine.greet()
-            assert (await ended.delete()).status == 204
-        async with process(Server("s"), tmp_path) as web:
-            theirs = Talk(web, mine.id, authorization="Bearer other")
-            for talk in (me(web, ended.id), theirs, me(web, "never there")):
-                for reply in await everything(talk):
-                    assert (reply.status, reply.why) == (404, GONE)
-            assert not web.site._endpoint.sessions  # a stranger cannot even make it come back
-            assert (await me(web, mine.id).post(request("ping"))).json == PONG
-
-    run(test())
+async def test_a_session_that_has_ended_or_is_anothers_is_not_revived(tmp_path: Path) -> None:
+    async with process(Server("s"), tmp_path) as web:
+        ended, mine = me(web), me(web)
+        await ended.greet()
+        await mine.greet()
+        assert (await ended.delete()).status == 204
+    async with process(Server("s"), tmp_path) as web:
+        theirs = Talk(web, mine.id, authorization="Bearer other")
+        for talk in (me(web, ended.id), theirs, me(web, "never there")):
+            for reply in await everything(talk):
+                assert (reply.status, reply.why) == (404, GONE)
+        assert not web.site._endpoint.sessions  # a stranger cannot even make it come back
+        assert (await me(web, mine.id).post(request("ping"))).json == PONG
 
 
-def test_a_revived_session_counts_like_any_other(tmp_path: Path) -> None:
-    async def test() -> None:
-        async with process(Server("s"), tmp_path) as web:
-            old = me(web)
-            await old.greet()
-        limits = EndpointLimits(sessions=1)
-        async with process(Server("s"), tmp_path, limits) as web:
-            new = me(web)
-            await new.greet()
-            await new.get()
-            assert (await me(web, old.id).post(request("ping"))).status == 503
-            await new.delete()
-            assert (await me(web, old.id).post(request("ping"))).json == PONG
-            assert list(web.site._endpoint.sessions) == [old.id]
-
-    run(test())
+async def test_a_revived_session_counts_like_any_other(tmp_path: Path) -> None:
+    async with process(Server("s"), tmp_path) as web:
+        old = me(web)
+        await old.greet()
+    limits = EndpointLimits(sessions=1)
+    async with process(Server("s"), tmp_path, limits) as web:
+        new = me(web)
+        await new.greet()
+        await new.get()
+        assert (await me(web, old.id).post(request("ping"))).status == 503
+        await new.delete()
+        assert (await me(web, old.id).post(request("ping"))).json == PONG
+        assert list(web.site._endpoint.sessions) == [old.id]
 
 
 @pytest.mark.parametrize("opening", [b"", b"{", b"[]", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'])
-def test_a_session_that_cannot_be_revived_is_none_and_leaves_nothing(tmp_path: Path, opening: bytes) -> None:
-    async def test() -> None:
-        store, server = SqliteEventStore(str(tmp_path / "events.db")), Server("s")
-        store.open("x", opening, "me")
-        store.close()
-        async with process(server, tmp_path) as web:
-            talk = me(web, "x")
-            sent = [await talk.send(request("ping")) for _ in range(2)]
-            for reply in [await web.take(reply) for reply in sent]:
-                assert (reply.status, reply.why) == (404, GONE)
-            assert not web.site._endpoint.sessions
-            await eventually(lambda: not server._connections)
-
-    run(test())
+async def test_a_session_that_cannot_be_revived_is_none_and_leaves_nothing(tmp_path: Path, opening: bytes) -> None:
+    store, server = SqliteEventStore(str(tmp_path / "events.db")), Server("s")
+    store.open("x", opening, "me")
+    store.close()
+    async with process(server, tmp_path) as web:
+        talk = me(web, "x")
+        sent = [await talk.send(request("ping")) for _ in range(2)]
+        for reply in [await web.take(reply) for reply in sent]:
+            assert (reply.status, reply.why) == (404, GONE)
+        assert not web.site._endpoint.sessions
+        await eventually(lambda: not server._connections)

@@ -69,14 +69,11 @@ async def opened(reply: Reply) -> Reply:
     "2026-07-28/basic/transports/streamable-http#intro-1",
     "2026-07-28/basic/transports/index#messages-2",
 )
-def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) -> None:
-    async def test() -> None:
-        async with on_the_web(Site(speaks).server) as web:
-            reply = await Talk(web).post(call("add", a=1, b=2))
-            assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("3"))
-            assert "mcp-session-id" not in reply.headers
-
-    run(test())
+async def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) -> None:
+    async with on_the_web(Site(speaks).server) as web:
+        reply = await Talk(web).post(call("add", a=1, b=2))
+        assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("3"))
+        assert "mcp-session-id" not in reply.headers
 
 
 @SPEAKS
@@ -87,105 +84,81 @@ def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) -> None:
     "2026-07-28/basic/transports/streamable-http#receiving-messages-3",
     "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
 )
-def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(speaks: list[str]) -> None:
-    async def test() -> None:
-        async with on_the_web(Site(speaks).server) as web:
-            reply = await opened(await Talk(web).post(call("count", to=3)))
-            events = await reply.events()
-            assert messages(events) == [said(0), said(1), said(2), answered("counted")]
-            assert all("id" not in event and "retry" not in event for event in events)  # nothing to come back for
-
-    run(test())
+async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(speaks: list[str]) -> None:
+    async with on_the_web(Site(speaks).server) as web:
+        reply = await opened(await Talk(web).post(call("count", to=3)))
+        events = await reply.events()
+        assert messages(events) == [said(0), said(1), said(2), answered("counted")]
+        assert all("id" not in event and "retry" not in event for event in events)  # nothing to come back for
 
 
-def test_what_is_said_comes_at_once() -> None:
-    async def test() -> None:
-        held = Site()
-        async with on_the_web(held.server) as web:
-            reply = await opened(await Talk(web).post(call("hold", name="a", say=True)))
-            assert await reply.message() == said("a begins")
-            held.go.set()
-            assert await reply.messages() == [said("a goes on"), answered("a")]
-
-    run(test())
+async def test_what_is_said_comes_at_once() -> None:
+    held = Site()
+    async with on_the_web(held.server) as web:
+        reply = await opened(await Talk(web).post(call("hold", name="a", say=True)))
+        assert await reply.message() == said("a begins")
+        held.go.set()
+        assert await reply.messages() == [said("a goes on"), answered("a")]
 
 
-def test_who_takes_json_alone_gets_the_answer_alone() -> None:
-    async def test() -> None:
-        async with on_the_web(Site().server) as web:
-            reply = await Talk(web, accept=JSON_TYPE).post(call("count", to=3))
-            assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
-
-    run(test())
+async def test_who_takes_json_alone_gets_the_answer_alone() -> None:
+    async with on_the_web(Site().server) as web:
+        reply = await Talk(web, accept=JSON_TYPE).post(call("count", to=3))
+        assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
 
 
-def test_a_server_that_answers_by_json_alone_does_so_here_too() -> None:
-    async def test() -> None:
-        async with on_the_web(Site().server, json_responses=True) as web:
-            reply = await Talk(web).post(call("count", to=3))
-            assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
-
-    run(test())
+async def test_a_server_that_answers_by_json_alone_does_so_here_too() -> None:
+    async with on_the_web(Site().server, json_responses=True) as web:
+        reply = await Talk(web).post(call("count", to=3))
+        assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
 
 
-def test_who_takes_events_alone_gets_the_answer_as_one_and_what_is_none_as_json() -> None:
-    async def test() -> None:
-        for json_responses in (False, True):
-            async with on_the_web(Site().server, json_responses=json_responses) as web:
-                talk = Talk(web, accept=SSE_TYPE)
-                reply = await opened(await talk.post(call("add", a=1, b=2)))
-                assert await reply.messages() == [answered("3")]
-                refused = await talk.post(alone("no/such"))
-                assert refused.status == 404
-                error_of(refused.json, METHOD_NOT_FOUND)
-
-    run(test())
+async def test_who_takes_events_alone_gets_the_answer_as_one_and_what_is_none_as_json() -> None:
+    for json_responses in (False, True):
+        async with on_the_web(Site().server, json_responses=json_responses) as web:
+            talk = Talk(web, accept=SSE_TYPE)
+            reply = await opened(await talk.post(call("add", a=1, b=2)))
+            assert await reply.messages() == [answered("3")]
+            refused = await talk.post(alone("no/such"))
+            assert refused.status == 404
+            error_of(refused.json, METHOD_NOT_FOUND)
 
 
-def test_a_stream_is_refused_to_who_takes_none() -> None:
-    async def test() -> None:
-        async with on_the_web(Site().server) as web:
-            frame = alone("subscriptions/listen", {"notifications": {}})
-            reply = await Talk(web, accept=JSON_TYPE).post(frame)
-            assert (reply.status, "text/event-stream" in reply.why) == (406, True)
-
-    run(test())
+async def test_a_stream_is_refused_to_who_takes_none() -> None:
+    async with on_the_web(Site().server) as web:
+        frame = alone("subscriptions/listen", {"notifications": {}})
+        reply = await Talk(web, accept=JSON_TYPE).post(frame)
+        assert (reply.status, "text/event-stream" in reply.why) == (406, True)
 
 
 @SPEAKS
-def test_an_error_of_serving_is_an_answer_like_any_other(speaks: list[str]) -> None:
-    async def test() -> None:
-        server = Site(speaks).server
+async def test_an_error_of_serving_is_an_answer_like_any_other(speaks: list[str]) -> None:
+    server = Site(speaks).server
 
-        @server.prompt()
-        def broken() -> str:
-            raise OSError("no")
+    @server.prompt()
+    def broken() -> str:
+        raise OSError("no")
 
-        async with on_the_web(server) as web:
-            for frame, code in (
-                (call("none"), INVALID_PARAMS),
-                (alone("tools/call", {"name": "add", "arguments": 3}), INVALID_PARAMS),
-                (alone("tools/list", {"cursor": "x"}), INVALID_PARAMS),
-                (alone("prompts/get", {"name": "broken"}), -32603),
-            ):
-                reply = await Talk(web).post(frame)
-                assert (reply.status, reply.kind) == (200, JSON_TYPE)
-                error_of(reply.json, code)
-
-    run(test())
+    async with on_the_web(server) as web:
+        for frame, code in (
+            (call("none"), INVALID_PARAMS),
+            (alone("tools/call", {"name": "add", "arguments": 3}), INVALID_PARAMS),
+            (alone("tools/list", {"cursor": "x"}), INVALID_PARAMS),
+            (alone("prompts/get", {"name": "broken"}), -32603),
+        ):
+            reply = await Talk(web).post(frame)
+            assert (reply.status, reply.kind) == (200, JSON_TYPE)
+            error_of(reply.json, code)
 
 
 @SPEAKS
 @pytest.mark.parametrize("method", ["no/such", "ping", "initialize", "resources/list", "roots/list", ""])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-5")
-def test_a_method_that_is_not_there_is_a_404_with_the_error(speaks: list[str], method: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Site(speaks).server) as web:
-            reply = await Talk(web).post(alone(method, {}, "m"))
-            assert (reply.status, reply.kind) == (404, JSON_TYPE)
-            error_of(reply.json, METHOD_NOT_FOUND, "m")
-
-    run(test())
+async def test_a_method_that_is_not_there_is_a_404_with_the_error(speaks: list[str], method: str) -> None:
+    async with on_the_web(Site(speaks).server) as web:
+        reply = await Talk(web).post(alone(method, {}, "m"))
+        assert (reply.status, reply.kind) == (404, JSON_TYPE)
+        error_of(reply.json, METHOD_NOT_FOUND, "m")
 
 
 # ------------------------------------------------------------------------------------------------ other messages
@@ -202,30 +175,24 @@ NOTIFICATIONS: list[Object] = [
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#sending-messages-7", "2026-07-28/basic/index#notifications-1"
 )
-def test_a_notification_is_accepted_without_a_body(speaks: list[str], message: Object) -> None:
-    async def test() -> None:
-        held = Site(speaks)
-        async with on_the_web(held.server) as web:
-            talk = Talk(web)
-            waiting = await talk.send(call("hold", name="a"))
-            await held.has_begun()
-            reply = await talk.post(message, MCP_Protocol_Version=MODERN)
-            assert (reply.status, reply.body) == (202, b"")
-            held.go.set()
-            assert (await talk.web.take(waiting)).json == answered("a")  # no request of another POST is cancelled
-
-    run(test())
+async def test_a_notification_is_accepted_without_a_body(speaks: list[str], message: Object) -> None:
+    held = Site(speaks)
+    async with on_the_web(held.server) as web:
+        talk = Talk(web)
+        waiting = await talk.send(call("hold", name="a"))
+        await held.has_begun()
+        reply = await talk.post(message, MCP_Protocol_Version=MODERN)
+        assert (reply.status, reply.body) == (202, b"")
+        held.go.set()
+        assert (await talk.web.take(waiting)).json == answered("a")  # no request of another POST is cancelled
 
 
-def test_without_the_earlier_era_a_notification_needs_no_header_but_a_wrong_one_is_refused() -> None:
-    async def test() -> None:
-        async with on_the_web(Site([MODERN]).server) as web:
-            assert (await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=None)).status == 202
-            for version in ("2025-11-25", "x", ""):
-                reply = await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=version)
-                assert reply.status == 400 and "is not supported here" in reply.why
-
-    run(test())
+async def test_without_the_earlier_era_a_notification_needs_no_header_but_a_wrong_one_is_refused() -> None:
+    async with on_the_web(Site([MODERN]).server) as web:
+        assert (await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=None)).status == 202
+        for version in ("2025-11-25", "x", ""):
+            reply = await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=version)
+            assert reply.status == 400 and "is not supported here" in reply.why
 
 
 @SPEAKS
@@ -248,48 +215,39 @@ def test_without_the_earlier_era_a_notification_needs_no_header_but_a_wrong_one_
     ],
 )
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-8")
-def test_what_is_no_request_and_no_notification_is_refused(speaks: list[str], body: bytes, code: int) -> None:
-    async def test() -> None:
-        async with on_the_web(Site(speaks).server) as web:
-            reply = await Talk(web).post(body, MCP_Protocol_Version=MODERN)
-            assert reply.status == 400
-            assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
-            assert reply.json["error"]["code"] == code and reply.json.get("id", 1) == 1
-
-    run(test())
+async def test_what_is_no_request_and_no_notification_is_refused(speaks: list[str], body: bytes, code: int) -> None:
+    async with on_the_web(Site(speaks).server) as web:
+        reply = await Talk(web).post(body, MCP_Protocol_Version=MODERN)
+        assert reply.status == 400
+        assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
+        assert reply.json["error"]["code"] == code and reply.json.get("id", 1) == 1
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", "PATCH"])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-1")
-def test_without_the_earlier_era_there_is_post_alone(method: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Site([MODERN]).server) as web:
-            for lines in ((), ("Mcp-Session-Id: x",), (f"MCP-Protocol-Version: {MODERN}",), ("Last-Event-ID: 1",)):
-                reply = await web.send(method, "/mcp", b"", f"Accept: {BOTH}", *lines)
-                head = await asyncio.wait_for(reply.reader.readuntil(b"\r\n\r\n"), PATIENCE)
-                assert head.startswith(b"HTTP/1.1 405 ") and b"\r\nAllow: POST, OPTIONS\r\n" in head
-            for path in ("/sse", "/messages"):
-                assert (await web.ask("GET", path, b"", f"Accept: {SSE_TYPE}")).status == 404
-
-    run(test())
+async def test_without_the_earlier_era_there_is_post_alone(method: str) -> None:
+    async with on_the_web(Site([MODERN]).server) as web:
+        for lines in ((), ("Mcp-Session-Id: x",), (f"MCP-Protocol-Version: {MODERN}",), ("Last-Event-ID: 1",)):
+            reply = await web.send(method, "/mcp", b"", f"Accept: {BOTH}", *lines)
+            head = await asyncio.wait_for(reply.reader.readuntil(b"\r\n\r\n"), PATIENCE)
+            assert head.startswith(b"HTTP/1.1 405 ") and b"\r\nAllow: POST, OPTIONS\r\n" in head
+        for path in ("/sse", "/messages"):
+            assert (await web.ask("GET", path, b"", f"Accept: {SSE_TYPE}")).status == 404
 
 
 # ------------------------------------------------------------------------------------------------ no sessions
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-def test_beside_the_earlier_era_what_names_this_one_is_told_that_there_is_post_alone(method: str) -> None:
-    async def test() -> None:
-        async with on_the_web(Site().server) as web:
-            talk = Talk(web)
-            await talk.greet()
-            headers = talk.lines(Content_Type=None, MCP_Protocol_Version=MODERN)
-            reply = await web.ask(method, web.site.path, b"", *headers)
-            assert reply.status == 405 and reply.headers["allow"] == "POST, OPTIONS"
-            assert f"{MODERN} has no {method}" in reply.why
-            assert (await talk.post(request("ping"))).status == 200
-
-    run(test())
+async def test_beside_the_earlier_era_what_names_this_one_is_told_that_there_is_post_alone(method: str) -> None:
+    async with on_the_web(Site().server) as web:
+        talk = Talk(web)
+        await talk.greet()
+        headers = talk.lines(Content_Type=None, MCP_Protocol_Version=MODERN)
+        reply = await web.ask(method, web.site.path, b"", *headers)
+        assert reply.status == 405 and reply.headers["allow"] == "POST, OPTIONS"
+        assert f"{MODERN} has no {method}" in reply.why
+        assert (await talk.post(request("ping"))).status == 200
 
 
 @SPEAKS
@@ -297,50 +255,41 @@ def test_beside_the_earlier_era_what_names_this_one_is_told_that_there_is_post_a
     "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-2",
     "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-3",
 )
-def test_a_session_id_is_ignored_and_none_is_given(speaks: list[str]) -> None:
-    async def test() -> None:
-        async with on_the_web(Site(speaks).server) as web:
-            for id in (None, "x", "", "\u00e9"):
-                for frame in (call("add", a=1, b=2), alone("server/discover"), call("count", to=1)):
-                    reply = await Talk(web, id).post(frame, Last_Event_ID="7")
-                    assert reply.status == 200 and "mcp-session-id" not in reply.headers
-            assert not web.site._endpoint.sessions
-
-    run(test())
+async def test_a_session_id_is_ignored_and_none_is_given(speaks: list[str]) -> None:
+    async with on_the_web(Site(speaks).server) as web:
+        for id in (None, "x", "", "\u00e9"):
+            for frame in (call("add", a=1, b=2), alone("server/discover"), call("count", to=1)):
+                reply = await Talk(web, id).post(frame, Last_Event_ID="7")
+                assert reply.status == 200 and "mcp-session-id" not in reply.headers
+        assert not web.site._endpoint.sessions
 
 
-def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -> None:
-    async def test() -> None:
-        held = Site()
-        async with on_the_web(held.server) as web:
-            talk = Talk(web)
-            await talk.greet(capabilities={"roots": {}})
-            reply = await talk.post(call("ask"))
-            assert reply.status == 400 and "mcp-session-id" not in reply.headers
-            error_of(reply.json, -32021)
-            listed = await talk.post(request("tools/list"))
-            assert listed.status == 200 and "resultType" not in result_of(listed.json)
-            assert (await talk.delete()).status == 204
-            assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
-
-    run(test())
+async def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -> None:
+    held = Site()
+    async with on_the_web(held.server) as web:
+        talk = Talk(web)
+        await talk.greet(capabilities={"roots": {}})
+        reply = await talk.post(call("ask"))
+        assert reply.status == 400 and "mcp-session-id" not in reply.headers
+        error_of(reply.json, -32021)
+        listed = await talk.post(request("tools/list"))
+        assert listed.status == 200 and "resultType" not in result_of(listed.json)
+        assert (await talk.delete()).status == 204
+        assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
 
 
-def test_in_a_batch_of_a_session_nothing_stands_alone_as_no_header_could_say_so() -> None:
-    async def test() -> None:
-        async with on_the_web(Site(["2025-03-26", MODERN]).server) as web:
-            talk = Talk(web)
-            await talk.greet("2025-03-26")
-            members = [call("add", 1, a=1, b=2), alone("server/discover", id=2), alone("subscriptions/listen", id=3)]
-            reply = await talk.post([*members])
-            answers = reply.json
-            assert isinstance(answers, list) and reply.status == 200
-            by_id = {answer["id"]: answer for answer in answers if isinstance(answer, dict)}
-            assert "resultType" not in result_of(by_id[1])
-            for id in (2, 3):
-                error_of(by_id[id], METHOD_NOT_FOUND, id)
-
-    run(test())
+async def test_in_a_batch_of_a_session_nothing_stands_alone_as_no_header_could_say_so() -> None:
+    async with on_the_web(Site(["2025-03-26", MODERN]).server) as web:
+        talk = Talk(web)
+        await talk.greet("2025-03-26")
+        members = [call("add", 1, a=1, b=2), alone("server/discover", id=2), alone("subscriptions/listen", id=3)]
+        reply = await talk.post([*members])
+        answers = reply.json
+        assert isinstance(answers, list) and reply.status == 200
+        by_id = {answer["id"]: answer for answer in answers if isinstance(answer, dict)}
+        assert "resultType" not in result_of(by_id[1])
+        for id in (2, 3):
+            error_of(by_id[id], METHOD_NOT_FOUND, id)
 
 
 # ------------------------------------------------------------------------------------------------ leaving
@@ -430,69 +379,60 @@ def test_a_function_that_will_not_be_cancelled_comes_to_its_end_and_nobody_is_to
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
 
 
-def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> None:
-    async def test() -> None:
-        import threading
+async def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next() -> None:
+    import threading
 
-        server, begun, go, heard = Server("s"), threading.Event(), threading.Event(), asyncio.Event()
-        loop = asyncio.get_running_loop()
+    server, begun, go, heard = Server("s"), threading.Event(), threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
 
-        @server.tool()
-        def work(context: Context) -> None:
-            begun.set()
-            go.wait(PATIENCE)
-            context.run(context.log("info", "late"))  # nobody hears it
-            loop.call_soon_threadsafe(heard.set)
+    @server.tool()
+    def work(context: Context) -> None:
+        begun.set()
+        go.wait(PATIENCE)
+        context.run(context.log("info", "late"))  # nobody hears it
+        loop.call_soon_threadsafe(heard.set)
 
-        async with on_the_web(server) as web:
-            reply = await Talk(web).send(call("work"))
-            await asyncio.to_thread(begun.wait, PATIENCE)
-            await reply.cut()
-            await eventually(lambda: not web.site._endpoint._requests)
-            go.set()
-            await asyncio.wait_for(heard.wait(), PATIENCE)
-        server.executor.shutdown()
-
-    run(test())
+    async with on_the_web(server) as web:
+        reply = await Talk(web).send(call("work"))
+        await asyncio.to_thread(begun.wait, PATIENCE)
+        await reply.cut()
+        await eventually(lambda: not web.site._endpoint._requests)
+        go.set()
+        await asyncio.wait_for(heard.wait(), PATIENCE)
+    server.executor.shutdown()
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
-def test_what_a_function_raises_ends_its_request_and_nothing_else(error: type[BaseException]) -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_what_a_function_raises_ends_its_request_and_nothing_else(error: type[BaseException]) -> None:
+    server = Server("s")
 
-        @server.prompt()
-        async def p() -> str:
-            raise error
+    @server.prompt()
+    async def p() -> str:
+        raise error
 
-        async with on_the_web(server) as web:
-            for _ in range(2):
-                reply = await Talk(web).post(alone("prompts/get", {"name": "p"}))
-                assert reply.status == 200
-                assert error_of(reply.json, -32603)["message"] == "Internal error"
-
-    run(test())
+    async with on_the_web(server) as web:
+        for _ in range(2):
+            reply = await Talk(web).post(alone("prompts/get", {"name": "p"}))
+            assert reply.status == 200
+            assert error_of(reply.json, -32603)["message"] == "Internal error"
 
 
 # ------------------------------------------------------------------------------------------------ streams
 
 
 @SPEAKS
-def test_a_silent_stream_is_shown_to_be_alive(speaks: list[str]) -> None:
-    async def test() -> None:
-        held = Site(speaks)
-        async with on_the_web(held.server, limits=EndpointLimits(keep_alive=0.01)) as web:
-            talk = Talk(web)
-            streams = [await talk.post(call("hold", name="a", say=True))]
-            streams.append(await talk.post(alone("subscriptions/listen", {"notifications": {}}, 2)))
-            for stream in streams:
-                await stream.message()
-                for _ in range(2):
-                    assert (await stream.block() or "").startswith(":")
-            held.go.set()
-            assert (await streams[0].messages())[-1] == answered("a")
-
-    run(test())
+async def test_a_silent_stream_is_shown_to_be_alive(speaks: list[str]) -> None:
+    held = Site(speaks)
+    async with on_the_web(held.server, limits=EndpointLimits(keep_alive=0.01)) as web:
+        talk = Talk(web)
+        streams = [await talk.post(call("hold", name="a", say=True))]
+        streams.append(await talk.post(alone("subscriptions/listen", {"notifications": {}}, 2)))
+        for stream in streams:
+            await stream.message()
+            for _ in range(2):
+                assert (await stream.block() or "").startswith(":")
+        held.go.set()
+        assert (await streams[0].messages())[-1] == answered("a")
 
 
 def test_a_client_that_does_not_read_makes_its_tool_wait_and_no_other() -> None:
@@ -523,25 +463,22 @@ def test_a_client_that_does_not_read_makes_its_tool_wait_and_no_other() -> None:
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/logging#per-request-log-level-2")
-def test_many_are_served_at_once_and_each_hears_what_belongs_to_its_request() -> None:
-    async def test() -> None:
-        held, number = Site(), 50
-        async with on_the_web(held.server) as web:
-            talk = Talk(web)
-            # all with the same id: it is unique among those of one client, and these may be many
-            sent = [await talk.send(call("hold", 1, name=f"n{i}", say=True)) for i in range(number)]
-            replies = [await web.take(reply) for reply in sent]
-            listening = await talk.post(alone("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, 1))
-            await listening.message()
-            for i, reply in enumerate(replies):
-                assert await reply.message() == said(f"n{i} begins")
-            held.announce()
-            held.go.set()
-            for i, reply in enumerate(replies):
-                assert await reply.messages() == [said(f"n{i} goes on"), answered(f"n{i}")]
-            assert (await listening.object())["method"] == "notifications/tools/list_changed"
-
-    run(test())
+async def test_many_are_served_at_once_and_each_hears_what_belongs_to_its_request() -> None:
+    held, number = Site(), 50
+    async with on_the_web(held.server) as web:
+        talk = Talk(web)
+        # all with the same id: it is unique among those of one client, and these may be many
+        sent = [await talk.send(call("hold", 1, name=f"n{i}", say=True)) for i in range(number)]
+        replies = [await web.take(reply) for reply in sent]
+        listening = await talk.post(alone("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, 1))
+        await listening.message()
+        for i, reply in enumerate(replies):
+            assert await reply.message() == said(f"n{i} begins")
+        held.announce()
+        held.go.set()
+        for i, reply in enumerate(replies):
+            assert await reply.messages() == [said(f"n{i} goes on"), answered(f"n{i}")]
+        assert (await listening.object())["method"] == "notifications/tools/list_changed"
 
 
 @pytest.mark.spec(
@@ -549,69 +486,60 @@ def test_many_are_served_at_once_and_each_hears_what_belongs_to_its_request() ->
     "2026-07-28/basic/patterns/index#intro-1",
     "2026-07-28/basic/patterns/mrtr#intro-1",
 )
-def test_a_question_ends_the_stream_it_is_no_message_of_its_own() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_a_question_ends_the_stream_it_is_no_message_of_its_own() -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def ask(context: Context) -> TextContent:
-            await context.log("info", "asking")
-            return TextContent(str(len(await context.list_roots())))
+    @server.tool()
+    async def ask(context: Context) -> TextContent:
+        await context.log("info", "asking")
+        return TextContent(str(len(await context.list_roots())))
 
-        async with on_the_web(server) as web:
-            frame = alone("tools/call", {"name": "ask"}, 1, {"roots": {}}, logLevel="info")
-            logged, answer = await (await Talk(web).post(frame)).messages()
-            assert logged == said("asking")
-            result = result_of(answer)
-            assert result["resultType"] == "input_required"
-            assert result["inputRequests"] == {"1": {"method": "roots/list", "params": {}}}
-
-    run(test())
+    async with on_the_web(server) as web:
+        frame = alone("tools/call", {"name": "ask"}, 1, {"roots": {}}, logLevel="info")
+        logged, answer = await (await Talk(web).post(frame)).messages()
+        assert logged == said("asking")
+        result = result_of(answer)
+        assert result["resultType"] == "input_required"
+        assert result["inputRequests"] == {"1": {"method": "roots/list", "params": {}}}
 
 
 @pytest.mark.spec("2026-07-28/server/tools#security-considerations-3")
-def test_a_bounded_number_is_served_at_a_time_and_subscriptions_have_their_own() -> None:
+async def test_a_bounded_number_is_served_at_a_time_and_subscriptions_have_their_own() -> None:
     # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
-    async def test() -> None:
-        held = Site()
-        async with on_the_web(held.server, limits=EndpointLimits(requests=2, subscriptions=1)) as web:
-            talk, listen = Talk(web), alone("subscriptions/listen", {"notifications": {}})
-            waiting = [await talk.send(call("hold", name=name)) for name in ("a", "b")]
-            assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
-            listening = await talk.post(listen)
-            await listening.message()
-            for frame in (call("add", a=1, b=2), listen):
-                refused = await talk.post(frame)
-                assert refused.status == 503 and refused.headers["retry-after"] and "at a time" in refused.why
-            held.go.set()
-            assert [(await web.take(reply)).status for reply in waiting] == [200, 200]
-            assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
-            await listening.cut()
-            await eventually(lambda: not web.site._endpoint._subscriptions)
-            assert (await talk.post(listen)).status == 200
-
-    run(test())
+    held = Site()
+    async with on_the_web(held.server, limits=EndpointLimits(requests=2, subscriptions=1)) as web:
+        talk, listen = Talk(web), alone("subscriptions/listen", {"notifications": {}})
+        waiting = [await talk.send(call("hold", name=name)) for name in ("a", "b")]
+        assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
+        listening = await talk.post(listen)
+        await listening.message()
+        for frame in (call("add", a=1, b=2), listen):
+            refused = await talk.post(frame)
+            assert refused.status == 503 and refused.headers["retry-after"] and "at a time" in refused.why
+        held.go.set()
+        assert [(await web.take(reply)).status for reply in waiting] == [200, 200]
+        assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
+        await listening.cut()
+        await eventually(lambda: not web.site._endpoint._subscriptions)
+        assert (await talk.post(listen)).status == 200
 
 
 # ------------------------------------------------------------------------------------------------ ends
 
 
 @SPEAKS
-def test_a_server_that_stops_ends_its_streams_and_takes_nothing_new(speaks: list[str]) -> None:
-    async def test() -> None:
-        held = Site(speaks)
-        async with on_the_web(held.server) as web:
-            talk = Talk(web)
-            listening = await talk.post(alone("subscriptions/listen", {"notifications": {}}, "l"))
-            waiting = await talk.post(call("hold", name="a", say=True))
-            await listening.message()
-            await web.site.close()
-            assert await listening.messages() == [complete("l") | {"result": _ended("l")}]
-            assert (await talk.post(call("add", a=1, b=2))).status == 503
-            held.go.set()  # what was under way may come to its end
-            assert (await waiting.messages())[-1] == answered("a")
-
-    run(test())
+async def test_a_server_that_stops_ends_its_streams_and_takes_nothing_new(speaks: list[str]) -> None:
+    held = Site(speaks)
+    async with on_the_web(held.server) as web:
+        talk = Talk(web)
+        listening = await talk.post(alone("subscriptions/listen", {"notifications": {}}, "l"))
+        waiting = await talk.post(call("hold", name="a", say=True))
+        await listening.message()
+        await web.site.close()
+        assert await listening.messages() == [complete("l") | {"result": _ended("l")}]
+        assert (await talk.post(call("add", a=1, b=2))).status == 503
+        held.go.set()  # what was under way may come to its end
+        assert (await waiting.messages())[-1] == answered("a")
 
 
 def _ended(id: JSON) -> Object:
@@ -621,43 +549,34 @@ def _ended(id: JSON) -> Object:
     return {**result, "_meta": {**meta, f"{META}subscriptionId": id}}
 
 
-def test_what_is_under_way_when_the_listener_closes_is_ended() -> None:
-    async def test() -> None:
-        held = Site()
-        async with on_the_web(held.server) as web:
-            waiting = await Talk(web).post(call("hold", name="a", say=True))
-            assert await waiting.message() == said("a begins")
-        assert held.ended == ["a was cancelled"]
-
-    run(test())
+async def test_what_is_under_way_when_the_listener_closes_is_ended() -> None:
+    held = Site()
+    async with on_the_web(held.server) as web:
+        waiting = await Talk(web).post(call("hold", name="a", say=True))
+        assert await waiting.message() == said("a begins")
+    assert held.ended == ["a was cancelled"]
 
 
-def test_a_trace_sees_all_that_comes_and_goes() -> None:
-    async def test() -> None:
-        held, seen = Site(), list[tuple[str, JSON]]()
-        held.server.trace = lambda direction, frame: seen.append((direction, json.loads(frame)))
-        async with on_the_web(held.server) as web:
-            frame = call("count", to=1)
-            await (await Talk(web).post(frame)).messages()
-            await Talk(web).post(NOTIFICATIONS[0])
-            assert seen == [("<-", frame), ("->", said(0)), ("->", answered("counted")), ("<-", NOTIFICATIONS[0])]
-
-    run(test())
+async def test_a_trace_sees_all_that_comes_and_goes() -> None:
+    held, seen = Site(), list[tuple[str, JSON]]()
+    held.server.trace = lambda direction, frame: seen.append((direction, json.loads(frame)))
+    async with on_the_web(held.server) as web:
+        frame = call("count", to=1)
+        await (await Talk(web).post(frame)).messages()
+        await Talk(web).post(NOTIFICATIONS[0])
+        assert seen == [("<-", frame), ("->", said(0)), ("->", answered("counted")), ("<-", NOTIFICATIONS[0])]
 
 
-def test_there_is_no_connection_to_let_go_of() -> None:
-    async def test() -> None:
-        server = Server("s")
+async def test_there_is_no_connection_to_let_go_of() -> None:
+    server = Server("s")
 
-        @server.tool()
-        async def let_go(context: Context) -> TextContent:
-            await context.log("info", "begun")
-            return TextContent(str(context.close_stream()))
+    @server.tool()
+    async def let_go(context: Context) -> TextContent:
+        await context.log("info", "begun")
+        return TextContent(str(context.close_stream()))
 
-        async with on_the_web(server) as web:
-            assert (await (await Talk(web).post(call("let_go"))).messages())[-1] == answered("False")
-
-    run(test())
+    async with on_the_web(server) as web:
+        assert (await (await Talk(web).post(call("let_go"))).messages())[-1] == answered("False")
 
 
 # ------------------------------------------------------------------------------------------------ who may come in
@@ -668,58 +587,46 @@ def test_there_is_no_connection_to_let_go_of() -> None:
     "2026-07-28/basic/transports/streamable-http#security-%26-endpoint-1",
     "2026-07-28/basic/transports/streamable-http#security-%26-endpoint-2",
 )
-def test_foreign_pages_and_names_are_refused_before_anything_else(speaks: list[str]) -> None:
-    async def test() -> None:
-        held = Site(speaks)
-        async with on_the_web(held.server) as web:
-            for message in (call("add", a=1, b=2), notification("notifications/x"), b"{"):
-                reply = await Talk(web).post(message, Origin="https://evil.example")
-                assert reply.status == 403
-            body = json.dumps(call("add", a=1, b=2)).encode()
-            lines = [*Talk(web).lines(MCP_Protocol_Version=MODERN)]
-            assert (await web.ask("POST", "/mcp", body, *lines, host="evil.example")).status == 403
-
-    run(test())
+async def test_foreign_pages_and_names_are_refused_before_anything_else(speaks: list[str]) -> None:
+    held = Site(speaks)
+    async with on_the_web(held.server) as web:
+        for message in (call("add", a=1, b=2), notification("notifications/x"), b"{"):
+            reply = await Talk(web).post(message, Origin="https://evil.example")
+            assert reply.status == 403
+        body = json.dumps(call("add", a=1, b=2)).encode()
+        lines = [*Talk(web).lines(MCP_Protocol_Version=MODERN)]
+        assert (await web.ask("POST", "/mcp", body, *lines, host="evil.example")).status == 403
 
 
-def test_a_page_may_send_the_headers_that_a_request_needs() -> None:
-    async def test() -> None:
-        origin = "http://localhost:3000"
-        for speaks in ([MODERN], ["2025-11-25", MODERN]):
-            async with on_the_web(Site(speaks).server) as web:
-                wanted = "Access-Control-Request-Headers: mcp-param-region,mcp-method, Mcp-Param-A_b,x-evil,mcp-param-"
-                asked = await web.ask("OPTIONS", "/mcp", b"", f"Origin: {origin}", wanted)
-                assert asked.status == 204
-                allowed = [name.strip().lower() for name in asked.headers["access-control-allow-headers"].split(",")]
-                for name in ("mcp-protocol-version", "mcp-method", "mcp-name", "mcp-param-region", "mcp-param-a_b"):
-                    assert name in allowed
-                assert "x-evil" not in allowed and "mcp-param-" not in allowed
-                assert "POST" in asked.headers["access-control-allow-methods"]
-                reply = await Talk(web).post(call("add", a=1, b=2), Origin=origin)
-                assert reply.json == answered("3") and reply.headers["access-control-allow-origin"] == origin
-
-    run(test())
+async def test_a_page_may_send_the_headers_that_a_request_needs() -> None:
+    origin = "http://localhost:3000"
+    for speaks in ([MODERN], ["2025-11-25", MODERN]):
+        async with on_the_web(Site(speaks).server) as web:
+            wanted = "Access-Control-Request-Headers: mcp-param-region,mcp-method, Mcp-Param-A_b,x-evil,mcp-param-"
+            asked = await web.ask("OPTIONS", "/mcp", b"", f"Origin: {origin}", wanted)
+            assert asked.status == 204
+            allowed = [name.strip().lower() for name in asked.headers["access-control-allow-headers"].split(",")]
+            for name in ("mcp-protocol-version", "mcp-method", "mcp-name", "mcp-param-region", "mcp-param-a_b"):
+                assert name in allowed
+            assert "x-evil" not in allowed and "mcp-param-" not in allowed
+            assert "POST" in asked.headers["access-control-allow-methods"]
+            reply = await Talk(web).post(call("add", a=1, b=2), Origin=origin)
+            assert reply.json == answered("3") and reply.headers["access-control-allow-origin"] == origin
 
 
 @SPEAKS
-def test_whoever_is_not_known_is_asked_to_say_who_they_are(speaks: list[str]) -> None:
+async def test_whoever_is_not_known_is_asked_to_say_who_they_are(speaks: list[str]) -> None:
     async def authenticate(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")
 
-    async def test() -> None:
-        async with on_the_web(Site(speaks).server, authenticate=authenticate) as web:
-            assert (await Talk(web).post(call("add", a=1, b=2))).status == 401
-            assert (await Talk(web, authorization="ada").post(call("add", a=1, b=2))).json == answered("3")
-
-    run(test())
+    async with on_the_web(Site(speaks).server, authenticate=authenticate) as web:
+        assert (await Talk(web).post(call("add", a=1, b=2))).status == 401
+        assert (await Talk(web, authorization="ada").post(call("add", a=1, b=2))).json == answered("3")
 
 
-def test_a_handshake_and_a_request_alone_share_the_endpoint() -> None:
-    async def test() -> None:
-        async with on_the_web(Site().server) as web:
-            kept = await web.ask("POST", "/mcp", json.dumps(initialize()).encode(), *Talk(web).lines())
-            assert "mcp-session-id" in kept.headers
-            assert (await Talk(web).post(call("add", a=1, b=2))).json == answered("3")
-            assert len(web.site._endpoint.sessions) == 1
-
-    run(test())
+async def test_a_handshake_and_a_request_alone_share_the_endpoint() -> None:
+    async with on_the_web(Site().server) as web:
+        kept = await web.ask("POST", "/mcp", json.dumps(initialize()).encode(), *Talk(web).lines())
+        assert "mcp-session-id" in kept.headers
+        assert (await Talk(web).post(call("add", a=1, b=2))).json == answered("3")
+        assert len(web.site._endpoint.sessions) == 1

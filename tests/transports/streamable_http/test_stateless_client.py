@@ -116,38 +116,35 @@ def under_way(client: Client) -> int:
     "2026-07-28/basic/transports/streamable-http#client-behavior-2",
     "2026-07-28/basic/index#meta-6",
 )
-def test_every_request_is_a_post_whose_headers_say_what_its_body_says() -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            hints: Object = {"ttlMs": 0, "cacheScope": "private"}
-            site.on("tools/call", says(text("x")))
-            site.on("prompts/get", says({"messages": []}))
-            site.on("resources/read", says({"contents": [], **hints}))
-            site.on("tools/list", says(listed()))
-            async with met(site, headers={"Authorization": "Bearer t"}) as client:
-                await client.call_tool("add", {"a": 1})
-                await client.get_prompt("greet")
-                await client.read_resource("test://a?b=c")
-                await client.list_tools()
-                site.on("server/discover", says(discovered()))
-                await client.ping()
-            names = {"tools/call": "add", "prompts/get": "greet", "resources/read": "test://a?b=c"}
-            assert sorted(site.keys) == sorted([*names, "tools/list", "server/discover"])
-            for key, request in site.asked:
-                body = json.loads(request.body)
-                found = {name.lower(): value for name, value in request.headers}
-                expected = {
-                    "authorization": "Bearer t",
-                    "content-type": "application/json",
-                    "accept": "application/json, text/event-stream",
-                    "mcp-protocol-version": body["params"]["_meta"][f"{META}protocolVersion"],
-                    "mcp-method": key,
-                    **({"mcp-name": names[key]} if key in names else {}),
-                }
-                assert {name: value for name, value in found.items() if name not in USUAL} == expected
-                assert request.method == "POST" and expected["mcp-protocol-version"] == MODERN and body["id"]
-
-    run(test())
+async def test_every_request_is_a_post_whose_headers_say_what_its_body_says() -> None:
+    async with scripted() as site:
+        hints: Object = {"ttlMs": 0, "cacheScope": "private"}
+        site.on("tools/call", says(text("x")))
+        site.on("prompts/get", says({"messages": []}))
+        site.on("resources/read", says({"contents": [], **hints}))
+        site.on("tools/list", says(listed()))
+        async with met(site, headers={"Authorization": "Bearer t"}) as client:
+            await client.call_tool("add", {"a": 1})
+            await client.get_prompt("greet")
+            await client.read_resource("test://a?b=c")
+            await client.list_tools()
+            site.on("server/discover", says(discovered()))
+            await client.ping()
+        names = {"tools/call": "add", "prompts/get": "greet", "resources/read": "test://a?b=c"}
+        assert sorted(site.keys) == sorted([*names, "tools/list", "server/discover"])
+        for key, request in site.asked:
+            body = json.loads(request.body)
+            found = {name.lower(): value for name, value in request.headers}
+            expected = {
+                "authorization": "Bearer t",
+                "content-type": "application/json",
+                "accept": "application/json, text/event-stream",
+                "mcp-protocol-version": body["params"]["_meta"][f"{META}protocolVersion"],
+                "mcp-method": key,
+                **({"mcp-name": names[key]} if key in names else {}),
+            }
+            assert {name: value for name, value in found.items() if name not in USUAL} == expected
+            assert request.method == "POST" and expected["mcp-protocol-version"] == MODERN and body["id"]
 
 
 PLAIN = ["add", "us-west1", "a b", "a\tb", "test://x/y?z#é"[:-2], "x" * 1000, "~!", "=?base64?", "=?BASE64?YQ==?="]
@@ -168,22 +165,19 @@ CODED = ["ä", "日本", " a", "a ", "\ta", "a\r\nX: y", "\x00", "\x7f", "=?base
     "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-5",
 )
 @pytest.mark.parametrize("value", [*PLAIN, *CODED], ids=repr)
-def test_a_name_and_an_argument_stand_in_headers_in_base64_where_they_are_not_plain(value: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("tools/list", says(listed(marked(value, where={"type": "string", "x-mcp-header": "Where"}))))
-            site.on("tools/call", says(text("x")))
-            async with met(site) as client:
-                await client.list_tools()
-                await client.call_tool(value, {"where": value})
-            headers = site.headers("tools/call")[0]
-            coded = f"=?base64?{base64.b64encode(value.encode()).decode()}?="
-            expected = coded if value in CODED else value
-            assert headers["mcp-name"] == headers["mcp-param-where"] == expected
-            body = json.loads(site.asked[-1][1].body)["params"]
-            assert body["name"] == value and body["arguments"] == {"where": value}
-
-    run(test())
+async def test_a_name_and_an_argument_stand_in_headers_in_base64_where_they_are_not_plain(value: str) -> None:
+    async with scripted() as site:
+        site.on("tools/list", says(listed(marked(value, where={"type": "string", "x-mcp-header": "Where"}))))
+        site.on("tools/call", says(text("x")))
+        async with met(site) as client:
+            await client.list_tools()
+            await client.call_tool(value, {"where": value})
+        headers = site.headers("tools/call")[0]
+        coded = f"=?base64?{base64.b64encode(value.encode()).decode()}?="
+        expected = coded if value in CODED else value
+        assert headers["mcp-name"] == headers["mcp-param-where"] == expected
+        body = json.loads(site.asked[-1][1].body)["params"]
+        assert body["name"] == value and body["arguments"] == {"where": value}
 
 
 @pytest.mark.spec(
@@ -206,78 +200,69 @@ def test_a_name_and_an_argument_stand_in_headers_in_base64_where_they_are_not_pl
         (None, {}),
     ],
 )
-def test_marked_arguments_stand_in_headers_and_those_that_are_not_there_do_not(
+async def test_marked_arguments_stand_in_headers_and_those_that_are_not_there_do_not(
     arguments: Object | None, expected: dict[str, str]
 ) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            tool = marked(
-                "t",
-                n={"type": "integer", "x-mcp-header": "N"},
-                b={"type": "boolean", "x-mcp-header": "B"},
-                deep={"type": "object", "properties": {"s": {"type": "string", "x-mcp-header": "Deep-S"}}},
-                other={"type": "string"},
-            )
-            site.on("tools/list", says(listed(tool, marked("u", n={"type": "integer"}))))
-            site.on("tools/call", *[says(text("x"))] * 3)
-            async with met(site) as client:
-                await client.call_tool("t", arguments)  # not known yet what it asks for
-                await client.list_tools()
-                await client.call_tool("t", arguments)
-                await client.call_tool("u", arguments)
-            before, after, other = (
-                {name: value for name, value in found.items() if name.startswith("mcp-param-")}
-                for found in site.headers("tools/call")
-            )
-            assert (before, after, other) == ({}, expected, {})
-
-    run(test())
-
-
-def test_our_own_server_takes_the_headers_that_we_write() -> None:
-    async def test() -> None:
-        server = Server("s", "1")
-        schema: Object = {
-            "type": "object",
-            "properties": {
-                "region": {"type": "string", "x-mcp-header": "Region"},
-                "count": {"type": "integer", "x-mcp-header": "Count"},
-                "dry": {"type": "boolean", "x-mcp-header": "Dry"},
-            },
-        }
-
-        @server.tool("prüfen", input_schema=schema)
-        async def check(region: str, count: int, dry: bool) -> TextContent:
-            return TextContent(json.dumps({"region": region, "count": count, "dry": dry}))
-
-        async with server.serve_http() as url, Client(url, timeout=PATIENCE) as client:
-            assert client.revision.era == "modern"
+    async with scripted() as site:
+        tool = marked(
+            "t",
+            n={"type": "integer", "x-mcp-header": "N"},
+            b={"type": "boolean", "x-mcp-header": "B"},
+            deep={"type": "object", "properties": {"s": {"type": "string", "x-mcp-header": "Deep-S"}}},
+            other={"type": "string"},
+        )
+        site.on("tools/list", says(listed(tool, marked("u", n={"type": "integer"}))))
+        site.on("tools/call", *[says(text("x"))] * 3)
+        async with met(site) as client:
+            await client.call_tool("t", arguments)  # not known yet what it asks for
             await client.list_tools()
-            for region in (*PLAIN, *CODED, ""):
-                arguments: Object = {"region": region, "count": -3, "dry": False}
-                result = await client.call_tool("prüfen", arguments)
-                assert json.loads(result.text) == arguments
+            await client.call_tool("t", arguments)
+            await client.call_tool("u", arguments)
+        before, after, other = (
+            {name: value for name, value in found.items() if name.startswith("mcp-param-")}
+            for found in site.headers("tools/call")
+        )
+        assert (before, after, other) == ({}, expected, {})
 
-    run(test())
+
+async def test_our_own_server_takes_the_headers_that_we_write() -> None:
+    server = Server("s", "1")
+    schema: Object = {
+        "type": "object",
+        "properties": {
+            "region": {"type": "string", "x-mcp-header": "Region"},
+            "count": {"type": "integer", "x-mcp-header": "Count"},
+            "dry": {"type": "boolean", "x-mcp-header": "Dry"},
+        },
+    }
+
+    @server.tool("prüfen", input_schema=schema)
+    async def check(region: str, count: int, dry: bool) -> TextContent:
+        return TextContent(json.dumps({"region": region, "count": count, "dry": dry}))
+
+    async with server.serve_http() as url, Client(url, timeout=PATIENCE) as client:
+        assert client.revision.era == "modern"
+        await client.list_tools()
+        for region in (*PLAIN, *CODED, ""):
+            arguments: Object = {"region": region, "count": -3, "dry": False}
+            result = await client.call_tool("prüfen", arguments)
+            assert json.loads(result.text) == arguments
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-6")
-def test_no_session_is_sent_whatever_the_server_says_and_no_answer_is_posted() -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            asking = frame({"jsonrpc": "2.0", "id": 5, "method": "ping"})
-            site.on("tools/call", streams(encode_event(asking, id="7"), result=text("x")), says(text("y")))
-            body = frame(answer({"id": 1}, discovered(capabilities=OFFERS)))
-            site.on("server/discover", status(200, body, *JSON_HEADERS, ("Mcp-Session-Id", "s1")))
-            async with Client(site.url, timeout=PATIENCE) as client:
-                assert (await client.call_tool("t")).text == "x"
-                assert (await client.call_tool("t")).text == "y"
-            assert site.keys == ["server/discover", "tools/call", "tools/call"]  # no GET, no DELETE, no answer
-            for key in set(site.keys):
-                for found in site.headers(key):
-                    assert not {"mcp-session-id", "last-event-id"} & found.keys()
-
-    run(test())
+async def test_no_session_is_sent_whatever_the_server_says_and_no_answer_is_posted() -> None:
+    async with scripted() as site:
+        asking = frame({"jsonrpc": "2.0", "id": 5, "method": "ping"})
+        site.on("tools/call", streams(encode_event(asking, id="7"), result=text("x")), says(text("y")))
+        body = frame(answer({"id": 1}, discovered(capabilities=OFFERS)))
+        site.on("server/discover", status(200, body, *JSON_HEADERS, ("Mcp-Session-Id", "s1")))
+        async with Client(site.url, timeout=PATIENCE) as client:
+            assert (await client.call_tool("t")).text == "x"
+            assert (await client.call_tool("t")).text == "y"
+        assert site.keys == ["server/discover", "tools/call", "tools/call"]  # no GET, no DELETE, no answer
+        for key in set(site.keys):
+            for found in site.headers(key):
+                assert not {"mcp-session-id", "last-event-id"} & found.keys()
 
 
 # ------------------------------------------------------------------------------------------------ what comes back
@@ -285,42 +270,36 @@ def test_no_session_is_sent_whatever_the_server_says_and_no_answer_is_posted() -
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-10")
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "", "text/plain"])
-def test_an_answer_of_json_is_read(kind: str) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("tools/call", says(text("ä"), kind))
-            async with met(site) as client:
-                assert (await client.call_tool("t")).text == "ä"
-
-    run(test())
+async def test_an_answer_of_json_is_read(kind: str) -> None:
+    async with scripted() as site:
+        site.on("tools/call", says(text("ä"), kind))
+        async with met(site) as client:
+            assert (await client.call_tool("t")).text == "ä"
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-10")
-def test_notifications_before_the_answer_are_heard_and_nothing_after_it_is_waited_for() -> None:
-    async def test() -> None:
-        logged: list[JSON] = []
-        steps: list[float] = []
+async def test_notifications_before_the_answer_are_heard_and_nothing_after_it_is_waited_for() -> None:
+    logged: list[JSON] = []
+    steps: list[float] = []
 
-        def log(message: LoggingMessageNotificationParams) -> None:
-            logged.append(message.data)
+    def log(message: LoggingMessageNotificationParams) -> None:
+        logged.append(message.data)
 
-        async def step(exchange: Exchange, message: Object) -> None:
-            meta = params_of(message)["_meta"]
-            assert isinstance(meta, dict)
-            told: Object = {"progressToken": meta["progressToken"], "progress": 1, "total": 2}
-            progress: Object = {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
-            before = [b": hi\n\n", encode_event(note("1")), encode_event(frame(progress)), encode_event(note("2"))]
-            await streams(*before, result=text("x"), then=encode_event(note("late")), hold=True)(exchange, message)
+    async def step(exchange: Exchange, message: Object) -> None:
+        meta = params_of(message)["_meta"]
+        assert isinstance(meta, dict)
+        told: Object = {"progressToken": meta["progressToken"], "progress": 1, "total": 2}
+        progress: Object = {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
+        before = [b": hi\n\n", encode_event(note("1")), encode_event(frame(progress)), encode_event(note("2"))]
+        await streams(*before, result=text("x"), then=encode_event(note("late")), hold=True)(exchange, message)
 
-        async with scripted() as site:
-            site.on("tools/call", step)
-            async with met(site, on_log=log) as client:
-                result = await client.call_tool("t", on_progress=lambda progress, *_: steps.append(progress))
-                assert (result.text, logged[:2], steps) == ("x", ["1", "2"], [1])
-                await eventually(lambda: site.under_way == 0)  # the stream is left, though it goes on
-                assert under_way(client) == 0
-
-    run(test())
+    async with scripted() as site:
+        site.on("tools/call", step)
+        async with met(site, on_log=log) as client:
+            result = await client.call_tool("t", on_progress=lambda progress, *_: steps.append(progress))
+            assert (result.text, logged[:2], steps) == ("x", ["1", "2"], [1])
+            await eventually(lambda: site.under_way == 0)  # the stream is left, though it goes on
+            assert under_way(client) == 0
 
 
 ENDS: dict[str, tuple[Step, str]] = {
@@ -348,21 +327,18 @@ ENDS: dict[str, tuple[Step, str]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_a_response_that_ends_without_the_answer_fails_its_request_and_the_next_one_works(how: str) -> None:
+async def test_a_response_that_ends_without_the_answer_fails_its_request_and_the_next_one_works(how: str) -> None:
     step, why = ENDS[how]
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("tools/call", step, says(text("y")))
-            async with met(site) as client:
-                with pytest.raises(ConnectionClosed, match=why) as found:
-                    await client.call_tool("t")
-                assert site.url in str(found.value) and str(found.value).startswith("tools/call: ")
-                assert (await client.call_tool("t")).text == "y"
-                assert site.keys == ["tools/call"] * 2  # it is not asked for again, nor taken up with a GET
-                await eventually(lambda: under_way(client) == 0)
-
-    run(test())
+    async with scripted() as site:
+        site.on("tools/call", step, says(text("y")))
+        async with met(site) as client:
+            with pytest.raises(ConnectionClosed, match=why) as found:
+                await client.call_tool("t")
+            assert site.url in str(found.value) and str(found.value).startswith("tools/call: ")
+            assert (await client.call_tool("t")).text == "y"
+            assert site.keys == ["tools/call"] * 2  # it is not asked for again, nor taken up with a GET
+            await eventually(lambda: under_way(client) == 0)
 
 
 @contextlib.asynccontextmanager
@@ -396,30 +372,24 @@ async def breaking(answered: int) -> AsyncIterator[tuple[str, list[JSON]]]:
         await listening.wait_closed()
 
 
-def test_a_call_whose_answer_breaks_off_fails_and_is_not_made_again() -> None:
-    async def test() -> None:
-        async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
-            with pytest.raises(ConnectionClosed, match=r"tools/call: http://.*ended|reset|connection"):
-                await client.call_tool("pay")  # which may have been paid
-            assert len(ids) == 2
-
-    run(test())
+async def test_a_call_whose_answer_breaks_off_fails_and_is_not_made_again() -> None:
+    async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
+        with pytest.raises(ConnectionClosed, match=r"tools/call: http://.*ended|reset|connection"):
+            await client.call_tool("pay")  # which may have been paid
+        assert len(ids) == 2
 
 
 @pytest.mark.spec("2026-07-28/changelog#major-changes-6")
-def test_a_request_that_changes_nothing_is_sent_anew_when_its_answer_breaks_off() -> None:
-    async def test() -> None:
-        async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
-            assert await client.list_tools() == []
-            assert len(ids) == len(set(map(str, ids))) == 3  # with an id of its own
-
-    run(test())
+async def test_a_request_that_changes_nothing_is_sent_anew_when_its_answer_breaks_off() -> None:
+    async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
+        assert await client.list_tools() == []
+        assert len(ids) == len(set(map(str, ids))) == 3  # with an id of its own
 
 
 @pytest.mark.parametrize("kind", ["json", "events"])
 @pytest.mark.parametrize("id", [None, "its own"])
 @pytest.mark.parametrize("code", [200, 400, 404, 429, 500])
-def test_an_error_is_raised_as_the_servers_also_without_an_id(kind: str, id: str | None, code: int) -> None:
+async def test_an_error_is_raised_as_the_servers_also_without_an_id(kind: str, id: str | None, code: int) -> None:
     async def step(exchange: Exchange, message: Object) -> None:
         told: Object = {"code": -32601, "message": "Method not found", "data": {"x": 1}}
         said: Object = {"jsonrpc": "2.0", "error": told}
@@ -429,38 +399,32 @@ def test_an_error_is_raised_as_the_servers_also_without_an_id(kind: str, id: str
             return await exchange.respond(code, JSON_HEADERS, frame(said))
         await events(encode_event(frame(said)), hold=True)(exchange, message)
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("tools/call", step)
-            async with met(site) as client:
-                with pytest.raises(RemoteError) as found:
-                    await client.call_tool("t")
-                assert (found.value.code, found.value.message, found.value.data) == (
-                    -32601,
-                    "Method not found",
-                    {"x": 1},
-                )
-
-    run(test())
+    async with scripted() as site:
+        site.on("tools/call", step)
+        async with met(site) as client:
+            with pytest.raises(RemoteError) as found:
+                await client.call_tool("t")
+            assert (found.value.code, found.value.message, found.value.data) == (
+                -32601,
+                "Method not found",
+                {"x": 1},
+            )
 
 
-def test_an_answer_that_is_malformed_but_names_its_request_fails_it_at_once() -> None:
-    async def test() -> None:
-        async with scripted() as site:
+async def test_an_answer_that_is_malformed_but_names_its_request_fails_it_at_once() -> None:
+    async with scripted() as site:
 
-            async def step(exchange: Exchange, message: Object) -> None:
-                await exchange.respond(200, JSON_HEADERS, frame({"jsonrpc": "2.0", "id": message["id"], "result": 5}))
+        async def step(exchange: Exchange, message: Object) -> None:
+            await exchange.respond(200, JSON_HEADERS, frame({"jsonrpc": "2.0", "id": message["id"], "result": 5}))
 
-            site.on("tools/call", step)
-            async with met(site) as client:
-                with pytest.raises(McpError):
-                    await client.call_tool("t")
-
-    run(test())
+        site.on("tools/call", step)
+        async with met(site) as client:
+            with pytest.raises(McpError):
+                await client.call_tool("t")
 
 
 @pytest.mark.parametrize("how", ["json", "one event", "an event without end", "a refusal"])
-def test_an_answer_that_is_too_large_fails_its_request_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_is_too_large_fails_its_request_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_alone_client, "MAX_ANSWER", 2000)
     large = text("x" * 3000)
     steps = {
@@ -470,16 +434,13 @@ def test_an_answer_that_is_too_large_fails_its_request_alone(how: str, monkeypat
         "a refusal": status(404, b"x" * 3000, ("Content-Type", "text/plain")),
     }
 
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("tools/call", steps[how], says(text("y")))
-            async with met(site) as client:
-                with pytest.raises(ConnectionClosed, match="2000"):
-                    await client.call_tool("t")
-                assert (await client.call_tool("t")).text == "y"
-                await eventually(lambda: site.under_way == 0)
-
-    run(test())
+    async with scripted() as site:
+        site.on("tools/call", steps[how], says(text("y")))
+        async with met(site) as client:
+            with pytest.raises(ConnectionClosed, match="2000"):
+                await client.call_tool("t")
+            assert (await client.call_tool("t")).text == "y"
+            await eventually(lambda: site.under_way == 0)
 
 
 # ------------------------------------------------------------------------------------------------ leaving
@@ -488,107 +449,92 @@ def test_an_answer_that_is_too_large_fails_its_request_alone(how: str, monkeypat
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#timeouts-2", "2026-07-28/basic/patterns/cancellation#intro-1")
 @pytest.mark.parametrize("how", ["the caller leaves", "time is up"])
 @pytest.mark.parametrize("begun", [True, False], ids=["in the middle of the response", "before it"])
-def test_cancelling_closes_the_response_and_posts_nothing(how: str, begun: bool) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            held = streams(encode_event(note("begun")), hold=True)
-            site.on("tools/call", held if begun else silence, says(text("y")))
-            async with met(site) as client:
-                call = asyncio.create_task(client.call_tool("t", timeout=0.05 if how == "time is up" else None))
-                await eventually(lambda: site.keys == ["tools/call"])
-                if how == "time is up":
-                    with pytest.raises(RequestTimeout):
-                        await call
-                else:
-                    call.cancel()
-                    await asyncio.wait([call], timeout=PATIENCE)
-                    assert call.cancelled()
-                await eventually(lambda: site.under_way == 0 and under_way(client) == 0)
-                assert (await client.call_tool("t")).text == "y"
-            assert site.keys == ["tools/call"] * 2
-
-    run(test())
-
-
-def test_a_question_who_the_server_is_that_nobody_waits_for_is_closed_too() -> None:
-    async def test() -> None:
-        async with scripted() as site, met(site) as client:
-            site.on("server/discover", events(b": wait\n\n", hold=True))
-            with pytest.raises(RequestTimeout):
-                await client.ping(timeout=0.05)
+async def test_cancelling_closes_the_response_and_posts_nothing(how: str, begun: bool) -> None:
+    async with scripted() as site:
+        held = streams(encode_event(note("begun")), hold=True)
+        site.on("tools/call", held if begun else silence, says(text("y")))
+        async with met(site) as client:
+            call = asyncio.create_task(client.call_tool("t", timeout=0.05 if how == "time is up" else None))
+            await eventually(lambda: site.keys == ["tools/call"])
+            if how == "time is up":
+                with pytest.raises(RequestTimeout):
+                    await call
+            else:
+                call.cancel()
+                await asyncio.wait([call], timeout=PATIENCE)
+                assert call.cancelled()
             await eventually(lambda: site.under_way == 0 and under_way(client) == 0)
+            assert (await client.call_tool("t")).text == "y"
+        assert site.keys == ["tools/call"] * 2
 
-    run(test())
+
+async def test_a_question_who_the_server_is_that_nobody_waits_for_is_closed_too() -> None:
+    async with scripted() as site, met(site) as client:
+        site.on("server/discover", events(b": wait\n\n", hold=True))
+        with pytest.raises(RequestTimeout):
+            await client.ping(timeout=0.05)
+        await eventually(lambda: site.under_way == 0 and under_way(client) == 0)
 
 
 @pytest.mark.parametrize("step", [silence, events(b": wait\n\n", hold=True)])
-def test_closing_with_requests_in_flight_ends_them_all_and_leaves_nothing(step: Step) -> None:
-    async def test() -> None:
-        async with scripted() as site:
-            site.on("tools/call", *[step] * 20)
-            async with met(site, timeout=None) as client:
-                calls = [asyncio.create_task(client.call_tool("t")) for _ in range(20)]
-                await eventually(lambda: site.keys.count("tools/call") == 20)
-                async with asyncio.timeout(PATIENCE):
-                    await client.close()
-                found = await asyncio.gather(*calls, return_exceptions=True)
-                assert all(isinstance(each, ConnectionClosed) for each in found), found
-                assert under_way(client) == 0
-            await eventually(lambda: site.under_way == 0)
-            assert set(site.keys) == {"tools/call"}  # nothing was said on leaving
-
-    run(test())
-
-
-def test_many_requests_in_flight_get_what_is_theirs_in_whatever_order() -> None:
-    async def test() -> None:
-        gate = asyncio.Event()
-
-        async def echo(exchange: Exchange, message: Object) -> None:
-            arguments = params_of(message)["arguments"]
-            assert isinstance(arguments, dict) and isinstance(arguments["n"], int)
-            number, said = arguments["n"], text(str(arguments["n"]))
-            step = says(said) if number % 2 else streams(encode_event(note("x")), result=said)
-            await (after(gate, step) if number % 3 else step)(exchange, message)
-
-        async with scripted() as site:
-            site.on("tools/call", *[echo] * 200)
-            async with met(site) as client:
-                calls = [asyncio.create_task(client.call_tool("t", {"n": n})) for n in range(200)]
-                await eventually(lambda: len(site.keys) >= 80)
-                gate.set()
-                assert [result.text for result in await asyncio.gather(*calls)] == [str(n) for n in range(200)]
-            ids = [json.loads(request.body)["id"] for _, request in site.asked]
-            assert len(set(ids)) == 200
-
-    run(test())
-
-
-def test_a_subscription_does_not_take_a_connection_from_the_calls() -> None:
-    async def test() -> None:
-        server = Server("s", "1")
-
-        @server.resource("test://x")
-        async def x() -> str:
-            return "x"
-
-        @server.tool()
-        async def touch() -> str:
-            server.resource_updated("test://x")
-            return "touched"
-
-        http = HttpClient(limits=ClientLimits(connections=1, first_byte=None, idle=None))
-        async with (
-            server.serve_http() as url,
-            Client(url, http=http, timeout=PATIENCE) as client,
-            client.subscribe("test://x") as one,
-            client.subscribe("test://x") as two,
-        ):
-            assert (await client.call_tool("touch")).text == "touched"
+async def test_closing_with_requests_in_flight_ends_them_all_and_leaves_nothing(step: Step) -> None:
+    async with scripted() as site:
+        site.on("tools/call", *[step] * 20)
+        async with met(site, timeout=None) as client:
+            calls = [asyncio.create_task(client.call_tool("t")) for _ in range(20)]
+            await eventually(lambda: site.keys.count("tools/call") == 20)
             async with asyncio.timeout(PATIENCE):
-                assert (await anext(one), await anext(two)) == ("test://x", "test://x")
+                await client.close()
+            found = await asyncio.gather(*calls, return_exceptions=True)
+            assert all(isinstance(each, ConnectionClosed) for each in found), found
+            assert under_way(client) == 0
+        await eventually(lambda: site.under_way == 0)
+        assert set(site.keys) == {"tools/call"}  # nothing was said on leaving
 
-    run(test())
+
+async def test_many_requests_in_flight_get_what_is_theirs_in_whatever_order() -> None:
+    gate = asyncio.Event()
+
+    async def echo(exchange: Exchange, message: Object) -> None:
+        arguments = params_of(message)["arguments"]
+        assert isinstance(arguments, dict) and isinstance(arguments["n"], int)
+        number, said = arguments["n"], text(str(arguments["n"]))
+        step = says(said) if number % 2 else streams(encode_event(note("x")), result=said)
+        await (after(gate, step) if number % 3 else step)(exchange, message)
+
+    async with scripted() as site:
+        site.on("tools/call", *[echo] * 200)
+        async with met(site) as client:
+            calls = [asyncio.create_task(client.call_tool("t", {"n": n})) for n in range(200)]
+            await eventually(lambda: len(site.keys) >= 80)
+            gate.set()
+            assert [result.text for result in await asyncio.gather(*calls)] == [str(n) for n in range(200)]
+        ids = [json.loads(request.body)["id"] for _, request in site.asked]
+        assert len(set(ids)) == 200
+
+
+async def test_a_subscription_does_not_take_a_connection_from_the_calls() -> None:
+    server = Server("s", "1")
+
+    @server.resource("test://x")
+    async def x() -> str:
+        return "x"
+
+    @server.tool()
+    async def touch() -> str:
+        server.resource_updated("test://x")
+        return "touched"
+
+    http = HttpClient(limits=ClientLimits(connections=1, first_byte=None, idle=None))
+    async with (
+        server.serve_http() as url,
+        Client(url, http=http, timeout=PATIENCE) as client,
+        client.subscribe("test://x") as one,
+        client.subscribe("test://x") as two,
+    ):
+        assert (await client.call_tool("touch")).text == "touched"
+        async with asyncio.timeout(PATIENCE):
+            assert (await anext(one), await anext(two)) == ("test://x", "test://x")
 
 
 def test_header_values_are_written_as_the_spec_has_them() -> None:
@@ -598,17 +544,14 @@ def test_header_values_are_written_as_the_spec_has_them() -> None:
 
 
 @pytest.mark.parametrize("id", [1, 99, "x", None])
-def test_a_cancellation_of_what_is_not_under_way_is_never_posted(id: JSON) -> None:
-    async def test() -> None:
-        async with scripted() as site, met(site) as client:
-            transport = client.connection.transport
-            transport.send(Notification("notifications/cancelled", {"requestId": id}))
-            await transport.drain()
-            site.on("tools/call", says(text("x")))
-            assert (await client.call_tool("t")).text == "x"
-            assert site.keys == ["tools/call"]
-
-    run(test())
+async def test_a_cancellation_of_what_is_not_under_way_is_never_posted(id: JSON) -> None:
+    async with scripted() as site, met(site) as client:
+        transport = client.connection.transport
+        transport.send(Notification("notifications/cancelled", {"requestId": id}))
+        await transport.drain()
+        site.on("tools/call", says(text("x")))
+        assert (await client.call_tool("t")).text == "x"
+        assert site.keys == ["tools/call"]
 
 
 @pytest.mark.parametrize("revision", [None, MODERN, "2025-11-25"])
