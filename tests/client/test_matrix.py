@@ -180,7 +180,7 @@ async def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
 async def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
-    source = "from tests.runtime.test_matrix import featured, REVISIONS\nfeatured(REVISIONS).run()"
+    source = "from tests.client.test_matrix import featured, REVISIONS\nfeatured(REVISIONS).run()"
 
     async with connecting(python(source), revision=revision) as client:
         assert client.revision is revision

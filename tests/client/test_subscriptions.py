@@ -72,7 +72,7 @@ async def watching(transport: str, revision: str, **options: object) -> AsyncIte
         yield client
 
 
-PROGRAM = "from tests.runtime.test_subscribing import watchable\nwatchable().run()"
+PROGRAM = "from tests.client.test_subscriptions import watchable\nwatchable().run()"
 both_eras = pytest.mark.parametrize("revision", ERAS)
 everywhere = pytest.mark.parametrize("transport", ["memory", "stdio", "http"])
 
@@ -540,7 +540,7 @@ import os, sys
 with open({str(log)!r}, "a") as log:
     log.write("x")
 started = os.path.getsize({str(log)!r})
-from tests.runtime.test_subscribing import watchable
+from tests.client.test_subscriptions import watchable
 server = watchable()
 {body}
 server.run()
