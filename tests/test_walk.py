@@ -1,0 +1,39 @@
+"""The path of a `tools/call` stays short: a file that only forwards is a file too many."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache
+
+import pytest
+
+from tests.support import ROOT
+
+MOST_FILES = {
+    "stdio_legacy_server": 17,
+    "stdio_modern_server": 18,
+    "http_session_server": 20,
+    "http_stateless_server": 19,
+    "stdio_legacy_client": 16,
+    "stdio_modern_client": 18,
+}
+"""Maximum number of files of the package, without `lib/`, that one warm call enters."""
+
+
+@cache
+def _walks() -> dict[str, dict[str, list[str]]]:
+    # a process of its own: the fixtures of the test suite call functions of the package too
+    command = [sys.executable, "-m", "tests.walk", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stderr
+    walks: dict[str, dict[str, list[str]]] = json.loads(done.stdout)
+    return walks
+
+
+@pytest.mark.parametrize("name", MOST_FILES)
+def test_tools_call_enters_few_files(name: str) -> None:
+    walk = _walks()[name]
+    assert len(walk) <= MOST_FILES[name], f"{name} enters {len(walk)} files: {' '.join(walk)}"
+    assert len(walk) >= 5, f"{name} was not recorded: {walk}"
