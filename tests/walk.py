@@ -118,12 +118,12 @@ async def _posted(
 _RAW_SERVER = """
 import json
 revision = {revision!r}
-info, declared = {{"name": "raw", "version": "1"}}, {{"tools": {{}}}}
+info, declared, hints = {{"name": "raw", "version": "1"}}, {{"tools": {{}}}}, {{"ttlMs": 0, "cacheScope": "private"}}
 schema = {{"type": "object", "properties": {{"a": {{"type": "integer"}}, "b": {{"type": "integer"}}}}}}
 results = {{
     "initialize": {{"protocolVersion": revision, "capabilities": declared, "serverInfo": info}},
-    "server/discover": {{"supportedVersions": [revision], "capabilities": declared, "ttlMs": 0, "cacheScope": "private"}},
-    "tools/list": {{"tools": [{{"name": "add", "inputSchema": schema}}], "ttlMs": 60000, "cacheScope": "private"}},
+    "server/discover": {{"supportedVersions": [revision], "capabilities": declared, **hints}},
+    "tools/list": {{"tools": [{{"name": "add", "inputSchema": schema}}], **hints}},
     "tools/call": {{"content": [{{"type": "text", "text": "3"}}]}},
 }}
 del results["initialize" if revision == "2026-07-28" else "server/discover"]
