@@ -61,7 +61,7 @@ async def test_when_the_connection_ends_every_kind_of_call_fails_at_once_and_lat
         for _ in CALLS:
             await wire.receive_object()
         if how == "the server leaves":
-            await client.connection.transport.peer.close()  # type: ignore[attr-defined]
+            await client.session.transport.peer.close()  # type: ignore[attr-defined]
             expected = "the peer closed the connection"
         else:
             await client.close()
@@ -73,7 +73,7 @@ async def test_when_the_connection_ends_every_kind_of_call_fails_at_once_and_lat
             with pytest.raises(ConnectionClosed, match=expected):
                 await asyncio.wait_for(call(client), PATIENCE)
         await asyncio.wait_for(client.set_roots([]), PATIENCE)  # tells nobody
-        assert client.connection.dispatcher.pending == {}
+        assert client.session.dispatcher.pending == {}
         assert wire.frames.empty()  # no cancellations: nobody is there to be told
 
 
@@ -83,7 +83,7 @@ async def test_an_exception_in_the_body_is_the_callers_and_the_connection_is_clo
         async with Client(Server("s")) as client:
             kept.append(client)
             _ = 1 / 0
-    assert kept[0].connection.ended.done()
+    assert kept[0].session.ended.done()
     with pytest.raises(ConnectionClosed):
         await kept[0].ping()
 
@@ -106,8 +106,8 @@ async def test_what_a_client_serves_when_the_connection_ends_is_stopped_and_may_
         await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
         await asyncio.wait_for(begun.wait(), PATIENCE)
         if ending == "leave":
-            await client.connection.transport.peer.close()  # type: ignore[attr-defined]
-            await asyncio.wait_for(client.connection.ended, PATIENCE)
+            await client.session.transport.peer.close()  # type: ignore[attr-defined]
+            await asyncio.wait_for(client.session.ended, PATIENCE)
         await asyncio.wait_for(client.close(), PATIENCE)
         assert tidied.is_set()
         assert wire.frames.empty()
@@ -244,7 +244,7 @@ async def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get
     transport = Broken("none", OSError())
     client = Client(transport, timeout=None)
     connecting = asyncio.create_task(client.connect())
-    while not (client._connector._connection is not None and client._connector._connection.dispatcher.pending):
+    while not (client._connector._session is not None and client._connector._session.dispatcher.pending):
         assert not connecting.done(), connecting.exception()
         await asyncio.sleep(0)
     assert transport.lost is not None

@@ -169,9 +169,9 @@ class Client:
     # ------------------------------------------------------------------------------------- who we talk to
 
     @property
-    def connection(self) -> ClientSession:
-        """The connection; RuntimeError before it is open."""
-        return self._connector.connection
+    def session(self) -> ClientSession:
+        """The session with the server. Raises RuntimeError before `connect`."""
+        return self._connector.session
 
     @property
     def revision(self) -> Revision:
@@ -186,7 +186,7 @@ class Client:
     @property
     def server_capabilities(self) -> Object:
         """What the server declared, as on the wire: `{"tools": {"listChanged": True}, ...}`."""
-        return self.connection.peer_capabilities
+        return self.session.peer_capabilities
 
     @property
     def instructions(self) -> str | None:
@@ -346,7 +346,7 @@ class Client:
 
         if self.revision.era == "modern":
             # [2026-07-28 server/utilities/logging#per-request-log-level] each request says it
-            self.connection.log_level = level
+            self.session.log_level = level
             return
         await self._connector.ask("logging/setLevel", SetLevelRequestParams(level), EmptyResult, timeout)
 
@@ -360,15 +360,15 @@ class Client:
                 call.close()
         if not self.revision.batch:
             raise CapabilityError(f"revision {self.revision} has no batches; send the requests one by one")
-        return await self.connection.dispatcher.batched(*calls)
+        return await self.session.dispatcher.batched(*calls)
 
     async def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
         """Change the roots, and tell the server. Only for a client that was made with roots."""
         if self._answers.roots is None:
             raise CapabilityError("roots were not declared: make the client with roots=[...], empty or not")
         self._answers.roots = _to_roots(roots)
-        self.connection.notify("notifications/roots/list_changed", NotificationParams())
-        await self.connection.transport.drain()
+        self.session.notify("notifications/roots/list_changed", NotificationParams())
+        await self.session.transport.drain()
 
 
 def _to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:

@@ -164,7 +164,7 @@ class Connector:
         self._answers = answers
         self._limits = limits
         self._eras = eras
-        self._connection: ClientSession | None = None
+        self._session: ClientSession | None = None
         self._within: asyncio.Task[None] | None = None
         self._server_identity: ServerIdentity | None = None
         self._restarting: asyncio.Task[None] | None = None
@@ -181,7 +181,7 @@ class Connector:
     @property
     def is_used(self) -> bool:
         """Whether it has been opened, even if in vain."""
-        return self._connection is not None
+        return self._session is not None
 
     async def open(self, ours: ClientIdentity) -> None:
         """Start or reach the server, and find out what it speaks. See `Client` for what this raises."""
@@ -212,7 +212,7 @@ class Connector:
     async def _begin(self) -> ClientSession:
         if self._closing.is_set():
             raise ConnectionClosed("the client was closed")
-        connection = self._connection = self._make_connection()
+        connection = self._session = self._make_connection()
         await connection.open()
         return connection
 
@@ -230,8 +230,8 @@ class Connector:
     async def close(self) -> None:
         """End the connection, and the server if we started it. Any number of times, from any task."""
         await self.stay_away()
-        if self._connection is not None:
-            await self._connection.close()
+        if self._session is not None:
+            await self._session.close()
         if self._within is not None:
             await asyncio.wait([self._within], timeout=5.0)
 
@@ -242,7 +242,7 @@ class Connector:
         self.news.lost()
         if connection.has_answered:
             self._restarts = 0
-        if connection is not self._connection or not self.address.is_process or not self._may_reach_again():
+        if connection is not self._session or not self.address.is_process or not self._may_reach_again():
             return
         if not self._is_restarting() and self._restarts < MAX_RESTARTS:
             # [2026-07-28 basic/transports/stdio#unexpected-termination] the client SHOULD restart it
@@ -252,7 +252,7 @@ class Connector:
         """Whether a server that was lost can be reached again, without anything that it would have to remember."""
         if not self._may_reach_again():
             return False
-        is_there = self._is_restarting() or not self.connection.ended.done()
+        is_there = self._is_restarting() or not self.session.ended.done()
         return self.address.is_url or (self.address.is_process and is_there)
 
     def _may_reach_again(self) -> bool:
@@ -275,7 +275,7 @@ class Connector:
             await old.close()
             new = self._make_connection()
             new.take_over(old)
-            self._connection = new
+            self._session = new
             try:
                 await new.open()
             except ConnectionClosed as error:
@@ -285,27 +285,27 @@ class Connector:
     # ------------------------------------------------------------------------------------- who is there
 
     @property
-    def connection(self) -> ClientSession:
-        """The connection; RuntimeError before it is open."""
-        if self._connection is None or self._server_identity is None:
+    def session(self) -> ClientSession:
+        """The session with the server. Raises RuntimeError before `connect`."""
+        if self._session is None or self._server_identity is None:
             raise RuntimeError("not connected: use `async with Client(...) as client`")
-        return self._connection
+        return self._session
 
     @property
     def server_identity(self) -> ServerIdentity:
         """What the server has said of itself; RuntimeError before the connection is open."""
-        _ = self.connection
+        _ = self.session
         assert self._server_identity is not None
         return self._server_identity
 
     @property
     def revision(self) -> Revision:
         """The revision that is spoken."""
-        return self.connection.revision
+        return self.session.revision
 
     def server_can(self, capability: str) -> bool:
         """Whether the server declared a capability, such as "tools" or "resources.subscribe"."""
-        return declares(self.connection.peer_capabilities, capability)
+        return declares(self.session.peer_capabilities, capability)
 
     # ------------------------------------------------------------------------------------- asking
 
@@ -313,7 +313,7 @@ class Connector:
         """The connection, once a server that is being started anew is there."""
         if self._restarting is not None:
             await asyncio.wait([self._restarting])
-        return self.connection
+        return self.session
 
     async def ask(
         self,

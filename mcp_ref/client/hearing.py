@@ -50,7 +50,7 @@ class News:
         if reach.revision.era == "legacy":
             return
         if self._on_log is not None:
-            reach.connection.log_level = "debug"
+            reach.session.log_level = "debug"
 
         def is_wanted(kind: str) -> bool | None:
             function = self._on_changed[f"notifications/{kind}/list_changed"]

@@ -157,7 +157,7 @@ class ToolCalls:
                 raise
             answer = await ask()
         if answer.task is not None and call.on_progress is not None:
-            self._connector.connection.hear_progress(ids[-1], call.on_progress)
+            self._connector.session.hear_progress(ids[-1], call.on_progress)
         return answer
 
     async def _learns_better(self, error: RemoteError, params: CallToolRequestParams, timeout: float | None) -> bool:
@@ -185,7 +185,7 @@ class ToolCalls:
             answer.task.task if answer.task is not None else None,
             CallToolResult,
             answer.result,
-            self._connector.connection.answer,
+            self._connector.session.answer,
             lambda result: self._check(name, result),
         )
 

@@ -253,7 +253,7 @@ async def server_asks(screen: Screen, client: Client) -> None:
     screen.say("A state that this server has not sealed, or for another call, is refused. By hand:")
     again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
     params = with_request_meta(again, client.revision, {}, {"name": "by hand", "version": "1"}, None)
-    forged = client.connection.dispatcher.request("tools/call", params, timeout=TIMEOUT)
+    forged = client.session.dispatcher.request("tools/call", params, timeout=TIMEOUT)
     await refused(screen, "a forged state", -32602, forged)
 
     screen.chapter("Elicitation", "client/elicitation")

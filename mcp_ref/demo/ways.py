@@ -82,8 +82,8 @@ class OverPipes:
     async def meet(self, screen: Screen, *options: str, older: bool = False, **client: Any) -> AsyncIterator[Client]:
         """See Way."""
         async with Client(demo_server(*options), env=ENVIRONMENT, trace=screen, **client) as met:
-            assert isinstance(met.connection.transport, StdioClientTransport)
-            self._pid = met.connection.transport.pid
+            assert isinstance(met.session.transport, StdioClientTransport)
+            self._pid = met.session.transport.pid
             yield met
 
     async def own_heads(self, screen: Screen) -> None:

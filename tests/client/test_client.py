@@ -190,7 +190,7 @@ async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come
         await wire.send(updated("test://a"))
         await wire.nothing_more()
         if how == "the server leaves":
-            await client.connection.transport.peer.close()  # type: ignore[attr-defined]
+            await client.session.transport.peer.close()  # type: ignore[attr-defined]
         else:
             await client.close()
         with pytest.raises(ConnectionClosed, match="subscription to test://b"):
@@ -302,7 +302,7 @@ async def test_what_json_cannot_hold_is_the_callers_mistake_sends_nothing_and_le
         await greet(client, wire, "2025-11-25", EVERYTHING)
         with pytest.raises(error):
             await client.call_tool("t", arguments, meta=meta)
-        assert client.connection.dispatcher.pending == {}
+        assert client.session.dispatcher.pending == {}
         await wire.nothing_more()
         calling = asyncio.create_task(client.call_tool("t", {"a": None}, meta={"example.com/a": 1}))
         asked = await answer(wire, "tools/call", {"content": []})

@@ -202,4 +202,4 @@ async def test_what_a_revision_does_not_have_is_refused_before_it_is_sent(revisi
                 await client.batch(client.ping())
         elsewhere = "ping" if revision.era == "modern" else "server/discover"
         with pytest.raises(NotInRevision, match=elsewhere):
-            await client.connection.request(elsewhere, {}, dict, timeout=1)
+            await client.session.request(elsewhere, {}, dict, timeout=1)

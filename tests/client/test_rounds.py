@@ -710,7 +710,7 @@ async def test_who_leaves_when_the_answer_has_come_already_cancels_nothing(revis
         await (meet(client, wire, OFFERS) if revision == MODERN else greet(client, wire, revision, OFFERS))
         calling = asyncio.create_task(client.call_tool("t"))
         asked = await wire.receive_object()
-        pending = client.connection.dispatcher.pending[asked["id"]]  # type: ignore[index]
+        pending = client.session.dispatcher.pending[asked["id"]]  # type: ignore[index]
         await wire.send(answer(asked, DONE))
         async with asyncio.timeout(PATIENCE):
             while not pending.answer.done():

@@ -222,7 +222,7 @@ def test_what_cannot_be_sent_is_an_error_of_who_subscribes() -> None:
             await meet(client, wire, WATCHED)
             with pytest.raises(ValueError, match="surrogate"):
                 await asyncio.wait_for(client.subscribe("test://\ud800").__aenter__(), PATIENCE)
-            assert not client.connection.listeners and wire.frames.empty()
+            assert not client.session.listeners and wire.frames.empty()
 
     run(test(), 2 * PATIENCE)
 
@@ -275,7 +275,7 @@ async def test_a_server_that_honours_nothing_of_it_is_a_capability_error(honoure
         with pytest.raises(CapabilityError, match="test://a"):
             await entering
         assert (await wire.receive_object())["method"] == "notifications/cancelled"
-        assert not client.connection.listeners
+        assert not client.session.listeners
 
 
 @pytest.mark.parametrize("how", ["an error", "an answer at once", "a cancellation at once", "silence", "leaving"])
@@ -302,7 +302,7 @@ async def test_a_subscription_that_does_not_come_about_is_an_error_and_watches_n
                 await entering
         if how in ("silence", "leaving"):
             assert (await wire.receive_object())["method"] == "notifications/cancelled"
-        assert wire.frames.empty() and not client.connection.listeners
+        assert wire.frames.empty() and not client.session.listeners
 
 
 # ------------------------------------------------------------------------------------------------ what has changed
@@ -553,7 +553,7 @@ def count(log: Path) -> int:
 
 
 def kill(client: Client) -> None:
-    transport = client.connection.transport
+    transport = client.session.transport
     assert isinstance(transport, StdioClientTransport) and transport.pid is not None
     os.kill(transport.pid, signal.SIGKILL)
 
@@ -679,7 +679,7 @@ def test_a_client_that_is_closed_while_its_server_is_started_anew_leaves_nothing
             updates = await client.subscribe("test://a").__aenter__()
             kill(client)
             async with asyncio.timeout(PATIENCE):
-                await client.connection.ended
+                await client.session.ended
             for _ in range(turns):
                 await asyncio.sleep(0)
             await client.close()

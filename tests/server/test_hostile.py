@@ -268,7 +268,7 @@ def test_a_client_refuses_a_result_of_any_wrong_shape_or_reads_it_as_promised_an
                 else:
                     assert has_type(found, promised), (found, wrong)
             assert refused >= len(WRONG) - 2  # at least the results that are no object at all
-            assert client.connection.dispatcher.pending == {}
+            assert client.session.dispatcher.pending == {}
             await wire.nothing_more()
 
     run(test())

@@ -51,7 +51,7 @@ def test_a_result_of_any_wrong_shape_is_refused_or_read_as_promised(
                     assert len(str(found)) < 500
                 else:
                     assert has_type(found, promised), (found, wrong)
-            assert client.connection.dispatcher.pending == {}
+            assert client.session.dispatcher.pending == {}
             await lives(client, wire)
 
     run(test())
@@ -200,7 +200,7 @@ def test_an_acknowledgement_of_any_wrong_shape_is_waited_past(caplog: pytest.Log
                     await entering.result().__aexit__()
                 else:
                     assert isinstance(entering.exception(), McpError), wrong
-                assert not client.connection.listeners
+                assert not client.session.listeners
             assert entered
             await lives(client, wire)
 

@@ -127,7 +127,7 @@ async def test_a_server_that_goes_away_fails_what_waits_and_what_comes_later() -
         await greet(client, wire)
         ping = asyncio.create_task(client.ping())
         assert (await wire.receive_object())["method"] == "ping"
-        transport = client.connection.transport
+        transport = client.session.transport
         await transport.peer.close()  # type: ignore[attr-defined]
         with pytest.raises(ConnectionClosed):
             await ping

@@ -243,7 +243,7 @@ async def test_a_server_that_dies_in_the_middle_of_calls_fails_all_of_them_withi
         if name == "leave":
             waiting.append(asyncio.create_task(client.call_tool(name, arguments)))
         else:
-            transport = client.connection.transport
+            transport = client.session.transport
             assert isinstance(transport, StdioClientTransport) and transport.pid is not None
             os.kill(transport.pid, signal.SIGKILL)
         expected = "exited with code 5" if name == "leave" else "killed by signal SIGKILL"
@@ -352,7 +352,7 @@ async def test_a_chatty_standard_error_is_drained_and_its_end_kept() -> None:
     async with Client(server_command(), on_stderr=seen.append) as client:
         result = await client.call_tool("chatter", {"size": 1_000_000})
         assert result.structured_content == 1_000_000
-        transport = client.connection.transport
+        transport = client.session.transport
         assert isinstance(transport, StdioClientTransport)
         await client.ping()
     assert sum(map(len, seen)) == 1_000_000

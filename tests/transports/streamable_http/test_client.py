@@ -404,7 +404,7 @@ async def test_a_cancelled_call_says_so_to_the_server_and_frees_its_post(step: S
             await eventually(lambda: "ping" in site.keys)
             call.cancel()
             await asyncio.wait([call])
-            transport = client.connection.transport
+            transport = client.session.transport
             assert isinstance(transport, StreamableHttpClientTransport)
             await eventually(lambda: "notifications/cancelled" in site.keys and not transport._posts)
             await eventually(lambda: site.under_way == 0)
@@ -1011,7 +1011,7 @@ async def test_our_own_server_is_called_over_either_transport(path: str) -> None
         return a + b
 
     async with server.serve_http() as url, Client(url.replace("/mcp", path)) as client:
-        transport = client.connection.transport
+        transport = client.session.transport
         assert isinstance(transport, StreamableHttpClientTransport)
         assert (transport._older is not None) == (path == "/sse")
         results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(50)))

@@ -361,7 +361,7 @@ def test_a_server_killed_in_mid_stream_and_started_again_has_kept_all_that_it_st
             port = first.url.split(":")[2].split("/")[0]
             cutter = Cutter(int(port), iter([3, *[None] * 99]), holds=True)
             async with through(cutter) as url, Client(url, revision=revision, trace=seen) as client:
-                transport = client.connection.transport
+                transport = client.session.transport
                 assert isinstance(transport, StreamableHttpClientTransport)
                 session = transport._session
                 tool = "count" if finished else "count_and_wait"

@@ -95,7 +95,7 @@ async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
 
 
 def under_way(client: Client) -> int:
-    transport = client.connection.transport
+    transport = client.session.transport
     assert isinstance(transport, StreamableHttpClientTransport)
     return len(transport._alone._asking)
 
@@ -546,7 +546,7 @@ def test_header_values_are_written_as_the_spec_has_them() -> None:
 @pytest.mark.parametrize("id", [1, 99, "x", None])
 async def test_a_cancellation_of_what_is_not_under_way_is_never_posted(id: JSON) -> None:
     async with scripted() as site, met(site) as client:
-        transport = client.connection.transport
+        transport = client.session.transport
         transport.send(Notification("notifications/cancelled", {"requestId": id}))
         await transport.drain()
         site.on("tools/call", says(text("x")))
