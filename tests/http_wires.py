@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mcp_ref import Server
 from mcp_ref.lib.http.asgi import Application, application
 from mcp_ref.lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse
-from mcp_ref.lib.http.message import Exchange, Handler, Stream
+from mcp_ref.lib.http.message import Exchange, Handler, StreamingResponse
 from mcp_ref.lib.http.server import serve
 from mcp_ref.lib.http.sse import Event, EventParser
 from mcp_ref.server.http import HttpApp, HttpOptions
@@ -93,7 +93,7 @@ def under_asgi(app: Application) -> Handler:
             "client": request.client,
         }
         bodies = [request.body]
-        stream: Stream | None = None
+        stream: StreamingResponse | None = None
         status, headers = 0, list[tuple[str, str]]()
         told = asyncio.Event()
 

@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import Exchange, HeaderList
-from mcp_ref.lib.http.message import Request as HttpRequest
+from mcp_ref.lib.http.message import Exchange, HeaderList, HttpRequest
 from mcp_ref.lib.http.server import serve
 from tests.support import PATIENCE
 

@@ -14,8 +14,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeGuard
 from urllib.parse import urlsplit
 
-from ..lib.http.message import Exchange, HeaderList, Request
-from ..lib.http.message import Stream as Carrier
+from ..lib.http.message import Exchange, HeaderList, HttpRequest, StreamingResponse
 from .base import Trace
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class WatchedExchange:
     """A request that a server answers, and the head of its answer."""
 
     def __init__(self, exchange: Exchange, trace: HeadTrace) -> None:
-        self.request: Request = exchange.request
+        self.request: HttpRequest = exchange.request
         self._exchange, self._trace = exchange, trace
         trace.head("<-", f"{self.request.method} {self.request.path}", shown(self.request.headers))
 
@@ -132,7 +131,7 @@ class WatchedExchange:
         self._trace.head("->", str(status), shown(headers))
         await self._exchange.respond(status, headers, body)
 
-    async def stream(self, status: int, headers: HeaderList) -> Carrier:
+    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
         """See `Exchange`."""
         self._trace.head("->", str(status), shown(headers))
         return await self._exchange.stream(status, headers)

@@ -14,7 +14,7 @@ from mcp_ref.features.sampling import SamplingMessage, ToolChoice, ToolResultCon
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import McpError, ProtocolError
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from mcp_ref.lib.http.message import Request as HttpRequest
+from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server import stateless
 from tests.support import (
     ALONE_TRANSPORTS,

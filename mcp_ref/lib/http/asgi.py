@@ -16,7 +16,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Final, TypeAlias, cast
 
-from .message import Handler, HeaderList, Headers, Request
+from .message import Handler, HeaderList, Headers, HttpRequest
 from .server import HttpLimits
 
 Scope: TypeAlias = MutableMapping[str, object]
@@ -84,11 +84,11 @@ async def _read_body(receive: Receive, limit: int) -> bytes | None:
             return bytes(body)
 
 
-def _request(scope: Scope, body: bytes) -> Request:
+def _request(scope: Scope, body: bytes) -> HttpRequest:
     headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
     path = cast("bytes | None", scope.get("raw_path")) or cast(str, scope["path"]).encode()
     root = cast(str, scope.get("root_path", "")).encode()
-    return Request(
+    return HttpRequest(
         cast(str, scope["method"]),
         path.removeprefix(root).partition(b"?")[0].decode("latin-1") or "/",
         cast(bytes, scope.get("query_string", b"")).decode("latin-1"),
@@ -103,11 +103,11 @@ def _request(scope: Scope, body: bytes) -> Request:
 class AsgiExchange:
     """The Exchange of one ASGI request."""
 
-    def __init__(self, request: Request, receive: Receive, send: Send) -> None:
+    def __init__(self, request: HttpRequest, receive: Receive, send: Send) -> None:
         self.request = request
         self._receive, self._send = receive, send
         self._answered = False
-        self._stream: AsgiStream | None = None
+        self._stream: AsgiStreamingResponse | None = None
         self._gone: asyncio.Future[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
 
@@ -136,7 +136,7 @@ class AsgiExchange:
             await self._begin(status, framed)
             await self._send({"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body})
 
-    async def stream(self, status: int, headers: HeaderList) -> AsgiStream:
+    async def stream(self, status: int, headers: HeaderList) -> AsgiStreamingResponse:
         """See Exchange."""
         await self._stop_watching()
         left = self._gone is not None and self._gone.done()
@@ -146,7 +146,7 @@ class AsgiExchange:
             await self._send({"type": "http.response.body", "body": b"", "more_body": True})
         except OSError:
             left = True
-        self._stream = AsgiStream(self._receive, self._send)
+        self._stream = AsgiStreamingResponse(self._receive, self._send)
         if left:
             self._stream.leave()
         return self._stream
@@ -166,8 +166,8 @@ class AsgiExchange:
             await self._stream.end()
 
 
-class AsgiStream:
-    """The Stream of one ASGI response. What is written is sent by a task, as `send` has to be awaited."""
+class AsgiStreamingResponse:
+    """The StreamingResponse of one ASGI response. What is written is sent by a task, as `send` has to be awaited."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -181,7 +181,6 @@ class AsgiStream:
         self._watcher = asyncio.create_task(self._watch(receive))
 
     def write(self, data: bytes) -> None:
-        """See Stream."""
         if self.gone.done() or self._closed:
             return
         if self._size and self._size + len(data) > MAX_QUEUED:
@@ -192,12 +191,10 @@ class AsgiStream:
         self._changed.set()
 
     async def drain(self) -> None:
-        """See Stream."""
         if self._size and not self.gone.done():
             await self._taken.wait()
 
     def close(self) -> None:
-        """See Stream."""
         self._closed = True
         self._changed.set()
 

@@ -8,7 +8,7 @@ Requests are read one at a time: what a client sends ahead of its answers waits,
 is read before the handler is called, so a handler never waits for the client.
 
 Spec:  RFC 9112, sections 6 to 9
-Above: server.py, which owns the sockets and the clock. Below: framing.py, heads.py
+Above: server.py, which owns the sockets and the clock. Below: framing.py, parser.py
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from .framing import CHUNKED, BadMessage, ChunkedBody, find_head_end
-from .heads import RequestHead, parse_request_head
-from .message import HeaderList, Request
+from .message import HeaderList, HttpRequest
+from .parser import RequestHead, parse_request_head
 
 if TYPE_CHECKING:
-    from .server import Server
+    from .server import HttpServer
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +39,10 @@ LINGER: Final = 2.0
 TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One client's connection."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: HttpServer) -> None:
         self._server = server
         self._loop = server.loop
         self._limits = server.limits
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
         if body is None:
             return None
         self._head, self._looked = None, 0
-        request = Request(head.method, head.path, head.query, head.headers, body, self._client, self._tls)
+        request = HttpRequest(head.method, head.path, head.query, head.headers, body, self._client, self._tls)
         return ServerExchange(request, self, head)
 
     def _take_head(self) -> RequestHead | None:
@@ -259,13 +259,13 @@ class Connection(asyncio.Protocol):
             head += b"Content-Length: %d\r\n\r\n" % len(body)
         self._write(head if exchange.request.method == "HEAD" else head + body)
 
-    def stream(self, exchange: ServerExchange, status: int, headers: HeaderList) -> ServerStream:
+    def stream(self, exchange: ServerExchange, status: int, headers: HeaderList) -> ServerStreamingResponse:
         """Write the head of an answer that is written piece by piece."""
         chunked = not exchange.head.is_http_1_0
         head = self._begin(exchange, status, headers)
         self._write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
         self._known_heads.clear()  # a stream may last for hours, and there may be thousands of them
-        carrier = ServerStream(self, chunked, exchange.request.method != "HEAD")
+        carrier = ServerStreamingResponse(self, chunked, exchange.request.method != "HEAD")
         if self._lost or self._half_closed:
             carrier.end()
             self._keep_alive = False
@@ -374,11 +374,11 @@ class ServerExchange:
 
     __slots__ = ("_connection", "answered", "carrier", "head", "request", "watched")
 
-    def __init__(self, request: Request, connection: Connection, head: RequestHead) -> None:
+    def __init__(self, request: HttpRequest, connection: HttpConnection, head: RequestHead) -> None:
         self.request = request
         self.head = head
         self.answered = False
-        self.carrier: ServerStream | None = None
+        self.carrier: ServerStreamingResponse | None = None
         self.watched: asyncio.Future[None] | None = None
         self._connection = connection
 
@@ -399,36 +399,33 @@ class ServerExchange:
         """See Exchange."""
         self._connection.respond(self, status, headers, body)
 
-    async def stream(self, status: int, headers: HeaderList) -> ServerStream:
+    async def stream(self, status: int, headers: HeaderList) -> ServerStreamingResponse:
         """See Exchange."""
         self.carrier = self._connection.stream(self, status, headers)
         return self.carrier
 
 
-class ServerStream:
-    """The Stream of one response on a connection."""
+class ServerStreamingResponse:
+    """The StreamingResponse of one response on a connection."""
 
     __slots__ = ("_chunked", "_connection", "_has_body", "gone")
 
-    def __init__(self, connection: Connection, chunked: bool, has_body: bool) -> None:
+    def __init__(self, connection: HttpConnection, chunked: bool, has_body: bool) -> None:
         self._connection = connection
         self._chunked = chunked
         self._has_body = has_body
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def write(self, data: bytes) -> None:
-        """See Stream."""
         if data and self._has_body and not self.gone.done():
             # [RFC 9112 7.1] a chunk: its size in hexadecimal, and its data. One of size 0 is the end.
             self._connection.write_piece(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
     async def drain(self) -> None:
-        """See Stream."""
         if not self.gone.done():
             await self._connection.drain()
 
     def close(self) -> None:
-        """See Stream."""
         if not self.gone.done():
             if self._chunked and self._has_body:
                 self._connection.write_piece(b"0\r\n\r\n")

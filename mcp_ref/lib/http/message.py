@@ -64,7 +64,7 @@ class Headers:
 
 
 @dataclass(slots=True)
-class Request:
+class HttpRequest:
     """What a client asks.
 
     path: without the query, percent-encoded as it came. query: what followed "?", or "".
@@ -82,7 +82,7 @@ class Request:
     root: str = ""
 
 
-class Stream(Protocol):
+class StreamingResponse(Protocol):
     """A response body that is written piece by piece."""
 
     gone: asyncio.Future[None]
@@ -107,7 +107,7 @@ class Exchange(Protocol):
     An answer to a client that has left is dropped, without an error; none is needed.
     """
 
-    request: Request
+    request: HttpRequest
 
     def gone(self) -> asyncio.Future[None]:
         """Done when the client has left before its answer has begun. (From then on, the stream's own `gone` tells.)"""
@@ -115,7 +115,7 @@ class Exchange(Protocol):
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         """Answer with a whole body. Does not wait for the client to read it."""
 
-    async def stream(self, status: int, headers: HeaderList) -> Stream:
+    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
         """Answer with a body that is written piece by piece. It ends with the handler, at the latest."""
 
 

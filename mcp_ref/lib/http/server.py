@@ -7,7 +7,7 @@
         print(server.address)
         await asyncio.Event().wait()
 
-asyncio owns the sockets; `http.server` parses and writes the heads (heads.py). A connection's requests are answered one
+asyncio owns the sockets; `http.server` parses and writes heads (parser.py). A connection's requests are answered one
 after the other, each by a task of its own; no thread. What a client can make us hold or wait for is bounded by
 `HttpLimits`.
 
@@ -27,9 +27,9 @@ from ssl import SSLContext
 from types import TracebackType
 from typing import Final, Self
 
-from .connection import LINGER, Connection
-from .heads import write_response_head
+from .connection import LINGER, HttpConnection
 from .message import Handler, HeaderList
+from .parser import write_response_head
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class HttpLimits:
     """How long a client with more than 64 KiB to read may read nothing; then it is disconnected."""
 
 
-class Server:
+class HttpServer:
     """A server that listens. Get one from `serve`."""
 
     def __init__(self, handler: Handler, limits: HttpLimits) -> None:
@@ -73,7 +73,7 @@ class Server:
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
         """What was set where the server was started; every request begins with that."""
-        self._connections: set[Connection] = set()
+        self._connections: set[HttpConnection] = set()
         self._heads: dict[tuple[int, tuple[tuple[str, str], ...], bool], bytes] = {}
         self._date = (0, b"")
         self._listener: asyncio.Server | None = None
@@ -96,7 +96,7 @@ class Server:
     async def listen(self, host: str | None, port: int, ssl: SSLContext | None) -> None:
         """Begin to accept connections."""
         self._listener = await self.loop.create_server(
-            lambda: Connection(self),
+            lambda: HttpConnection(self),
             host,
             port,
             ssl=ssl,
@@ -144,12 +144,12 @@ class Server:
 
     # ------------------------------------------------------------------------------------- for its connections
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: HttpConnection) -> bool:
         """Note a connection. False when there are too many; it will leave."""
         self._connections.add(connection)
         return len(self._connections) <= self.limits.connections
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: HttpConnection) -> None:
         """A connection is closed, and its handler has ended."""
         self._connections.discard(connection)
         if not self._connections:
@@ -186,12 +186,12 @@ async def serve(
     port: int = 0,
     ssl: SSLContext | None = None,
     limits: HttpLimits | None = None,
-) -> Server:
+) -> HttpServer:
     """Listen, and answer every request with `handler`.
 
     host: an address or name of this machine; "" or None for all of them. port: 0 for any that is free; see `address`.
     ssl: a context with a certificate, for HTTPS. Raises OSError when the port is in use.
     """
-    server = Server(handler, limits or HttpLimits())
+    server = HttpServer(handler, limits or HttpLimits())
     await server.listen(host, port, ssl)
     return server

@@ -21,8 +21,7 @@ from urllib.parse import parse_qs
 
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Incoming, Outgoing, RequestId, decode, encode
-from ...lib.http.message import Exchange
-from ...lib.http.message import Stream as Carrier
+from ...lib.http.message import Exchange, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ..base import Lost, Receive, Trace, Transport, Valve
 from ..http_trace import watched_exchange
@@ -44,7 +43,7 @@ log = logging.getLogger(__name__)
 class SseSession(Transport):
     """One client's stream, as the transport of its connection."""
 
-    def __init__(self, carrier: Carrier, principal: str | None, trace: Trace | None) -> None:
+    def __init__(self, carrier: StreamingResponse, principal: str | None, trace: Trace | None) -> None:
         self.principal = principal
         self._carrier = carrier
         self._trace = trace

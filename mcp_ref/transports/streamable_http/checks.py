@@ -25,7 +25,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
-from ...lib.http.message import HeaderList, Headers, Request
+from ...lib.http.message import HeaderList, Headers, HttpRequest
 from ...revisions import LEGACY, Revision, find_revision
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
@@ -64,7 +64,7 @@ PREFLIGHT_SECONDS: Final = 600
 """How long a browser may remember what a page may send."""
 
 
-Authenticate = Callable[[Request], Awaitable[str | None]]
+Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
 """Who sends a request; None for nobody we know, who gets 401. Sessions belong to who began them."""
 
 
@@ -127,7 +127,7 @@ class RequestChecks:
         self._handshakes = handshakes
         self._modern = modern
 
-    def admit(self, request: Request) -> CheckedRequest:
+    def admit(self, request: HttpRequest) -> CheckedRequest:
         """Rungs 1 to 4, and the fault by 6 to 8, if there is one. Raises Refused."""
         headers = request.headers
         for name in CRITICAL:
@@ -159,7 +159,7 @@ class RequestChecks:
             self._fault(request, takes_json, takes_sse),
         )
 
-    def preflight(self, request: Request, admission: CheckedRequest) -> HeaderList:
+    def preflight(self, request: HttpRequest, admission: CheckedRequest) -> HeaderList:
         """The answer to a browser that asks what a page may send."""
         if not admission.cors:
             return [("Allow", ", ".join((*self._methods, "OPTIONS")))]
@@ -176,7 +176,7 @@ class RequestChecks:
             ("Access-Control-Max-Age", str(PREFLIGHT_SECONDS)),
         ]
 
-    def _fault(self, request: Request, takes_json: bool, takes_sse: bool) -> HttpRefusal | None:
+    def _fault(self, request: HttpRequest, takes_json: bool, takes_sse: bool) -> HttpRefusal | None:
         headers = request.headers
         if request.method == "POST":
             kind = media_type(headers)
@@ -222,7 +222,7 @@ class RequestChecks:
         return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
 
 
-async def principal_of(request: Request, authenticate: Authenticate | None) -> str | None:
+async def principal_of(request: HttpRequest, authenticate: Authenticate | None) -> str | None:
     """Rung 5: who sends the request; None where nobody is asked. Raises Refused."""
     if authenticate is None:
         return None

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Request, RequestId, Response, encode
-from ...lib.http.message import Stream as Carrier
+from ...lib.http.message import StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...revisions import LATEST_LEGACY, find_revision
 from ..base import Lost, Receive, Trace, Transport, Valve
@@ -72,7 +72,7 @@ class Stream:
         """Whether it takes messages before that."""
         self.answer: asyncio.Future[bytes | None] | None = None
         """The answer, if it is the first thing that is sent; None when a stream of events must carry it."""
-        self._carrier: Carrier | None = None
+        self._carrier: StreamingResponse | None = None
         self._was_carried = False
         self._interrupted = False
         self._attached: asyncio.Event | None = None  # while a response is about to carry it
@@ -126,7 +126,7 @@ class Stream:
             event.data, id=event.id or None, retry=self.session.limits.retry if not event.data else None
         )
 
-    def attach(self, carrier: Carrier, missed: list[Event] | None = None) -> None:
+    def attach(self, carrier: StreamingResponse, missed: list[Event] | None = None) -> None:
         """From now on, this response carries the stream, beginning with `missed`; by default, with what waited."""
         previous, self._carrier, self._was_carried = self._carrier, carrier, True
         self.expect_no_more()
@@ -146,7 +146,7 @@ class Stream:
             self._attached.set()
             self._attached = None
 
-    def detach(self, carrier: Carrier) -> None:
+    def detach(self, carrier: StreamingResponse) -> None:
         """The response has ended, for whatever reason."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
         if self._carrier is carrier:

@@ -39,8 +39,7 @@ from ...jsonrpc.messages import (
     Response,
     encode,
 )
-from ...lib.http.message import Exchange, HeaderList, Headers
-from ...lib.http.message import Stream as Carrier
+from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ..base import Trace
 from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest
@@ -88,7 +87,7 @@ class Post:
         self._headers = headers
         self._trace = trace
         self._takes_json, self._takes_sse = takes_json, takes_sse
-        self._carrier: Carrier | None = None
+        self._carrier: StreamingResponse | None = None
         self._waiting: list[bytes] = []
         self._serving: asyncio.Task[object] | None = None  # the task that we run in, while the handler is at work
         self._left = False

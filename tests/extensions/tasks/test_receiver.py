@@ -15,7 +15,7 @@ import pytest
 from mcp_ref import Context, MemoryTaskStore, ProtocolError, Server, TextContent, ToolError
 from mcp_ref.extensions.tasks.types import EXTENSION, RELATED_TASK, TaskRequestParams
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import Request as HttpRequest
+from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.revisions import LATEST_LEGACY
 from tests.support import (
     ALONE_TRANSPORTS,

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, Stream
-from mcp_ref.lib.http.server import HttpLimits, Server, serve
+from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, StreamingResponse
+from mcp_ref.lib.http.server import HttpLimits, HttpServer, serve
 from tests.support import PATIENCE, run
 
 OK = [("Content-Type", "text/plain")]
@@ -101,7 +101,7 @@ async def echo(exchange: Exchange) -> None:
 class Bench:
     """A server, and the clients that a test opens."""
 
-    server: Server
+    server: HttpServer
     clients: list[Client] = field(default_factory=list)
 
     async def client(self, limit: int = 1 << 20) -> Client:
@@ -380,7 +380,7 @@ async def test_a_client_that_has_sent_all_may_close_its_half_and_is_still_answer
 # ---------------------------------------------------------------------------------------------------- streams
 
 
-def streaming(use: Callable[[Stream], object]) -> Handler:
+def streaming(use: Callable[[StreamingResponse], object]) -> Handler:
     async def handler(exchange: Exchange) -> None:
         if exchange.request.path != "/s":
             return await echo(exchange)
@@ -395,7 +395,7 @@ STREAM = b"GET /s HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 async def test_a_stream_is_chunked_and_the_connection_goes_on_after_it() -> None:
-    def use(stream: Stream) -> None:
+    def use(stream: StreamingResponse) -> None:
         stream.write(b"one")
         stream.write(b"")  # which would be the end, were it a chunk
         stream.write(b"two")
@@ -414,7 +414,7 @@ async def test_a_stream_is_chunked_and_the_connection_goes_on_after_it() -> None
 
 
 async def test_a_stream_to_http_1_0_ends_with_the_connection() -> None:
-    def use(stream: Stream) -> None:
+    def use(stream: StreamingResponse) -> None:
         stream.write(b"one")
         stream.write(b"two")
         stream.close()
@@ -428,7 +428,7 @@ async def test_a_stream_to_http_1_0_ends_with_the_connection() -> None:
 
 
 async def test_a_stream_to_head_has_no_body() -> None:
-    def use(stream: Stream) -> None:
+    def use(stream: StreamingResponse) -> None:
         stream.write(b"one")
         stream.close()
 
@@ -449,7 +449,7 @@ async def test_a_stream_ends_with_its_handler() -> None:
 
 @pytest.mark.parametrize("how", ["close", "reset", "half"])
 async def test_a_stream_is_gone_when_the_client_leaves(how: str) -> None:
-    streams: list[Stream] = []
+    streams: list[StreamingResponse] = []
 
     async with bench(streaming(streams.append)) as b:
         client = await b.client()
@@ -811,7 +811,7 @@ async def test_500_idle_connections_do_not_matter() -> None:
 
 
 async def test_200_streams_reset_at_once_leave_nothing() -> None:
-    streams: list[Stream] = []
+    streams: list[StreamingResponse] = []
 
     async with bench(streaming(streams.append)) as b:
         clients = [await b.client() for _ in range(200)]

@@ -9,7 +9,7 @@ import pytest
 
 from mcp_ref import Server
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import Request
+from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.transports.streamable_http.session import EndpointLimits
 from tests.support import MODERN, alone, error_of, initialize, notification, request
 from tests.web import CHANGED, JSON_TYPE, SSE_TYPE, Held, Reply, Web, answered, call, eventually, on_the_web, said
@@ -190,7 +190,7 @@ async def test_the_stream_is_shown_to_be_alive() -> None:
 
 
 async def test_a_session_is_its_owners() -> None:
-    async def by_name(request: Request) -> str | None:
+    async def by_name(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")
 
     async with on_the_web(Server("s"), authenticate=by_name) as web:

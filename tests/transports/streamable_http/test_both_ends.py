@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import Client, ClientLimits, Context, HttpClient, Server
-from mcp_ref.lib.http.message import Request
+from mcp_ref.lib.http.message import HttpRequest
 from tests.support import PATIENCE
 from tests.web import JSON_TYPE, SSE_TYPE, STREAMABLE, Held, Web, eventually, on_the_web
 
@@ -18,14 +18,14 @@ class Seen:
     """What a server has been asked."""
 
     def __init__(self) -> None:
-        self.requests: list[Request] = []
+        self.requests: list[HttpRequest] = []
 
-    async def note(self, request: Request) -> str:
+    async def note(self, request: HttpRequest) -> str:
         """An `authenticate` hook that knows everybody, and remembers."""
         self.requests.append(request)
         return "anybody"
 
-    def posts(self) -> list[tuple[Request, str]]:
+    def posts(self) -> list[tuple[HttpRequest, str]]:
         """The POSTs, each with the method of its message."""
         found = []
         for request in self.requests:
@@ -40,7 +40,7 @@ def url(web: Web) -> str:
     return f"http://127.0.0.1:{web.address[1]}{web.site.path}"
 
 
-def accepted(request: Request) -> set[str]:
+def accepted(request: HttpRequest) -> set[str]:
     return {kind.strip() for kind in (request.headers.get("accept") or "").split(",")}
 
 

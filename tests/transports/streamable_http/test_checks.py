@@ -9,7 +9,7 @@ import pytest
 
 from mcp_ref import Server
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import Headers, Request
+from mcp_ref.lib.http.message import Headers, HttpRequest
 from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.streamable_http.checks import (
     CRITICAL,
@@ -40,7 +40,7 @@ def admit(
     gate: RequestChecks, method: str = "GET", *fields: tuple[str, str], host: str | None = "localhost"
 ) -> CheckedRequest:
     own = [("Host", host)] if host is not None else []
-    return gate.admit(Request(method, "/mcp", "", Headers([*own, *fields])))
+    return gate.admit(HttpRequest(method, "/mcp", "", Headers([*own, *fields])))
 
 
 def refusal(
@@ -371,7 +371,7 @@ async def _ask(web: Web, *lines: str, host: str = "127.0.0.1", method: str = "PO
 
 
 async def test_the_first_rung_that_fails_answers() -> None:
-    async def nobody(_: Request) -> None:
+    async def nobody(_: HttpRequest) -> None:
         return None
 
     twice = ["Content-Type: a", "Content-Type: a"]

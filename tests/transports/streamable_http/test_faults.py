@@ -26,8 +26,7 @@ import pytest
 
 from mcp_ref import Client, Context, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.server import HttpLimits, serve
-from mcp_ref.lib.http.server import Server as HttpServer
+from mcp_ref.lib.http.server import HttpLimits, HttpServer, serve
 from mcp_ref.server.http import HttpApp, HttpOptions
 from mcp_ref.transports.streamable_http.session import EndpointLimits, HttpSession
 from tests.http_program import Program, serving

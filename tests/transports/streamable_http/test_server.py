@@ -9,8 +9,7 @@ import pytest
 
 from mcp_ref import Server, TextContent
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import HeaderList, Headers, Stream
-from mcp_ref.lib.http.message import Request as HttpRequest
+from mcp_ref.lib.http.message import HeaderList, Headers, HttpRequest, StreamingResponse
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from mcp_ref.transports.streamable_http.session import EndpointLimits
 from tests.support import PATIENCE, initialize, notification, request, run
@@ -565,7 +564,7 @@ class Unsent:
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         raise AssertionError((status, body))
 
-    async def stream(self, status: int, headers: HeaderList) -> Stream:
+    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
         raise RuntimeError("the server of the sockets failed")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_ref import Context, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.message import Request
+from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore, SqliteEventStore
 from mcp_ref.transports.streamable_http.session import EndpointLimits
@@ -247,7 +247,7 @@ async def test_the_session_that_was_idle_longest_makes_room_and_where_none_is_id
 # ------------------------------------------------------------------------------------------------ whose they are
 
 
-async def by_token(request: Request) -> str | None:
+async def by_token(request: HttpRequest) -> str | None:
     """Who sends a request: the token itself."""
     scheme, _, token = (request.headers.get("authorization") or "").partition(" ")
     if token == "trouble":

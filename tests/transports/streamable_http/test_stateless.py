@@ -16,7 +16,7 @@ from mcp_ref.jsonrpc.messages import (
     PARSE_ERROR,
     Object,
 )
-from mcp_ref.lib.http.message import Request as HttpRequest
+from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.transports.streamable_http.session import EndpointLimits
 from tests.support import (
     META,
