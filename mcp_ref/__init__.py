@@ -1,36 +1,15 @@
-"""mcp_ref: the Model Context Protocol, as client and as server, in every revision, with the standard library alone.
+"""mcp_ref: the Model Context Protocol (MCP), client and server, in every revision, with the standard library alone.
 
     from mcp_ref import Client, Server
 
-Nothing is imported before it is used: `import mcp_ref` is cheap, and a server that has only tools never loads the
-pages about prompts. The package imports itself by relative names only, so that it works under any name, and from a zip
-file.
+A name is imported when it is first used. So `import mcp_ref` is cheap, and a server that has only tools never loads the
+page about prompts. All imports inside the package are relative: it works under any name, and from a zip file.
 
-Reading order, front to back; nothing is used before it is explained:
-
-    jsonrpc/messages.py             bytes <-> messages, strictly
-    jsonrpc/errors.py               what can go wrong, and who broke the rule
-    jsonrpc/dispatcher.py           requests and answers, in flight, both ways
-    revisions.py                    the six revisions, as data
-    codec.py                        dataclasses <-> JSON, for a revision
-    basic/meta.py, content.py       shapes that all pages share
-    basic/lifecycle.py              the handshake
-    basic/versioning.py, headers.py requests that stand alone: what each one says, in its body and over HTTP in its head
-    basic/patterns/                 ping, cancellation, progress; mrtr, subscriptions; tasks
-    basic/transports/               stdio, memory, and how to see the wire; Streamable HTTP and HTTP+SSE
-    http/                           HTTP/1.1 on asyncio, and server-sent events; of use by itself
-    typed/                          a typed function is the schema
-    jsonschema/, uritemplate.py     two standards that the features stand on
-    server/                         tools, resources, prompts; utilities: pagination, caching, completion, logging
-    client/                         roots, sampling, elicitation
-    runtime/                        Connection, Context, Server; Client, and what it is made of: client_connection,
-                                    answering, opening, reaching, subscribing, hearing, calling; live_task, tasks;
-                                    web.py
-    cli/, __main__.py               the command line
-
-Before all of it, see it at work: `python3 -m mcp_ref demo` runs demo/server.py and demo/tour.py, which read like any
-program that uses this package.
+`READING_ORDER` lists the modules from front to back. A module imports only modules before it. `OPTIONAL_READING` names
+the parts that a first reader can skip. Before all of it, watch the protocol at work: `python3 -m mcp_ref demo`.
 """
+
+# SPDX-License-Identifier: MIT
 
 from __future__ import annotations
 
@@ -59,6 +38,7 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .features.completion import Completion as Completion
     from .features.completion import PromptReference as PromptReference
     from .features.completion import ResourceTemplateReference as ResourceTemplateReference
+    from .version import __version__ as __version__
     from .features.elicitation import ElicitRequestFormParams as ElicitRequestFormParams
     from .features.elicitation import ElicitRequestURLParams as ElicitRequestURLParams
     from .features.elicitation import ElicitResult as ElicitResult
@@ -94,7 +74,53 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .transports.streamable_http.session import EndpointLimits as EndpointLimits
     from .transports.trace import tracer as tracer
 
-__version__ = "0.1.0"
+READING_ORDER = (
+    "jsonrpc/__init__.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/dispatcher.py",
+    "version.py", "revisions.py", "codec.py",
+    "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",
+    "basic/cancellation.py", "basic/progress.py", "basic/versioning.py", "basic/mrtr.py", "basic/subscriptions.py",
+    "basic/headers.py",
+    "lib/__init__.py", "lib/uritemplate.py",
+    "lib/typed/values.py", "lib/typed/unions.py", "lib/typed/annotations.py", "lib/typed/docstrings.py",
+    "lib/typed/signatures.py", "lib/typed/__init__.py",
+    "lib/jsonschema/values.py", "lib/jsonschema/words.py", "lib/jsonschema/model.py", "lib/jsonschema/expressions.py",
+    "lib/jsonschema/ecma262.py", "lib/jsonschema/patterns.py", "lib/jsonschema/formats.py",
+    "lib/jsonschema/assertions.py", "lib/jsonschema/applicators.py", "lib/jsonschema/schemas.py",
+    "lib/jsonschema/__init__.py",
+    "lib/http/__init__.py", "lib/http/message.py", "lib/http/sse.py", "lib/http/framing.py", "lib/http/heads.py",
+    "lib/http/connection.py", "lib/http/server.py", "lib/http/asgi.py", "lib/http/client.py",
+    "features/__init__.py", "features/pagination.py", "features/caching.py", "features/discover.py",
+    "features/invoke.py", "features/tools.py", "features/resources.py", "features/prompts.py",
+    "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
+    "features/elicitation.py",
+    "transports/__init__.py", "transports/base.py", "transports/lines.py", "transports/trace.py",
+    "transports/http_trace.py", "transports/stdio.py", "transports/memory.py",
+    "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
+    "transports/streamable_http/event_store.py", "transports/streamable_http/session.py",
+    "transports/streamable_http/stateless.py", "transports/streamable_http/server.py",
+    "transports/streamable_http/stateless_client.py",
+    "transports/http_sse/__init__.py", "transports/http_sse/server.py", "transports/http_sse/client.py",
+    "transports/streamable_http/client.py",
+    "session.py",
+    "extensions/__init__.py", "extensions/tasks/__init__.py", "extensions/tasks/types.py",
+    "extensions/tasks/live_task.py", "extensions/tasks/receiver.py", "extensions/tasks/requestor.py",
+    "client/__init__.py", "client/negotiation.py", "client/handlers.py", "client/hearing.py", "client/subscriptions.py",
+    "client/session.py", "client/connector.py", "client/tools.py", "client/client.py", "client/sync.py",
+    "server/__init__.py", "server/context.py", "server/subscriptions.py", "server/stateless.py", "server/session.py",
+    "server/main.py", "server/http.py", "server/server.py",
+    "__init__.py",
+    "demo/__init__.py", "demo/server.py", "demo/people.py", "demo/ways.py", "demo/screen.py", "demo/earlier.py",
+    "demo/bare.py", "demo/tour.py",
+    "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/person.py", "cli/serve.py", "cli/changes.py", "cli/ask.py",
+    "__main__.py",
+)  # fmt: skip
+"""The modules from front to back, as paths inside the package."""
+
+OPTIONAL_READING = (
+    "lib/", "extensions/", "transports/trace.py", "transports/http_trace.py", "transports/http_sse/", "client/sync.py",
+    "version.py", "demo/", "cli/", "__main__.py",
+)  # fmt: skip
+"""The modules and folders of `READING_ORDER` that a first reader can skip."""
 
 _PAGES = {
     "basic.content": (
@@ -124,16 +150,17 @@ _PAGES = {
     "features.prompts": "GetPromptResult PromptMessage",
     "features.tools": "CallToolResult Tool ToolAnnotations ToolError",
     "features.completion": "Completion PromptReference ResourceTemplateReference",
+    "version": "__version__",
 }
-"""The public names, by the page that has each; a test holds it to the imports above."""
+"""The public names, by the module that defines them. A test compares them with the imports above."""
 
 _HOME = {name: page for page, names in _PAGES.items() for name in names.split()}
 
-__all__ = [*_HOME, "__version__"]
+__all__ = [*_HOME, "OPTIONAL_READING", "READING_ORDER"]
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name's page when the name is first used."""
+    """Import the module of a public name when the name is first used."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)

@@ -15,7 +15,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from .. import __version__
 from ..basic.lifecycle import CapabilityError, Implementation
 from ..basic.meta import EmptyResult, NotificationParams, RequestParams
 from ..basic.progress import ProgressHandler
@@ -24,6 +23,7 @@ from ..features.caching import ResponseCache, ServerCache
 from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS, Era, Revision, in_order
 from ..session import TIMEOUT
+from ..version import __version__
 from .connector import Connector, Target
 from .handlers import ClientHandlers
 from .hearing import News
