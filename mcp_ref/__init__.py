@@ -38,7 +38,6 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .features.completion import Completion as Completion
     from .features.completion import PromptReference as PromptReference
     from .features.completion import ResourceTemplateReference as ResourceTemplateReference
-    from .version import __version__ as __version__
     from .features.elicitation import ElicitRequestFormParams as ElicitRequestFormParams
     from .features.elicitation import ElicitRequestURLParams as ElicitRequestURLParams
     from .features.elicitation import ElicitResult as ElicitResult
@@ -73,6 +72,7 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .transports.streamable_http.event_store import SqliteEventStore as SqliteEventStore
     from .transports.streamable_http.session import EndpointLimits as EndpointLimits
     from .transports.trace import tracer as tracer
+    from .version import __version__ as __version__
 
 READING_ORDER = (
     "jsonrpc/__init__.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/dispatcher.py",
