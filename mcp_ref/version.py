@@ -4,8 +4,8 @@ CHANGES
 
 0.2.0
 - Modules moved to rooms by role. `Server` is in `server/server.py`, `Client` in `client/client.py`, each page of the
-  specification in `basic/` or `features/`, tasks in `extensions/tasks/`, transports in `transports/`, and other people's
-  standards in `lib/`. The names in `mcp_ref.__all__` are the same; imports of inner modules change.
+  specification in `basic/` or `features/`, tasks in `extensions/tasks/`, transports in `transports/`, and other
+  people's standards in `lib/`. The names in `mcp_ref.__all__` are the same; imports of inner modules change.
 - `Client.connection` is now `Client.session`.
 - A capability is declared when something is registered. Reading `server.prompts` declares nothing any more.
 - `READING_ORDER` and `OPTIONAL_READING` say in which order to read the modules, and which a first reader can skip.
