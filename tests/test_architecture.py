@@ -22,8 +22,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ALONE = {"lib"}
 ORDER = ["jsonrpc", "revisions", "codec", "basic", "features", "transports", "session", "extensions", "client"]
 ORDER += ["server"]
-MISPLACED = {"extensions/tasks/live_task.py", "extensions/tasks/receiver.py", "features/elicitation.py"}
-MISPLACED |= {"features/sampling.py", "features/tools.py"}
+MISPLACED = {"extensions/tasks/live_task.py", "extensions/tasks/receiver.py"}
 """A room may import itself, those before it, and those that stand alone."""
 
 

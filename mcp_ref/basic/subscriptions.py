@@ -47,3 +47,9 @@ class SubscriptionsAcknowledgedNotificationParams:
 
     notifications: SubscriptionFilter
     meta: Object | None = None
+
+
+def covers(subscribed: str, updated: str) -> bool:
+    """True if an update concerns a subscription: it names the same URI, or one below it."""
+    # [2025-11-25 server/resources#subscriptions] it might be a sub-resource of the one that the client subscribed to
+    return updated == subscribed or updated.startswith(subscribed if subscribed.endswith("/") else f"{subscribed}/")

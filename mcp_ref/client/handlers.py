@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..basic.lifecycle import ClientCapabilities
 from ..basic.meta import RequestParams, checked_extensions
-from ..extensions.tasks.types import CLIENT_CAPABILITY, EXTENSION, TaskMetadata
+from ..extensions.tasks.types import CLIENT_CAPABILITY, EXTENSION
+from ..features.task_augmentation import TaskMetadata
 from ..jsonrpc.messages import Object
 from ..revisions import Revision
 

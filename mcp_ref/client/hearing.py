@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from ..basic.subscriptions import SubscriptionFilter
+from ..basic.subscriptions import SubscriptionFilter, covers
 from ..features.caching import ServerCache
 from ..jsonrpc.errors import ConnectionClosed, McpError
 from .subscriptions import Stream, Subscription
@@ -96,8 +96,6 @@ class News:
                 log.exception("the handler of %s failed", method)
 
     def _tell_of_update(self, uri: str) -> None:
-        from ..features.resources import covers
-
         for subscribed, subscriptions in self.watched.items():
             if covers(subscribed, uri):
                 for subscription in subscriptions:

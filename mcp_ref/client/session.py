@@ -26,6 +26,7 @@ from ..basic.versioning import SUBSCRIPTION_ID, with_request_meta
 from ..codec import ShapeError
 from ..extensions.tasks import types as tasks
 from ..features.caching import ServerCache
+from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId, Response
 from ..revisions import METHODS, Method
@@ -192,10 +193,10 @@ class ClientSession(Session):
     async def _serve(self, request: Request) -> Object:
         result = await super()._serve(request)
         asked = request.params.get("_meta")
-        related = asked.get(tasks.RELATED_TASK) if isinstance(asked, dict) else None
+        related = asked.get(RELATED_TASK) if isinstance(asked, dict) else None
         if related is not None:
             # [2025-11-25 basic/utilities/tasks#related-task-metadata] responses MUST have it, like their requests
-            result["_meta"] = with_meta(result, {tasks.RELATED_TASK: related})
+            result["_meta"] = with_meta(result, {RELATED_TASK: related})
         return result
 
     def hear_progress(self, token: RequestId, handler: ProgressHandler) -> None:

@@ -23,6 +23,7 @@ from ..basic.subscriptions import (
     SubscriptionFilter,
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
+    covers,
 )
 from ..jsonrpc.errors import ConnectionClosed, RequestTimeout
 from ..jsonrpc.messages import RequestId
@@ -112,8 +113,6 @@ class Subscription:
         return uri
 
     def _heard(self, method: str, uri: str | None) -> None:
-        from ..features.resources import covers
-
         if uri is not None and covers(self.uri, uri):
             self.put(uri)
 

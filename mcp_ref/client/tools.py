@@ -21,13 +21,14 @@ from ..basic.headers import parameter_headers
 from ..basic.meta import check_meta_keys
 from ..basic.progress import ProgressHandler
 from ..basic.versioning import HEADER_MISMATCH
-from ..extensions.tasks.types import CreateTaskResult, Task, TaskMetadata, TaskRequestParams
+from ..extensions.tasks.types import CreateTaskResult, Task, TaskRequestParams
+from ..features.task_augmentation import TaskMetadata
 from ..jsonrpc.errors import RemoteError
 from ..jsonrpc.messages import METHOD_NOT_FOUND, Object, RequestId
 
 if TYPE_CHECKING:
-    from ..extensions.tasks.requestor import RunningTask
-    from ..features.tools import CallToolAnswer, CallToolRequestParams, CallToolResult, ResultChecker, Tool
+    from ..extensions.tasks.requestor import CallToolOutcome, RunningTask
+    from ..features.tools import CallToolRequestParams, CallToolResult, ResultChecker, Tool
     from .connector import Connector
 
 log = logging.getLogger(__name__)
@@ -131,23 +132,24 @@ class ToolCalls:
 
     async def find_task(self, id: str, timeout: float | None) -> RunningTask[CallToolResult]:
         """See `Client.find_task`."""
-        from ..features.tools import CallToolAnswer
+        from ..extensions.tasks.requestor import CallToolOutcome
 
         task = await self._connector.ask("tasks/get", TaskRequestParams(id), Task, timeout)
-        return self._running(None, CallToolAnswer(task=CreateTaskResult(task)))
+        return self._running(None, CallToolOutcome(task=CreateTaskResult(task)))
 
-    async def _ask(self, call: ToolCall, wanted: TaskMetadata | None) -> CallToolAnswer:
+    async def _ask(self, call: ToolCall, wanted: TaskMetadata | None) -> CallToolOutcome:
         """What the server answers to `tools/call`."""
-        from ..features.tools import CallToolAnswer, CallToolRequestParams
+        from ..extensions.tasks.requestor import CallToolOutcome
+        from ..features.tools import CallToolRequestParams
 
         check_meta_keys(_object(call.meta))
         task = wanted or self._needed_task(call.name)
         params = CallToolRequestParams(call.name, _object(call.arguments), _object(call.meta), task)
         ids: list[RequestId] = []
 
-        async def ask() -> CallToolAnswer:
+        async def ask() -> CallToolOutcome:
             return await self._connector.ask(
-                "tools/call", params, CallToolAnswer, call.timeout, call.max_timeout, call.on_progress, ids.append
+                "tools/call", params, CallToolOutcome, call.timeout, call.max_timeout, call.on_progress, ids.append
             )
 
         try:
@@ -175,7 +177,7 @@ class ToolCalls:
             return params.task is not None
         return False
 
-    def _running(self, name: str | None, answer: CallToolAnswer) -> RunningTask[CallToolResult]:
+    def _running(self, name: str | None, answer: CallToolOutcome) -> RunningTask[CallToolResult]:
         from ..extensions.tasks.requestor import RunningTask
         from ..features.tools import CallToolResult
 

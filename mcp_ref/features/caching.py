@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args
 
+from ..basic.subscriptions import covers
 from ..jsonrpc.messages import JSON, Object
 from ..revisions import R2026_07_28, Life, Revision
 
@@ -263,6 +264,4 @@ def _size(key: _Key, kept: _Kept) -> int:
 
 def _concerns(updated: str, read: JSON) -> bool:
     """Whether an update may have changed what was read: the same resource, one within it, or one that it is in."""
-    from .resources import covers
-
     return isinstance(read, str) and (covers(updated, read) or covers(read, updated))

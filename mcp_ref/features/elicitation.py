@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from ..extensions.tasks.types import TaskHint, without_task
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import compile_schema
 from ..revisions import R2025_11_25, R2026_07_28, Life, Revision
+from .task_augmentation import TaskHint, without_task
 
 URL_ELICITATION_REQUIRED = -32042
 """[2025-11-25 client/elicitation#url-elicitation-required-error] the user must visit a URL before this can be served"""

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterator
-from itertools import count
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from ..jsonrpc.errors import InvalidMessage, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS
-from ..revisions import Revision
 
 T = TypeVar("T")
 
@@ -33,57 +30,13 @@ MAX_ITEMS = 1_000_000
 """Items of a list that a client collects before it gives up on a server."""
 
 
-class Registry(Generic[T]):
-    """Items under unique keys, in the order of their registration. `changed` is called after every change."""
-
-    def __init__(self, kind: str, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None) -> None:
-        self._kind, self._page_size, self._changed = kind, page_size, changed
-        self._items: dict[str, tuple[int, T]] = {}
-        self._serials = count(1)
-
-    def add(self, key: str, item: T) -> None:
-        """Register an item. Raises ValueError when the key is taken."""
-        if key in self._items:
-            raise ValueError(f"a {self._kind} {key!r} is registered already; remove it first, or choose another name")
-        self._items[key] = (next(self._serials), item)
-        self._changed()
-
-    def remove(self, key: str) -> None:
-        """Remove an item. Raises KeyError when there is none."""
-        del self._items[key]
-        self._changed()
-
-    def get(self, key: str) -> T | None:
-        """The item of that key, or None."""
-        entry = self._items.get(key)
-        return entry[1] if entry is not None else None
-
-    def __iter__(self) -> Iterator[T]:
-        return (item for _, item in self._items.values())
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def page(self, cursor: str | None, revision: Revision) -> tuple[list[T], str | None]:
-        """The items after `cursor`, and the cursor of the page after, None for the last page.
-
-        Raises ProtocolError -32602 for a cursor that this server did not make.
-        """
-        entries = list(self._items.values())
-        if not revision.pagination:
-            return [item for _, item in entries], None
-        # An empty cursor is a cursor like any other: only None is the first page.
-        start = 0 if cursor is None else bisect_right(entries, _serial_of(cursor), key=lambda entry: entry[0])
-        page = entries[start : start + self._page_size]
-        more = start + len(page) < len(entries)
-        return [item for _, item in page], _cursor_of(page[-1][0]) if more else None
-
-
-def _cursor_of(serial: int) -> str:
+def cursor_of(serial: int) -> str:
+    """Return the cursor of the page that starts after the item with this serial number."""
     return base64.urlsafe_b64encode(b"after:%d" % serial).decode()
 
 
-def _serial_of(cursor: str) -> int:
+def serial_of(cursor: str) -> int:
+    """Return the serial number in a cursor. Raise ProtocolError -32602 for a cursor that this server did not make."""
     try:
         text = base64.b64decode(cursor, altchars=b"-_", validate=True)
         if not text.startswith(b"after:") or len(text) > 26 or not text[6:].isdigit():

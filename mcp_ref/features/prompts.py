@@ -32,7 +32,8 @@ from ..lib.typed import Signature, signature_of
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life, Revision
 from .caching import CacheableResult
 from .invoke import Scope, call, check_options
-from .pagination import PAGE_SIZE, Registry
+from .pagination import PAGE_SIZE
+from .registry import Registry
 
 if TYPE_CHECKING:
     from typing import Unpack

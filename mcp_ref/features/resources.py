@@ -31,7 +31,8 @@ from ..lib.uritemplate import Matched, UriTemplate
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .invoke import Scope, call, check_options
-from .pagination import PAGE_SIZE, Registry
+from .pagination import PAGE_SIZE
+from .registry import Registry
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -319,12 +320,6 @@ def not_found(uri: str, scope: Scope) -> ProtocolError:
     # [2025-11-25 server/resources#error-handling] -32002 with the URI as data; the code depends on the revision
     code = scope.revision.resource_not_found_code
     return ProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
-
-
-def covers(subscribed: str, updated: str) -> bool:
-    """Whether an update concerns a subscription: the same URI, or one below it."""
-    # [2025-11-25 server/resources#subscriptions] it might be a sub-resource of the one that the client subscribed to
-    return updated == subscribed or updated.startswith(subscribed if subscribed.endswith("/") else f"{subscribed}/")
 
 
 def _readings(value: Matched) -> list[JSON]:

@@ -21,10 +21,10 @@ from ..basic.content import (
     read_structured_content,
     write_structured_content,
 )
-from ..extensions.tasks.types import TaskHint, without_task
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..revisions import NOT_ON_THE_WIRE, R2025_11_25, Life, NotInRevision, Revision
+from .task_augmentation import TaskHint, without_task
 from .tools import Tool
 
 USER_REJECTED = -1

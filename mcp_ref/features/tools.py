@@ -36,7 +36,6 @@ from ..basic.content import (
 from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.mrtr import InputRequired
-from ..extensions.tasks.types import CreateTaskResult, TaskHint, TaskMetadata, TaskSupport, without_task
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import SchemaError, Validator, compile_schema
@@ -44,7 +43,9 @@ from ..lib.typed import Signature, signature_of, to_json
 from ..revisions import NOT_ON_THE_WIRE, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision
 from .caching import CacheableResult
 from .invoke import Scope, call, check_options
-from .pagination import PAGE_SIZE, Registry
+from .pagination import PAGE_SIZE
+from .registry import Registry
+from .task_augmentation import TaskHint, TaskMetadata, TaskSupport, without_task
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -176,20 +177,6 @@ class CallToolResult:
 _BARE_BLOCKS = ("text", "image", "resource")
 
 
-@dataclass
-class CallToolAnswer:
-    """The answer to `tools/call`, as a client takes it: the result; or a task, which will have it."""
-
-    result: CallToolResult | None = None
-    task: CreateTaskResult | None = None
-
-    @staticmethod
-    def from_wire(wire: Object, revision: Revision) -> Object:
-        """Tell one from the other."""
-        core = revision.tasks_are_core and "task" in wire and "content" not in wire
-        return {"task" if core or wire.get("resultType") == "task" else "result": wire}
-
-
 class ToolOptions(TypedDict, total=False):
     """What can be said about a tool beyond its function; what is not said is read off signature and docstring.
 
@@ -256,8 +243,8 @@ class RegisteredTool:
 Work = Callable[[Scope], Coroutine[object, object, CallToolResult]]
 """Calls a tool, within the scope of a request or of a task."""
 
-Start = Callable[[Work, RegisteredTool, TaskMetadata | None, Scope], Awaitable[CallToolResult | CreateTaskResult]]
-"""Calls a tool that can be a task, as one or not; or one that cannot, when it is asked to."""
+TaskStarter = Callable[[Work, RegisteredTool, TaskMetadata | None, Scope], Awaitable[object]]
+"""Calls a tool as a task or directly: the tasks extension. Returns a `CreateTaskResult` or a `CallToolResult`."""
 
 
 class Tools:
@@ -268,7 +255,7 @@ class Tools:
         context_type: type | None = None,
         page_size: int = PAGE_SIZE,
         changed: Callable[[], None] = lambda: None,
-        start: Start | None = None,
+        start: TaskStarter | None = None,
     ) -> None:
         self.can_be_tasks = False
         """Whether there is, or was, a tool that can be a task."""
@@ -338,7 +325,7 @@ class Tools:
         page, following = self._registry.page(params.cursor, scope.revision)
         return ListToolsResult([registered.listed(scope.revision) for registered in page], following)
 
-    async def call(self, params: CallToolRequestParams, scope: Scope) -> CallToolResult | CreateTaskResult:
+    async def call(self, params: CallToolRequestParams, scope: Scope) -> object:
         """Serve `tools/call`: find the tool, check the arguments, run it, make a result of what it gives."""
         registered = self._registry.get(params.name)
         if registered is None:

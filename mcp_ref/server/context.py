@@ -345,7 +345,7 @@ class Context:
         as_task: bool = False,
     ) -> T:
         if as_task and self.revision.tasks_are_core and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
-            from ..extensions.tasks.types import ask_for_task
+            from ..features.task_augmentation import ask_for_task
 
             ask_for_task(params, timeout)
         return await self._channel.ask(method, params, result, timeout, self.request_id, key)

@@ -53,13 +53,14 @@ if TYPE_CHECKING:
 
     from ..basic.content import Icon
     from ..extensions.tasks.receiver import Tasks
-    from ..extensions.tasks.types import TaskMetadata, TaskStore
+    from ..extensions.tasks.types import TaskStore
     from ..features.caching import CacheScope
     from ..features.completion import Completions, Reference
     from ..features.discover import DiscoverResult
     from ..features.invoke import Scope
     from ..features.prompts import PromptOptions, Prompts
     from ..features.resources import ResourceOptions, Resources
+    from ..features.task_augmentation import TaskMetadata
     from ..features.tools import CallToolResult, RegisteredTool, ToolOptions, Tools, Work
     from ..lib.http.asgi import Application
     from ..lib.http.server import HttpLimits

@@ -25,8 +25,10 @@ from ..basic.lifecycle import (
 from ..basic.meta import RequestParams
 from ..basic.ping import ping
 from ..basic.progress import ProgressNotificationParams, receive_progress
+from ..basic.subscriptions import covers
 from ..basic.versioning import names_revision
-from ..extensions.tasks.types import CreateTaskResult, asks_for_task, owner_of
+from ..extensions.tasks.types import CreateTaskResult, owner_of
+from ..features.task_augmentation import asks_for_task
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, Request, RequestId
 from ..revisions import Method
@@ -231,11 +233,8 @@ class ServerSession(Session):
 
     def resource_updated(self, uri: str) -> None:
         """Tell the client that a resource has changed, if it watches it."""
-        if self.subscriptions:
-            from ..features.resources import covers
-
-            if any(covers(subscribed, uri) for subscribed in self.subscriptions):
-                self.announce("notifications/resources/updated", uri)
+        if any(covers(subscribed, uri) for subscribed in self.subscriptions):
+            self.announce("notifications/resources/updated", uri)
 
     async def close(self, reason: McpError | None = None) -> None:
         """Also stop announcing."""

@@ -18,6 +18,7 @@ from ..basic.subscriptions import (
     SubscriptionFilter,
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
+    covers,
 )
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..codec import codec_for
@@ -84,8 +85,6 @@ class Listener:
             case "notifications/resources/list_changed":
                 return wanted.resources_list_changed is True
             case _:
-                from ..features.resources import covers
-
                 return uri is not None and any(covers(known, uri) for known in wanted.resource_subscriptions or ())
 
     def tell(self, method: str, params: Object) -> None:

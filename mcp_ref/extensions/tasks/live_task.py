@@ -21,6 +21,7 @@ from ...basic.mrtr import InputRequired
 from ...basic.progress import ProgressNotificationParams
 from ...basic.versioning import without_legacy_codes
 from ...codec import ShapeError, codec_for
+from ...features.task_augmentation import with_related_task
 from ...jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RequestTimeout
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object, RequestId
 from ...revisions import Revision
@@ -30,7 +31,6 @@ from .types import (
     TaskStatus,
     chosen_ttl,
     new_task,
-    with_related_task,
     with_status,
 )
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ...basic.meta import EmptyResult, PaginatedRequestParams, with_meta
+from ...features.task_augmentation import RELATED_TASK
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS
 from ...revisions import Revision
 from ...server.context import Context
 from .types import (
     POLL_INTERVAL,
-    RELATED_TASK,
     CreateTaskResult,
     GetTaskPayloadResult,
     ListTasksResult,

@@ -26,21 +26,19 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Protocol, cast
+from typing import Annotated, Final, Literal, Protocol
 
 from ...basic.lifecycle import declares
 from ...basic.versioning import MissingCapability
+from ...features.task_augmentation import TaskSupport
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
-from ...revisions import R2025_11_25, R2026_07_28, Life, Revision
+from ...revisions import R2026_07_28, Life, Revision
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 """The extension's name, in the capabilities of both sides from 2026-07-28 on."""
 
 EXTENSION_CAPABILITY: Final = f"extensions.{EXTENSION}"
-
-RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-"""In `_meta`, in 2025-11-25: the task that a message belongs to."""
 
 SERVER_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
 """What a server declares in 2025-11-25 that has tools which can be tasks."""
@@ -72,9 +70,6 @@ POLL_INTERVAL: Final = 1000
 
 PAGE: Final = 100
 """Tasks in one page of `tasks/list`."""
-
-TaskSupport = Literal["forbidden", "optional", "required"]
-"""Whether a tool can be called as a task, as an ordinary request, or both."""
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
@@ -125,13 +120,6 @@ class Task:
 
 _RENAMED = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
 _NAMES = {new: old for old, new in _RENAMED.items()}
-
-
-@dataclass
-class TaskMetadata:
-    """In the params of a request, in 2025-11-25: serve it as a task. ttl: how long it is wanted, in milliseconds."""
-
-    ttl: int | None = None
 
 
 @dataclass
@@ -195,42 +183,6 @@ class ListTasksResult:
     tasks: list[Task]
     next_cursor: str | None = None
     meta: Object | None = None
-
-
-def ask_for_task(params: object, timeout: float | None) -> None:
-    """Have a request served as a task, in 2025-11-25. timeout: seconds that it will be waited for."""
-    holder = cast(TaskAugmented, getattr(params, "request", params))  # elicitation has an envelope for its two kinds
-    holder.task = TaskMetadata(None if timeout is None else round(timeout * 1000))
-
-
-def asks_for_task(params: object) -> bool:
-    """Whether it is to be served as a task."""
-    return getattr(getattr(params, "request", params), "task", None) is not None
-
-
-def with_related_task(message: object, id: str) -> None:
-    """Say which task a message belongs to, params or result."""
-    holder = cast(TaskAugmented, getattr(message, "request", message))
-    # [2025-11-25 basic/utilities/tasks#related-task-metadata] all requests, responses, and notifications MUST have it
-    holder.meta = {**(holder.meta or {}), RELATED_TASK: {"taskId": id}}
-
-
-def without_task(wire: Object, revision: Revision) -> Object:
-    """Params in which `task`, where tasks are not the protocol's own, is nobody's member, whatever it is."""
-    if "task" not in wire or revision.tasks_are_core:
-        return wire
-    return {name: value for name, value in wire.items() if name != "task"}
-
-
-class TaskAugmented(Protocol):
-    """Params of a request that can be a task."""
-
-    task: TaskMetadata | None
-    meta: Object | None
-
-
-TaskHint = Annotated[TaskMetadata | None, Life(since=R2025_11_25, until=R2026_07_28)]
-"""The member `task` of the params of a request that can be a task."""
 
 
 # ---------------------------------------------------------------------------------------------------- its life

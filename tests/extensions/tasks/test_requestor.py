@@ -31,7 +31,8 @@ from mcp_ref import (
 from mcp_ref.extensions.tasks import requestor as tasks_client
 from mcp_ref.extensions.tasks.receiver import Requestor
 from mcp_ref.extensions.tasks.requestor import MAX_POLL, MIN_POLL
-from mcp_ref.extensions.tasks.types import EXTENSION, RELATED_TASK, Task, TaskRequestParams
+from mcp_ref.extensions.tasks.types import EXTENSION, Task, TaskRequestParams
+from mcp_ref.features.task_augmentation import RELATED_TASK
 from mcp_ref.jsonrpc.messages import Object
 from tests.support import PATIENCE, Wire, greet, raw_server
 

@@ -10,7 +10,6 @@ import pytest
 from mcp_ref import MemoryTaskStore, ProtocolError, Task
 from mcp_ref.basic.lifecycle import declares
 from mcp_ref.codec import ShapeError, codec_for
-from mcp_ref.extensions.tasks import types as tasks
 from mcp_ref.extensions.tasks.types import (
     EXTENSION,
     EXTENSION_CAPABILITY,
@@ -28,6 +27,7 @@ from mcp_ref.extensions.tasks.types import (
     timestamp,
     with_status,
 )
+from mcp_ref.features.task_augmentation import TaskSupport
 from mcp_ref.features.tools import CallToolRequestParams
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, R2025_06_18, R2025_11_25, R2026_07_28, Revision
@@ -108,7 +108,7 @@ DECLARED: Object = {"extensions": {EXTENSION: {}}}
 
 @pytest.mark.parametrize(("support", "wanted"), [("forbidden", False), ("optional", False)])
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_an_ordinary_call_is_served_as_ever(support: tasks.TaskSupport, wanted: bool, revision: Revision) -> None:
+def test_an_ordinary_call_is_served_as_ever(support: TaskSupport, wanted: bool, revision: Revision) -> None:
     assert becomes_task(support, wanted, revision, {}) is False
 
 
