@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from .basic.cancellation import UNCANCELLABLE, cancelled
+from .basic.cancellation import UNCANCELLABLE, CancelledNotificationParams
 from .basic.lifecycle import CapabilityError, Implementation, declares
 from .basic.progress import ProgressHandler, ProgressNotificationParams
 from .codec import ShapeError, codec_for
@@ -81,7 +81,7 @@ class Session:
         self.dispatcher = Dispatcher(transport, self._serve, self._notified, self._abandoned, limits)
         self.dispatcher.unbatchable = frozenset({"initialize"})
         # A server that prints to its stdout by mistake is not helped by errors on its stdin: a client only logs these.
-        self.dispatcher.answers_nameless = role == "server"
+        self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, _Route] = {}
         self.speak(LATEST_LEGACY)
 
@@ -124,11 +124,11 @@ class Session:
         max_timeout: float | None = None,
         on_progress: ProgressHandler | None = None,
         related: RequestId | None = None,
-        began: Callable[[RequestId], None] | None = None,
+        before_send: Callable[[RequestId], None] | None = None,
     ) -> T:
         """Send a request, and read its result as the dataclass `result`.
 
-        timeout: seconds; max_timeout: with it, progress starts the time anew, up to so many seconds in all. began:
+        timeout: seconds; max_timeout: with it, progress restarts the time, up to so many seconds in all. before_send:
         called with the request's id, before it is sent.
         Raises CapabilityError and NotInRevision before anything is sent; then RemoteError, RequestTimeout,
         ConnectionClosed, InvalidMessage.
@@ -151,9 +151,9 @@ class Session:
             method,
             timeout=timeout,
             max_timeout=max_timeout,
-            progressed=heard,
+            on_progress=heard,
             related=related,
-            began=began,
+            before_send=before_send,
         )
         try:
             answer = await self.exchange(method, self.codec.encode(params), send)
@@ -183,12 +183,12 @@ class Session:
 
     def _abandoned(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
-        if pending is None or (pending.answer.done() and not pending.answer.cancelled()):
+        if pending is None or (pending.response.done() and not pending.response.cancelled()):
             # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST only name what is in progress: this
             # one was answered while its caller left
             return
         if pending.method not in UNCANCELLABLE:
-            self.notify("notifications/cancelled", cancelled(id, reason))
+            self.notify("notifications/cancelled", CancelledNotificationParams(id, reason))
 
     def _declared(self, capabilities: Object, row: Method) -> bool:
         if row.capability is None or (row.capability == "completions" and not self.revision.completions_are_declared):

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.versioning import names_revision
+from mcp_ref.basic.versioning import is_stateless
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import (
     JSON,
@@ -160,7 +160,7 @@ class FrameChecker:
 
         async def watched_serve(request: Request) -> Object:
             self._asked[request.id] = request.method
-            (self._alone.add if names_revision(request.params) else self._alone.discard)(request.id)
+            (self._alone.add if is_stateless(request.params) else self._alone.discard)(request.id)
             return await serve(request)
 
         def checked_send(message: Outgoing, related: RequestId | None = None) -> None:

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from mcp_ref.basic.versioning import names_revision
+from mcp_ref.basic.versioning import is_stateless
 from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import Notification, Request, Response, decode, encode
 from mcp_ref.revisions import LEGACY, REVISIONS, Revision, find_method
@@ -51,7 +51,7 @@ def test_an_example_is_a_message_that_reads_and_writes_the_same(page: str, text:
         assert row is not None
         codec = codec_for(revision)
         assert codec.encode(codec.decode(load(row.params), message.params)) is not None
-        is_alone = names_revision(message.params) or LEGACY[-1] not in revisions
+        is_alone = is_stateless(message.params) or LEGACY[-1] not in revisions
         if DATA is not None and revision is (REVISIONS[-1] if is_alone else LEGACY[-1]):
             assert faults_of(message, revision.name, {}) == []
 

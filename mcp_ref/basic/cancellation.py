@@ -15,7 +15,7 @@ import logging
 from dataclasses import dataclass
 
 from ..jsonrpc.dispatcher import Dispatcher
-from ..jsonrpc.messages import Object, RequestId
+from ..jsonrpc.messages import Object
 
 log = logging.getLogger(__name__)
 
@@ -40,8 +40,3 @@ def receive_cancelled(params: CancelledNotificationParams, dispatcher: Dispatche
         log.info("request %.80r was cancelled by the peer: %.200r", params.request_id, params.reason)
     else:
         log.debug("ignored the cancellation of request %.80r: it is unknown, or done", params.request_id)
-
-
-def cancelled(request_id: RequestId, reason: str) -> CancelledNotificationParams:
-    """What to send when nobody waits for one of our requests any more."""
-    return CancelledNotificationParams(request_id, reason)

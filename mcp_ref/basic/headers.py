@@ -27,7 +27,7 @@ METHOD_HEADER: Final = "Mcp-Method"
 NAME_HEADER: Final = "Mcp-Name"
 PARAM_PREFIX: Final = "Mcp-Param-"
 
-NAMED: Final = {
+NAME_FIELDS: Final = {
     "tools/call": "name",
     "prompts/get": "name",
     "resources/read": "uri",
@@ -46,7 +46,7 @@ _PLAIN: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
 _SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 
-class Headers(Protocol):
+class HeaderFields(Protocol):
     """The fields of a request's head."""
 
     def get_all(self, name: str) -> Sequence[str]:
@@ -58,7 +58,7 @@ class Headers(Protocol):
 # ---------------------------------------------------------------------------------------------------- values
 
 
-def header_value(value: JSON) -> str:
+def encode_value(value: JSON) -> str:
     """How a string, integer or boolean is written in a header."""
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
     # [2026-07-28 basic/transports/streamable-http#value-encoding] MUST be Base64 where it is not plain ASCII
@@ -67,7 +67,7 @@ def header_value(value: JSON) -> str:
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
-def text_of(header: str) -> str:
+def decode_value(header: str) -> str:
     """What a header's value says. Raises ValueError for one that was encoded wrongly."""
     encoded = _SENTINEL.fullmatch(header.strip(" \t"))
     if encoded is None:
@@ -85,18 +85,18 @@ def text_of(header: str) -> str:
 
 # ---------------------------------------------------------------------------------------------------- parameters
 
-Path = tuple[str, ...]
+ArgumentPath = tuple[str, ...]
 
-Parameters = Callable[[str], dict[str, Path]]
+ParameterHeaders = Callable[[str], dict[str, ArgumentPath]]
 """The headers that a tool's arguments go in, and the path to each argument, by the tool's name."""
 
 
-def parameter_headers(schema: JSON) -> dict[str, Path]:
+def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     """The headers that a tool's input schema asks for: name -> path to the argument. Raises ValueError for wrong ones.
 
     [2026-07-28 basic/transports/streamable-http#schema-extension]
     """
-    found: dict[str, Path] = {}
+    found: dict[str, ArgumentPath] = {}
     allowed = {id(holder): path for path, holder in _properties(schema, ())}
     for holder in _annotated(schema):
         name, path = holder["x-mcp-header"], allowed.get(id(holder))
@@ -112,7 +112,7 @@ def parameter_headers(schema: JSON) -> dict[str, Path]:
     return found
 
 
-def _properties(schema: JSON, path: Path) -> Iterator[tuple[Path, Object]]:
+def _properties(schema: JSON, path: ArgumentPath) -> Iterator[tuple[ArgumentPath, Object]]:
     properties = schema.get("properties") if isinstance(schema, dict) else None
     for name, inner in properties.items() if isinstance(properties, dict) else ():
         if isinstance(inner, dict):
@@ -136,17 +136,17 @@ def _annotated(value: JSON) -> Iterator[Object]:
             yield from _annotated(inner)
 
 
-def argument_at(arguments: JSON, path: Path) -> JSON:
+def argument_at(arguments: JSON, path: ArgumentPath) -> JSON:
     """The argument that a path leads to; None where there is none."""
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, dict) else None
     return arguments
 
 
-def parameter_values(arguments: JSON, headers: dict[str, Path]) -> list[tuple[str, str]]:
+def parameter_values(arguments: JSON, headers: dict[str, ArgumentPath]) -> list[tuple[str, str]]:
     """The headers for a call's arguments. Absent and null ones have none."""
     values = ((name, argument_at(arguments, path)) for name, path in headers.items())
-    return [(f"{PARAM_PREFIX}{name}", header_value(value)) for name, value in values if value is not None]
+    return [(f"{PARAM_PREFIX}{name}", encode_value(value)) for name, value in values if value is not None]
 
 
 def _is_same(text: str, value: JSON) -> bool:
@@ -164,17 +164,17 @@ def mirrored_fields(request: Request) -> tuple[JSON, str, str | None]:
     """What a request's headers are to repeat: revision, method, and a name where the method has one."""
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
-    name = request.params.get(NAMED.get(request.method, ""))
+    name = request.params.get(NAME_FIELDS.get(request.method, ""))
     return version, request.method, name if isinstance(name, str) else None
 
 
-def request_headers(request: Request, parameters: Parameters) -> dict[str, str]:
+def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str, str]:
     """The headers that repeat what a request says, for a client to send. [2026-07-28
     basic/transports/streamable-http#client-behavior]"""
     version, method, name = mirrored_fields(request)
     headers = {"MCP-Protocol-Version": str(version), METHOD_HEADER: method}
     if name is not None:
-        headers[NAME_HEADER] = header_value(name)
+        headers[NAME_HEADER] = encode_value(name)
         if method == "tools/call":
             headers.update(parameter_values(request.params.get("arguments"), parameters(name)))
     return headers
@@ -183,12 +183,12 @@ def request_headers(request: Request, parameters: Parameters) -> dict[str, str]:
 # ---------------------------------------------------------------------------------------------------- checking
 
 
-def mismatch(why: str) -> ProtocolError:
+def header_mismatch(why: str) -> ProtocolError:
     """The error for headers that do not say what the body says."""
     return ProtocolError(HEADER_MISMATCH, f"Header mismatch: {why}")
 
 
-def check_headers(headers: Headers, said: tuple[JSON, str, str | None]) -> None:
+def check_headers(headers: HeaderFields, said: tuple[JSON, str, str | None]) -> None:
     """The headers repeat what a request says. Raises ProtocolError."""
     version, method, name = said
     if version is not None:  # that it is missing is another error
@@ -198,23 +198,23 @@ def check_headers(headers: Headers, said: tuple[JSON, str, str | None]) -> None:
         _check(headers, NAME_HEADER, name)
 
 
-def check_parameters(headers: Headers, arguments: JSON, wanted: dict[str, Path]) -> None:
+def check_parameters(headers: HeaderFields, arguments: JSON, wanted: dict[str, ArgumentPath]) -> None:
     """The marked arguments of a call stand in its headers. Raises ProtocolError."""
     for name, path in wanted.items():
         value = argument_at(arguments, path)
         if value is not None:
             _check(headers, f"{PARAM_PREFIX}{name}", value)
         elif f"{PARAM_PREFIX}{name}" in headers:
-            raise mismatch(f"{PARAM_PREFIX}{name} is there, but the argument is not")
+            raise header_mismatch(f"{PARAM_PREFIX}{name} is there, but the argument is not")
 
 
-def _check(headers: Headers, name: str, value: JSON, encoded: bool = True) -> None:
+def _check(headers: HeaderFields, name: str, value: JSON, encoded: bool = True) -> None:
     given = headers.get_all(name)
     if len(given) != 1:
-        raise mismatch(f"{name} is {'missing' if not given else 'there more than once'}")
+        raise header_mismatch(f"{name} is {'missing' if not given else 'there more than once'}")
     try:
-        text = text_of(given[0]) if encoded else given[0].strip(" \t")
+        text = decode_value(given[0]) if encoded else given[0].strip(" \t")
     except ValueError as error:
-        raise mismatch(f"{name}: {error}") from None
+        raise header_mismatch(f"{name}: {error}") from None
     if not _is_same(text, value):
-        raise mismatch(f"{name} is {text[:100]!r}, and the body says {str(value)[:100]!r}")
+        raise header_mismatch(f"{name} is {text[:100]!r}, and the body says {str(value)[:100]!r}")

@@ -4,7 +4,7 @@ The client's first request, `initialize`, names the revision it would like, itse
 answers with the revision that will be spoken, itself, and what *it* can do. The client confirms with
 `notifications/initialized`. From then on both keep to that revision and to the capabilities that were declared.
 
-    NEW --initialize answered--> GREETED --initialized--> READY
+    NEW --initialize answered--> INITIALIZING --initialized--> OPERATING
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25); schema: InitializeRequest, InitializeResult, Implementation,
        ClientCapabilities, ServerCapabilities
@@ -148,17 +148,17 @@ class Phase(Enum):
     """How far the handshake has come."""
 
     NEW = "before initialize"
-    GREETED = "initialize is answered, initialized not yet received"
-    READY = "open"
+    INITIALIZING = "initialize is answered, initialized not yet received"
+    OPERATING = "open"
 
 
-def refusal(phase: Phase, method: str) -> str | None:
+def phase_error(phase: Phase, method: str) -> str | None:
     """Why a server does not serve this request in this phase, or None when it does."""
     if method == "initialize":
         return None if phase is Phase.NEW else "the connection is initialized already; initialize comes once"
     if phase is Phase.NEW and method != "ping":
         # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. Requests that are
-        # pipelined behind initialize come in GREETED and are served: the client only SHOULD NOT send them.
+        # pipelined behind initialize come in INITIALIZING and are served: the client only SHOULD NOT send them.
         return f"{method} came before initialize, which opens every connection"
     return None
 

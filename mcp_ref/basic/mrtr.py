@@ -48,7 +48,7 @@ class InputRequired(BaseException):
         self.requests = requests
 
 
-def merged(group: BaseExceptionGroup[BaseException]) -> InputRequired | None:
+def merge_input_required(group: BaseExceptionGroup[BaseException]) -> InputRequired | None:
     """All questions of a group that failed for nothing else, in one."""
     found, others = group.split(InputRequired)
     if found is None or others is not None:
@@ -64,7 +64,7 @@ def merged(group: BaseExceptionGroup[BaseException]) -> InputRequired | None:
     return InputRequired(requests)
 
 
-def digest(method: str, params: Object) -> str:
+def request_digest(method: str, params: Object) -> str:
     """What tells one request from another: its method and params, without what changes from round to round."""
     same = {name: value for name, value in params.items() if name not in ("_meta", "inputResponses", "requestState")}
     text = json.dumps([method, same], sort_keys=True, separators=(",", ":"))
@@ -124,19 +124,19 @@ def _encoded(data: bytes) -> str:
 MAX_ROUNDS: Final = 16
 """Rounds of questions that a client answers for one request, before it gives up."""
 
-MAX_QUESTIONS: Final = 100
+MAX_INPUT_REQUESTS: Final = 100
 """Questions that a client answers in one round."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class InputRequest:
     """What a server asks of a client in the course of a request."""
 
     method: str
     params: Object
 
 
-def questions_in(result: Object) -> dict[str, Question]:
+def read_input_requests(result: Object) -> dict[str, InputRequest]:
     """What an `input_required` result asks, by key; empty where it asks nothing but to be called again.
 
     Raises InvalidMessage.
@@ -149,19 +149,19 @@ def questions_in(result: Object) -> dict[str, Question]:
     if not isinstance(requests, dict):
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST include at least one of the two
         raise InvalidMessage("the result says input_required, but has neither inputRequests nor requestState")
-    if len(requests) > MAX_QUESTIONS:
-        raise InvalidMessage(f"the result asks {len(requests)} questions at once; {MAX_QUESTIONS} are answered")
+    if len(requests) > MAX_INPUT_REQUESTS:
+        raise InvalidMessage(f"the result asks {len(requests)} questions at once; {MAX_INPUT_REQUESTS} are answered")
     questions = {}
     for key, request in requests.items():
         method = request.get("method") if isinstance(request, dict) else None
         params = request.get("params", {}) if isinstance(request, dict) else None
         if not isinstance(method, str) or not isinstance(params, dict):
             raise InvalidMessage(f"inputRequests.{key[:80]} is no request: it has a method, and params")
-        questions[key] = Question(method, params)
+        questions[key] = InputRequest(method, params)
     return questions
 
 
-def retried(params: Object, result: Object, answers: Object) -> Object:
+def retry_params(params: Object, result: Object, answers: Object) -> Object:
     """The params of the retry: those of the request, the answers, and the state, as it was given."""
     again = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
     if answers:

@@ -71,9 +71,9 @@ class ProgressReporter:
 def receive_progress(params: ProgressNotificationParams, dispatcher: Dispatcher) -> None:
     """The sender's side: hand a notification to the request it belongs to, and start its time limit anew."""
     pending = dispatcher.pending.get(params.progress_token)
-    if pending is None or pending.progressed is None:
+    if pending is None or pending.on_progress is None:
         # [2025-11-25 basic/utilities/progress#behavior-requirements] only tokens of active requests
         log.debug("ignored progress for the token %.80r, which no active request has", params.progress_token)
         return
     pending.extend()
-    pending.progressed(params)
+    pending.on_progress(params)

@@ -35,7 +35,7 @@ UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
 """Errors by which a server shows that it is of this era."""
 
-REPLACED: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
+REPLACED_CODES: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
 """Errors of earlier revisions (resource not found, URL elicitation required), and what is said instead of them."""
 
 
@@ -65,13 +65,13 @@ class RequestMeta:
     log_level: JSON
 
 
-def names_revision(params: Object) -> bool:
+def is_stateless(params: Object) -> bool:
     """Whether a request is of this era: it says which revision it is in."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
-def required_fields(params: Object) -> tuple[Object, str, Object]:
+def read_required_meta(params: Object) -> tuple[Object, str, Object]:
     """What every request must carry: its `_meta`, and in it a revision's name and the client's capabilities. Raises
     MalformedRequest."""
     meta = params.get("_meta")
@@ -87,16 +87,16 @@ def required_fields(params: Object) -> tuple[Object, str, Object]:
     return meta, version, capabilities
 
 
-def read_meta(params: Object, supported: Sequence[Revision]) -> RequestMeta:
+def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestMeta:
     """What a request must say, and may. Raises MalformedRequest, and ProtocolError for a revision that is not ours."""
-    meta, version, capabilities = required_fields(params)
+    meta, version, capabilities = read_required_meta(params)
     revision = find_revision(version)
     if revision is None or revision.era != "modern" or revision not in supported:
-        raise unsupported(version, supported)
+        raise unsupported_revision(version, supported)
     return RequestMeta(revision, capabilities, meta.get(CLIENT_INFO), meta.get(LOG_LEVEL))
 
 
-def unsupported(requested: str, supported: Iterable[Revision]) -> ProtocolError:
+def unsupported_revision(requested: str, supported: Iterable[Revision]) -> ProtocolError:
     """The error for a revision that is not ours: it says which ones are, the latest first."""
     names: list[JSON] = [revision.name for revision in sorted(supported, reverse=True)]
     # [2026-07-28 basic/versioning#protocol-version-negotiation] MUST list the versions that it does support
@@ -107,7 +107,7 @@ def unsupported(requested: str, supported: Iterable[Revision]) -> ProtocolError:
 def without_legacy_codes(error: ProtocolError) -> ProtocolError:
     """A handler's error as it can be said in this era."""
     # [2026-07-28 basic/index#error-codes] MUST NOT emit the codes that were of earlier revisions alone
-    code = REPLACED.get(error.code)
+    code = REPLACED_CODES.get(error.code)
     return error if code is None else ProtocolError(code, error.message, error.data)
 
 

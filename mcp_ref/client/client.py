@@ -360,7 +360,7 @@ class Client:
                 call.close()
         if not self.revision.batch:
             raise CapabilityError(f"revision {self.revision} has no batches; send the requests one by one")
-        return await self.session.dispatcher.batched(*calls)
+        return await self.session.dispatcher.batch(*calls)
 
     async def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
         """Change the roots, and tell the server. Only for a client that was made with roots."""

@@ -30,7 +30,7 @@ from .session import ClientSession
 if TYPE_CHECKING:
     import os
 
-    from ..basic.headers import Parameters
+    from ..basic.headers import ParameterHeaders
     from ..jsonrpc.dispatcher import Limits
     from ..lib.http.client import HttpClient
     from ..server.server import Server
@@ -102,7 +102,7 @@ class Target:
         """
         return hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest(), self.http
 
-    def transport(self, parameters: Parameters) -> tuple[Transport, asyncio.Task[None] | None]:
+    def transport(self, parameters: ParameterHeaders) -> tuple[Transport, asyncio.Task[None] | None]:
         """A transport to it; and what serves a `Server` that is within this program, until its transport is closed."""
         from ..transports.trace import trace_from_environment
 
@@ -160,7 +160,7 @@ class Connector:
         self.cache = cache
         self.timeout = timeout
         self.parameters: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The arguments that go in headers, by tool, as far as the tools were listed; see `headers.Parameters`."""
+        """The arguments that go in headers, by tool, as far as the tools were listed."""
         self._answers = answers
         self._limits = limits
         self._eras = eras
@@ -323,7 +323,7 @@ class Connector:
         timeout: float | None,
         max_timeout: float | None = None,
         on_progress: ProgressHandler | None = None,
-        began: Callable[[RequestId], None] | None = None,
+        before_send: Callable[[RequestId], None] | None = None,
     ) -> T:
         """Send any request of the protocol, and wait for its result. See `Connection.request`.
 
@@ -334,7 +334,13 @@ class Connector:
         async def send() -> T:
             connection = await self.live()
             return await connection.request(
-                method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress, began=began
+                method,
+                params,
+                result,
+                timeout=seconds,
+                max_timeout=max_timeout,
+                on_progress=on_progress,
+                before_send=before_send,
             )
 
         try:

@@ -94,7 +94,7 @@ class ClientSession(Session):
         self.log_level = other.log_level
 
     def _receive(self, incoming: Incoming) -> None:
-        asks = isinstance(incoming, (Request, Batch)) or (isinstance(incoming, Malformed) and not incoming.answer)
+        asks = isinstance(incoming, (Request, Batch)) or (isinstance(incoming, Malformed) and not incoming.is_response)
         if asks and self.revision.era == "modern":
             # [2026-07-28 basic/transports/stdio#sending-messages] MUST NOT write responses: nothing may be asked here
             return log.warning("ignored what a server of revision %s may not send: %.200r", self.revision, incoming)
@@ -122,14 +122,14 @@ class ClientSession(Session):
                 raise InvalidMessage(
                     f"the result of {method} is of the type {_kind(result)[:80]!r}, which it may not be"
                 )
-            answers = await self._answer_all(mrtr.questions_in(result))
-            params = mrtr.retried(params, result, answers)
+            answers = await self._answer_all(mrtr.read_input_requests(result))
+            params = mrtr.retry_params(params, result, answers)
             result = await send(params)
             if _is_answer(method, result):
                 return result
         raise InvalidMessage(f"{method}: the server still asks after {mrtr.MAX_ROUNDS} rounds of answers")
 
-    async def _answer_all(self, questions: dict[str, mrtr.Question]) -> Object:
+    async def _answer_all(self, questions: dict[str, mrtr.InputRequest]) -> Object:
         """The answers, by key. All are asked at once, if all may be. Raises what the first that fails raises."""
         asked = {key: self._handling(question) for key, question in questions.items()}
         answers = {key: asyncio.create_task(self._answer(*each)) for key, each in asked.items()}
@@ -142,11 +142,11 @@ class ClientSession(Session):
             await asyncio.gather(*answers.values(), return_exceptions=True)
         return {key: answer.result() for key, answer in answers.items()}
 
-    async def answer(self, question: mrtr.Question) -> Object:
+    async def answer(self, question: mrtr.InputRequest) -> Object:
         """The answer to one question, as on the wire. Raises InvalidMessage for what may not be asked."""
         return await self._answer(*self._handling(question))
 
-    def _handling(self, question: mrtr.Question) -> tuple[Handler, object]:
+    def _handling(self, question: mrtr.InputRequest) -> tuple[Handler, object]:
         """Who answers a question, and its params. Raises InvalidMessage for one that may not be asked."""
         row, handler = QUESTIONS.get(question.method), self._handlers().get(question.method)
         if row is None or handler is None or not self._declared(self.capabilities, row):

@@ -244,7 +244,7 @@ class Stream:
         try:
             params = SubscriptionsListenRequestParams(self._wanted)
             async with asyncio.timeout(self._patience) as self._clock:
-                await connection.request("subscriptions/listen", params, EmptyResult, timeout=None, began=began)
+                await connection.request("subscriptions/listen", params, EmptyResult, timeout=None, before_send=began)
         except TimeoutError:
             text = f"the server did not acknowledge a subscription within {self._patience} s"
             raise RequestTimeout(text) from None

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ..basic.mrtr import InputRequired, merged
+from ..basic.mrtr import InputRequired, merge_input_required
 from ..revisions import Revision
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def call(
         return await value if isawaitable(value) else value  # a plain decorator around an async function
     except BaseExceptionGroup as group:
         failed = group.split(InputRequired)[1] or group  # what failed beside a question is not to be asked about
-        raise merged(group) or _first_of(failed)  # noqa: B904  # a cause of its own stays, and the group is its context anyway
+        raise merge_input_required(group) or _first_of(failed)  # noqa: B904  # a cause of its own stays, and the group is its context anyway
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

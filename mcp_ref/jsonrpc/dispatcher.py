@@ -79,7 +79,7 @@ class Transport(Protocol):
 
     def resume_reading(self) -> None: ...
 
-    def unanswered(self, related: RequestId) -> None:
+    def no_response(self, related: RequestId) -> None:
         """The peer's request `related` was cancelled: nothing more will be sent for it, and no answer."""
         return None  # one stream for all has nothing to end
 
@@ -98,11 +98,11 @@ class Limits:
 
 @dataclass(slots=True)
 class Pending:
-    """One of our requests, waiting. `progressed` is called for each progress notification that names it."""
+    """One of our requests, waiting. `on_progress` is called for each progress notification that names it."""
 
-    answer: asyncio.Future[Object]
+    response: asyncio.Future[Object]
     method: str
-    progressed: Callable[[object], None] | None = None
+    on_progress: Callable[[object], None] | None = None
     clock: asyncio.Timeout | None = None
     seconds: float | None = None
     deadline: float | None = None
@@ -170,7 +170,7 @@ class Dispatcher:
         self.accepts_batches = False  # the negotiated revision says; see `Revision.batch`
         self.unbatchable: frozenset[str] = frozenset()  # methods that may not stand in a batch
         self.omits_unknown_ids = False  # see `Revision.error_id_optional`
-        self.answers_nameless = True  # whether what is no message and has no readable id gets an error, or only a log
+        self.reports_unreadable = True  # whether what is no message and has no readable id gets an error, or only a log
         self.pending: dict[RequestId, Pending] = {}
         self._limits = limits or Limits()
         self._transport = transport
@@ -204,9 +204,9 @@ class Dispatcher:
                 self._receive_batch(incoming)
             case Undelivered():
                 pending = self.pending.get(incoming.id)
-                if pending is not None and not pending.answer.done():
+                if pending is not None and not pending.response.done():
                     kind = ForeignAnswer if incoming.foreign else ConnectionClosed
-                    pending.answer.set_exception(kind(f"{pending.method}: {incoming.reason}"))
+                    pending.response.set_exception(kind(f"{pending.method}: {incoming.reason}"))
 
     def _receive_batch(self, batch: Batch) -> None:
         if not self.accepts_batches:
@@ -276,7 +276,7 @@ class Dispatcher:
             elif answer is not None:
                 self._answer(answer, request.id)
             else:
-                self._transport.unanswered(request.id)
+                self._transport.no_response(request.id)
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
             pass  # the answer is with the transport already
@@ -295,17 +295,17 @@ class Dispatcher:
     def _settle(self, answer: Response | ErrorResponse) -> None:
         """Give an answer to whoever waits for it. Late and unknown ones are ignored, as the spec asks."""
         pending = self.pending.get(answer.id) if answer.id is not None else None
-        if pending is None or pending.answer.done():
+        if pending is None or pending.response.done():
             level = logging.WARNING if answer.id is None else logging.DEBUG
             log.log(level, "ignored an answer that nobody waits for: %.200r", answer)
         elif isinstance(answer, Response):
-            pending.answer.set_result(answer.result)
+            pending.response.set_result(answer.result)
         else:
-            pending.answer.set_exception(RemoteError(answer.error.code, answer.error.message, answer.error.data))
+            pending.response.set_exception(RemoteError(answer.error.code, answer.error.message, answer.error.data))
 
     def _refuse(self, malformed: Malformed, reply: _BatchReply | None) -> None:
         """Answer what is no message. An answer that is malformed ends the wait of its request instead."""
-        if not malformed.answer and (malformed.id is not None or self.answers_nameless):
+        if not malformed.is_response and (malformed.id is not None or self.reports_unreadable):
             answer = ErrorResponse(malformed.id, malformed.error)
             if reply is None:
                 self._answer(answer, malformed.id)
@@ -313,8 +313,8 @@ class Dispatcher:
             reply.open += 1
             return self._close_one(reply, answer)
         pending = self.pending.get(malformed.id) if malformed.id is not None else None
-        if pending is not None and not pending.answer.done():
-            pending.answer.set_exception(InvalidMessage(f"{pending.method}: {malformed.error.message}"))
+        if pending is not None and not pending.response.done():
+            pending.response.set_exception(InvalidMessage(f"{pending.method}: {malformed.error.message}"))
         else:
             log.warning("ignored what is no JSON-RPC message: %s", malformed.error.message)
 
@@ -338,7 +338,7 @@ class Dispatcher:
         if reply.open > 0 or self._closed:
             return
         if not reply.answers and reply.related is not None:
-            self._transport.unanswered(reply.related)
+            self._transport.no_response(reply.related)
         elif reply.answers:
             try:
                 self._transport.send(Batch(reply.answers), reply.related)
@@ -386,20 +386,20 @@ class Dispatcher:
         *,
         timeout: float | None,
         max_timeout: float | None = None,
-        progressed: Callable[[object], None] | None = None,
+        on_progress: Callable[[object], None] | None = None,
         related: RequestId | None = None,
-        began: Callable[[RequestId], None] | None = None,
+        before_send: Callable[[RequestId], None] | None = None,
     ) -> Object:
         """Send a request and wait for its result.
 
         timeout: seconds to wait, for a place and for the answer, None for no limit. max_timeout: with it,
-        `Pending.extend` starts them anew, and in all it is never more than so many seconds. progressed: see `Pending`;
-        it also puts a progress token, the request's id, into the params. began: called
+        `Pending.extend` starts them anew, and in all it is never more than so many seconds. on_progress: see `Pending`;
+        it also puts a progress token, the request's id, into the params. before_send: called
         with the id before it is sent. Raises RemoteError (the peer's error),
         RequestTimeout, ConnectionClosed, InvalidMessage.
         """
         loop = asyncio.get_running_loop()
-        id, pending = None, Pending(loop.create_future(), method, progressed)
+        id, pending = None, Pending(loop.create_future(), method, on_progress)
         now = loop.time()
         end = None if timeout is None else now + timeout
         if max_timeout is not None:
@@ -413,14 +413,14 @@ class Dispatcher:
                     raise gone.with_traceback(None)  # else each caller's traceback would be added to one exception
                 id = next(self._ids)
                 self.pending[id] = pending
-                if progressed is not None:
+                if on_progress is not None:
                     meta = params.get("_meta")
                     # [2025-11-25 basic/utilities/progress#progress-flow] unique across all active requests: our id is
                     params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id}}
-                if began is not None:
-                    began(id)
+                if before_send is not None:
+                    before_send(id)
                 self._post(Request(id, method, params), related)
-                return await pending.answer
+                return await pending.response
         except TimeoutError:
             if id is not None:
                 self._abandoned(id, "the request timed out")
@@ -433,8 +433,8 @@ class Dispatcher:
         finally:
             if id is not None:
                 del self.pending[id]
-            if not pending.answer.cancel() and not pending.answer.cancelled():
-                pending.answer.exception()  # seen, also where the caller left before it could be
+            if not pending.response.cancel() and not pending.response.cancelled():
+                pending.response.exception()  # seen, also where the caller left before it could be
 
     def _post(self, request: Request, related: RequestId | None) -> None:
         envelope = _envelope.get()
@@ -443,7 +443,7 @@ class Dispatcher:
         else:
             envelope.requests.append(request)
 
-    async def batched(self, *calls: Coroutine[object, object, object]) -> list[object]:
+    async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Run calls that each send one request, putting these requests into one array.
 
         Gives their results in order, an exception in the place of each that failed. [2025-03-26 basic/index#batching]
@@ -478,7 +478,7 @@ class Dispatcher:
                 try:
                     self._transport.send(request)
                 except (ValueError, TypeError, RecursionError) as error:
-                    self.pending[request.id].answer.set_exception(error)
+                    self.pending[request.id].response.set_exception(error)
 
     def notify(self, method: str, params: Object, related: RequestId | None = None) -> None:
         """Send a notification; dropped when the connection is gone, as nobody waits for it."""
@@ -506,8 +506,8 @@ class Dispatcher:
         on."""
         self._unreachable = error
         for pending in self.pending.values():
-            if not pending.answer.done():
-                pending.answer.set_exception(error)
+            if not pending.response.done():
+                pending.response.set_exception(error)
 
     async def finish(self, grace: float) -> None:
         """Let what is being served come to its end, for at most `grace` seconds."""

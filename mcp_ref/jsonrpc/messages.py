@@ -97,7 +97,7 @@ class Malformed:
 
     error: Error
     id: RequestId | None = None
-    answer: bool = False
+    is_response: bool = False
 
 
 @dataclass(slots=True)
@@ -200,7 +200,7 @@ def read_message(value: Object) -> Message | Malformed:
     params = value.get("params", {})
     if type(params) is not dict:
         code = INVALID_PARAMS if type(params) is list else INVALID_REQUEST
-        return Malformed(Error(code, "params must be an object"), known_id, answer="id" not in value)
+        return Malformed(Error(code, "params must be an object"), known_id, is_response="id" not in value)
     if known_id is not None:
         return Request(known_id, method, params)
     if "id" not in value:
@@ -245,7 +245,7 @@ def _invalid(rule: str, id: RequestId | None = None) -> Malformed:
 
 
 def _bad_answer(fault: str, id: RequestId | None) -> Malformed:
-    return Malformed(Error(INVALID_REQUEST, f"Invalid response: {fault}"), id, answer=True)
+    return Malformed(Error(INVALID_REQUEST, f"Invalid response: {fault}"), id, is_response=True)
 
 
 # ------------------------------------------------------------------------------- saving the id of a bad frame

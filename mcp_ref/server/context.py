@@ -369,14 +369,14 @@ class Context:
 
         In 2026-07-28, where each round of questions is a request of its own, that is one round instead of several.
         """
-        from ..basic.mrtr import InputRequired, merged
+        from ..basic.mrtr import InputRequired, merge_input_required
 
         answers = await asyncio.gather(*questions, return_exceptions=True)
         failed = [answer for answer in answers if isinstance(answer, BaseException)]
         others = [error for error in failed if not isinstance(error, InputRequired)]
         if others:
             raise others[0]
-        required = merged(BaseExceptionGroup("questions", failed)) if failed else None
+        required = merge_input_required(BaseExceptionGroup("questions", failed)) if failed else None
         if required is not None:
             raise required
         return tuple(answers)

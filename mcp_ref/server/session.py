@@ -26,7 +26,7 @@ from ..basic.meta import RequestParams
 from ..basic.ping import ping
 from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.subscriptions import covers
-from ..basic.versioning import names_revision
+from ..basic.versioning import is_stateless
 from ..extensions.tasks.types import CreateTaskResult, owner_of
 from ..features.task_augmentation import asks_for_task
 from ..jsonrpc.errors import McpError
@@ -70,7 +70,7 @@ class ServerSession(Session):
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
         server = self.server
-        alone = names_revision(request.params) and server.serves_stateless
+        alone = is_stateless(request.params) and server.serves_stateless
         if self._modern and (alone or not server.handshakes):
             if self._listening is None:
                 from .subscriptions import Subscriptions
@@ -153,8 +153,8 @@ class ServerSession(Session):
     # ------------------------------------------------------------------------------------- the handshake
 
     def refusal(self, method: str) -> str | None:
-        """See `lifecycle.refusal`."""
-        return lifecycle.refusal(self.phase, method)
+        """See `lifecycle.phase_error`."""
+        return lifecycle.phase_error(self.phase, method)
 
     def context(self, request: Request, params: object) -> Context:
         """The context of one request."""
@@ -186,7 +186,7 @@ class ServerSession(Session):
         self.capabilities = self.codec.encode(declared)
         self.peer_capabilities = self.codec.encode(params.capabilities)
         self.peer_info = params.client_info
-        self.phase = Phase.READY if self.ready.is_set() else Phase.GREETED
+        self.phase = Phase.OPERATING if self.ready.is_set() else Phase.INITIALIZING
         return InitializeResult(revision.name, declared, self.server.info, self.server.instructions)
 
     def notified(self, method: str, params: object) -> None:
@@ -196,8 +196,8 @@ class ServerSession(Session):
         elif isinstance(params, ProgressNotificationParams):
             receive_progress(params, self.dispatcher)
         elif method == "notifications/initialized":
-            if self.phase is Phase.GREETED:
-                self.phase = Phase.READY
+            if self.phase is Phase.INITIALIZING:
+                self.phase = Phase.OPERATING
             self.ready.set()  # it may also stand right behind an initialize that is still to be served
 
     # ------------------------------------------------------------------------------------- what has changed

@@ -24,9 +24,9 @@ from ..basic.versioning import (
     SERVER_INFO,
     MissingCapability,
     RequestMeta,
-    names_revision,
-    read_meta,
-    unsupported,
+    is_stateless,
+    read_request_meta,
+    unsupported_revision,
     without_legacy_codes,
 )
 from ..codec import ShapeError, codec_for
@@ -171,7 +171,7 @@ class StatelessRequest:
         question = codec.encode(params)
         # A "yes" is to what was asked. Where that has changed when the handler runs anew, it is asked anew; a key of
         # the author's own says that it is the same.
-        asked = "" if key is not None else mrtr.digest(method, question)
+        asked = "" if key is not None else mrtr.request_digest(method, question)
         key = key if key is not None else str(len(self._asked) + 1)  # the handler asks in the same order each time
         if key in self._asked:
             raise ValueError(f"two questions of one request have the key {key!r}")
@@ -234,10 +234,10 @@ async def serve(
     subscriptions: Subscriptions | None = None,
 ) -> Object:
     """Serve one request; gives its result. Raises ProtocolError. tell, drain: for its notifications."""
-    if request.method == "initialize" and not names_revision(request.params):
+    if request.method == "initialize" and not is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
-        raise unsupported(str(request.params.get("protocolVersion")), server.revisions)
-    meta = read_meta(request.params, server.revisions)
+        raise unsupported_revision(str(request.params.get("protocolVersion")), server.revisions)
+    meta = read_request_meta(request.params, server.revisions)
     route = route_of(server, request.method, meta.revision)
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
@@ -266,7 +266,7 @@ async def serve(
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.InputRequired as required:
         state = mrtr.seal(
-            server.state_key, call.so_far, mrtr.digest(request.method, request.params), principal, time.time()
+            server.state_key, call.so_far, mrtr.request_digest(request.method, request.params), principal, time.time()
         )
         wire = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
     except InvalidMessage as error:
@@ -285,7 +285,7 @@ def _answers_in(server: Server, request: Request, principal: str | None) -> tupl
         raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses is an object of results")
     if state is None:
         return dict(answers), {}
-    digest = mrtr.digest(request.method, request.params)
+    digest = mrtr.request_digest(request.method, request.params)
     try:
         before = mrtr.unseal(server.state_key, state, digest, principal, time.time())
     except ProtocolError as error:

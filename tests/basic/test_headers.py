@@ -11,13 +11,13 @@ import pytest
 from mcp_ref import Server, TextContent
 from mcp_ref.basic.headers import (
     MAX_SAFE,
-    Path,
+    ArgumentPath,
     argument_at,
     check_parameters,
-    header_value,
+    decode_value,
+    encode_value,
     parameter_headers,
     parameter_values,
-    text_of,
 )
 from mcp_ref.basic.versioning import HEADER_MISMATCH
 from mcp_ref.jsonrpc.errors import ProtocolError
@@ -52,8 +52,8 @@ def encoded(text: str) -> str:
     "2026-07-28/basic/transports/streamable-http#value-encoding-6",
 )
 def test_what_is_not_plain_is_written_in_base64(text: str, header: str) -> None:
-    assert header_value(text) == header
-    assert text_of(header) == text
+    assert encode_value(text) == header
+    assert decode_value(header) == text
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_what_is_not_plain_is_written_in_base64(text: str, header: str) -> None:
     ],
 )
 def test_every_text_comes_back_from_its_header_and_no_header_holds_more_than_plain_characters(text: str) -> None:
-    header = header_value(text)
-    assert text_of(header) == text
+    header = encode_value(text)
+    assert decode_value(header) == text
     assert all(" " <= character <= "~" or character == "\t" for character in header)
     assert header == header.strip(" \t")
     if text.startswith("=?base64?") and text.endswith("?="):
@@ -98,7 +98,7 @@ def test_every_text_comes_back_from_its_header_and_no_header_holds_more_than_pla
     [(42, "42"), (-7, "-7"), (0, "0"), (MAX_SAFE, "9007199254740991"), (True, "true"), (False, "false")],
 )
 def test_integers_are_written_in_decimals_and_booleans_in_lower_case(value: JSON, header: str) -> None:
-    assert header_value(value) == header
+    assert encode_value(value) == header
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_integers_are_written_in_decimals_and_booleans_in_lower_case(value: JSON
 )
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#value-encoding-3")
 def test_markers_in_another_case_or_incomplete_are_no_markers(header: str) -> None:
-    assert text_of(header) == header
+    assert decode_value(header) == header
 
 
 @pytest.mark.parametrize(
@@ -130,18 +130,18 @@ def test_markers_in_another_case_or_incomplete_are_no_markers(header: str) -> No
 )
 def test_base64_is_read_strictly(inner: str) -> None:
     with pytest.raises(ValueError, match="Base64"):
-        text_of(f"=?base64?{inner}?=")
+        decode_value(f"=?base64?{inner}?=")
 
 
 @pytest.mark.parametrize("header", ["\u00e9", "a\x00b", "a\x7f", "a\nb", "\x0b"])
 def test_other_characters_than_plain_ones_are_an_error(header: str) -> None:
     with pytest.raises(ValueError, match="visible ASCII"):
-        text_of(header)
+        decode_value(header)
 
 
 def test_blanks_around_a_value_do_not_belong_to_it() -> None:
-    assert text_of(" \ta b\t ") == "a b"
-    assert text_of(" =?base64?SGk=?= ") == "Hi"
+    assert decode_value(" \ta b\t ") == "a b"
+    assert decode_value(" =?base64?SGk=?= ") == "Hi"
 
 
 # ------------------------------------------------------------------------------------------------ schemas
@@ -265,7 +265,7 @@ def test_a_tool_with_a_wrong_mark_is_refused_when_it_is_added() -> None:
 
 # ------------------------------------------------------------------------------------------------ comparing
 
-WANTED: dict[str, Path] = {"V": ("v",)}
+WANTED: dict[str, ArgumentPath] = {"V": ("v",)}
 
 
 def agrees(value: JSON, *headers: str) -> bool:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mcp_ref import Client, Context, ElicitResult, Server, TextContent, ToolError
-from mcp_ref.basic.mrtr import MAX_STATE, STATE_SECONDS, digest, seal, unseal
+from mcp_ref.basic.mrtr import MAX_STATE, STATE_SECONDS, request_digest, seal, unseal
 from mcp_ref.features.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import McpError, ProtocolError
@@ -640,7 +640,7 @@ async def test_what_the_model_must_do_reaches_the_client_as_the_tool_said_it(kin
 
 # ------------------------------------------------------------------------------------------------ the state
 
-REQUEST = digest("tools/call", {"name": "greet", "arguments": {}})
+REQUEST = request_digest("tools/call", {"name": "greet", "arguments": {}})
 
 
 def opens(state: JSON, key: bytes = KEY, request: str = REQUEST, who: str | None = "ada", now: float = NOW) -> bool:
@@ -699,7 +699,7 @@ def test_a_state_belongs_to_a_key_a_request_a_person_and_a_time() -> None:
         ("tools/call", {"name": "greet", "arguments": {"greeting": "Hi"}}),
         ("tools/call", {"name": "greet"}),
     ):
-        assert not opens(state, request=digest(method, params))  # type: ignore[arg-type]
+        assert not opens(state, request=request_digest(method, params))  # type: ignore[arg-type]
 
 
 def test_a_state_does_not_tell_its_client_how_the_server_calls_its_user() -> None:
@@ -710,7 +710,7 @@ def test_a_state_does_not_tell_its_client_how_the_server_calls_its_user() -> Non
 def test_what_changes_from_round_to_round_is_no_part_of_what_the_request_is() -> None:
     params: Object = {"name": "greet", "arguments": {"b": 1, "a": 2}}
     round_two: Object = {"arguments": {"a": 2, "b": 1}, "_meta": {"x": 1}, "name": "greet", "inputResponses": {}}
-    assert digest("tools/call", params) == digest("tools/call", {**round_two, "requestState": "s"})
+    assert request_digest("tools/call", params) == request_digest("tools/call", {**round_two, "requestState": "s"})
 
 
 def test_a_state_that_nobody_could_give_back_is_not_given() -> None:

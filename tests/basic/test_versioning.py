@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from mcp_ref import Client, Context, Server, TextContent
-from mcp_ref.basic.versioning import names_revision, read_meta
+from mcp_ref.basic.versioning import is_stateless, read_request_meta
 from mcp_ref.extensions.tasks.types import EXTENSION
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
@@ -304,7 +304,7 @@ async def test_over_http_a_revision_that_is_not_spoken_is_a_400(speaks: list[str
 
 def test_a_long_name_of_a_revision_is_not_repeated_whole() -> None:
     with pytest.raises(ProtocolError) as caught:
-        read_meta(alone("x", protocolVersion="x" * 5000)["params"], REVISIONS)  # type: ignore[arg-type]
+        read_request_meta(alone("x", protocolVersion="x" * 5000)["params"], REVISIONS)  # type: ignore[arg-type]
     assert isinstance(caught.value.data, dict) and caught.value.data["requested"] == "x" * 100
 
 
@@ -314,7 +314,7 @@ def test_a_long_name_of_a_revision_is_not_repeated_whole() -> None:
     + [({"_meta": {f"{META}protocolVersion": value}}, True) for value in (None, "", 0, MODERN, "2025-11-25")],
 )
 def test_a_request_is_of_this_era_if_it_says_which_revision_it_is_in(params: Object, it_does: bool) -> None:
-    assert names_revision(params) is it_does
+    assert is_stateless(params) is it_does
 
 
 # ------------------------------------------------------------------------------------------------ methods

@@ -713,7 +713,7 @@ async def test_who_leaves_when_the_answer_has_come_already_cancels_nothing(revis
         pending = client.session.dispatcher.pending[asked["id"]]  # type: ignore[index]
         await wire.send(answer(asked, DONE))
         async with asyncio.timeout(PATIENCE):
-            while not pending.answer.done():
+            while not pending.response.done():
                 await asyncio.sleep(0)
         calling.cancel()  # before it could go on
         await asyncio.wait([calling], timeout=PATIENCE)

@@ -56,7 +56,7 @@ class Recorder:
     def resume_reading(self) -> None:
         self.paused = False
 
-    def unanswered(self, related: RequestId) -> None:
+    def no_response(self, related: RequestId) -> None:
         pass
 
     async def wait_for(self, count: int) -> list[Outgoing]:
@@ -685,7 +685,7 @@ async def test_without_batches_an_array_is_an_invalid_request() -> None:
 
 async def test_batched_calls_leave_as_one_array_and_give_their_results_in_order() -> None:
     bench = batching()
-    calling = asyncio.create_task(bench.dispatcher.batched(bench.call(), bench.call()))
+    calling = asyncio.create_task(bench.dispatcher.batch(bench.call(), bench.call()))
     (sent,) = await bench.transport.wait_for(1)
     assert isinstance(sent, Batch)
     assert [type(member) for member in sent.messages] == [Request, Request]
@@ -698,7 +698,7 @@ async def test_batched_calls_leave_as_one_array_and_give_their_results_in_order(
 async def test_a_batch_that_no_peer_of_ours_would_take_is_refused_before_anything_is_sent() -> None:
     bench = batching()
     with pytest.raises(ValueError, match=f"at most {MAX_BATCH}"):
-        await bench.dispatcher.batched(*(bench.call() for _ in range(MAX_BATCH + 1)))
+        await bench.dispatcher.batch(*(bench.call() for _ in range(MAX_BATCH + 1)))
     await turns()
     assert (bench.transport.sent, bench.dispatcher.pending) == ([], {})
 
@@ -706,7 +706,7 @@ async def test_a_batch_that_no_peer_of_ours_would_take_is_refused_before_anythin
 async def test_a_batched_call_that_json_cannot_hold_does_not_spoil_the_others() -> None:
     bench = batching()
     bad = bench.dispatcher.request("x", {"a": float("nan")}, timeout=5)
-    calling = asyncio.create_task(bench.dispatcher.batched(bad, bench.call()))
+    calling = asyncio.create_task(bench.dispatcher.batch(bad, bench.call()))
     assert await bench.transport.wait_for(1) == [Request(2, "x")]
     bench.receive(Response(2, {"ok": True}))
     first, second = await calling
@@ -718,6 +718,6 @@ async def test_what_is_no_message_and_has_no_id_is_answered_only_where_that_help
     bench = Bench()
     bench.receive(decode(b"garbage"))
     assert len(bench.transport.sent) == 1
-    bench.dispatcher.answers_nameless = False
+    bench.dispatcher.reports_unreadable = False
     bench.receive(decode(b"garbage"))
     assert len(bench.transport.sent) == 1

@@ -61,7 +61,7 @@ def test_an_id_is_a_string_or_an_integer_and_keeps_its_type(id: str | int) -> No
 @pytest.mark.parametrize("id", ["true", "null", "1.0", "1.5", "[1]", "{}", "1e2"])
 def test_any_other_id_is_an_invalid_request(id: str) -> None:
     found = refused(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % id.encode())
-    assert (found.error.code, found.id, found.answer) == (INVALID_REQUEST, None, False)
+    assert (found.error.code, found.id, found.is_response) == (INVALID_REQUEST, None, False)
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_notification_has_no_id() -> None:
 )
 def test_a_bad_answer_gets_no_answer_but_ends_the_wait_of_its_request(frame: bytes) -> None:
     found = refused(frame)
-    assert found.answer
+    assert found.is_response
     assert found.id == 1
 
 
@@ -258,7 +258,7 @@ def test_a_cycle_is_refused_before_it_is_sent() -> None:
 def test_an_overlong_frame_keeps_its_id_where_its_start_has_one() -> None:
     assert oversize(b'{"jsonrpc":"2.0","id":"big","method":"x","params":{"a":"....', 10).id == "big"
     answer = oversize(b'{"jsonrpc":"2.0","id":4,"result":{"a":"....', 10)
-    assert (answer.id, answer.answer) == (4, True)
+    assert (answer.id, answer.is_response) == (4, True)
     assert oversize(b'{"params":{"id":4,"a":"....', 10).id is None
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from ...basic.meta import EmptyResult
-from ...basic.mrtr import Question, questions_in
+from ...basic.mrtr import InputRequest, read_input_requests
 from ...codec import ShapeError, codec_for
 from ...features.tools import CallToolResult
 from ...jsonrpc.errors import InvalidMessage, McpError, RemoteError, RequestTimeout
@@ -73,7 +73,7 @@ class Ask(Protocol):
         """timeout: seconds; None for what is usual."""
 
 
-Answer = Callable[[Question], Awaitable[Object]]
+Answer = Callable[[InputRequest], Awaitable[Object]]
 """Answers what a task asks of the requestor."""
 
 
@@ -188,7 +188,7 @@ class RunningTask(Generic[T]):
 
     async def _wait(self, task: Task) -> None:
         """Until it is time to look again: after a while, or when something that the task has asked is answered."""
-        for key, question in questions_in({"inputRequests": task.input_requests or {}}).items():
+        for key, question in read_input_requests({"inputRequests": task.input_requests or {}}).items():
             # The extension: SHOULD NOT answer a key twice, which is the same question as long as the task lives
             if key not in self._answering:
                 self._answering[key] = asyncio.create_task(self._answer_one(key, question))
@@ -201,7 +201,7 @@ class RunningTask(Generic[T]):
         for each in done:
             each.result()
 
-    async def _answer_one(self, key: str, question: Question) -> None:
+    async def _answer_one(self, key: str, question: InputRequest) -> None:
         if self._answer is None:
             raise InvalidMessage(f"task {self.id} asks for {question.method[:80]}")
         params = UpdateTaskRequestParams(self._known.task_id, {key: await self._answer(question)})

@@ -21,8 +21,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ...basic.headers import Parameters
-from ...basic.versioning import MODERN_ERRORS, names_revision
+from ...basic.headers import ParameterHeaders
+from ...basic.versioning import MODERN_ERRORS, is_stateless
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import (
     JSON,
@@ -86,7 +86,7 @@ class StreamableHttpClientTransport(Transport):
 
     headers: sent with every request, such as {"Authorization": "Bearer ..."}. http: makes the requests; closed with
     the transport. trace: sees every message, and every head if it has a method for that, see http_trace.py.
-    parameters: for the stateless era, see `headers.Parameters`.
+    parameters: for the stateless era, see `headers.ParameterHeaders`.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class StreamableHttpClientTransport(Transport):
         headers: Mapping[str, str] | None = None,
         http: HttpClient | None = None,
         trace: Trace | None = None,
-        parameters: Parameters = lambda name: {},
+        parameters: ParameterHeaders = lambda name: {},
     ) -> None:
         self.url = url
         self._own_headers = dict(headers or {})
@@ -126,7 +126,7 @@ class StreamableHttpClientTransport(Transport):
         """POST a message. What has no answer is accepted by the server before anything later is sent."""
         if self._closing is not None:
             return
-        if isinstance(message, Request) and names_revision(message.params):
+        if isinstance(message, Request) and is_stateless(message.params):
             self._alone.send(message, self._hand_in)
             return
         if self._cancels(message):

@@ -22,8 +22,8 @@ import secrets
 from collections.abc import Callable, Coroutine, Sequence
 from weakref import WeakKeyDictionary
 
-from ...basic.headers import Path
-from ...basic.versioning import names_revision
+from ...basic.headers import ArgumentPath
+from ...basic.versioning import is_stateless
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import (
     Batch,
@@ -88,7 +88,7 @@ class Endpoint:
         authenticate: Authenticate | None = None,
         trace: Trace | None = None,
         alone: ServeAlone | None = None,
-        parameters: Callable[[str], dict[str, Path]] = lambda name: {},
+        parameters: Callable[[str], dict[str, ArgumentPath]] = lambda name: {},
         handshakes: Sequence[Revision] = LEGACY,
     ) -> None:
         self.sessions: dict[str, HttpSession] = {}
@@ -153,7 +153,7 @@ class Endpoint:
         refusal = _unreadable(message, session.revision if session is not None else LATEST_LEGACY)
         if refusal is not None:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] what is not accepted: an HTTP error
-            if isinstance(message, Malformed) and message.answer and session is not None:
+            if isinstance(message, Malformed) and message.is_response and session is not None:
                 await session.receive(message, frame)  # it ends a wait of ours
             return await exchange.respond(400, [*JSON_HEADERS, *admission.cors], refusal)
         session = session or await self._session(admission, principal)
@@ -171,7 +171,7 @@ class Endpoint:
 
     def _is_alone(self, message: Incoming, admission: CheckedRequest) -> bool:
         """Whether a message is of the stateless era: it says so, or its header does; or there is no other here."""
-        if isinstance(message, (Request, Notification)) and names_revision(message.params):
+        if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
         named = admission.revision is not None and find_revision(admission.revision) not in LEGACY
         return named or not self._handshakes
@@ -193,7 +193,7 @@ class Endpoint:
                 # none that means anything over HTTP; they are ignored, also what a later one may have.
                 await exchange.respond(202, admission.cors, b"")
             case Malformed():
-                id = None if message.answer else message.id
+                id = None if message.is_response else message.id
                 refusal = encode(ErrorResponse(id, message.error, omit_id=True))
                 await exchange.respond(400, [*JSON_HEADERS, *admission.cors], refusal)
             case _:

@@ -257,7 +257,7 @@ class HttpSession(Transport):
         elif isinstance(answer, ErrorResponse):
             self.opened.set_result(False)
 
-    def unanswered(self, related: RequestId) -> None:
+    def no_response(self, related: RequestId) -> None:
         """A cancelled request: its stream ends without an answer."""
         stream = self._by_request.get(related)
         if stream is not None:

@@ -19,13 +19,13 @@ import logging
 from collections.abc import Coroutine
 from typing import Final
 
-from ...basic.headers import Parameters, check_headers, check_parameters, mirrored_fields
+from ...basic.headers import ParameterHeaders, check_headers, check_parameters, mirrored_fields
 from ...basic.versioning import (
     HEADER_MISMATCH,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     UNSUPPORTED_PROTOCOL_VERSION,
     MalformedRequest,
-    required_fields,
+    read_required_meta,
 )
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import (
@@ -56,11 +56,11 @@ def status_of(error: ProtocolError) -> int:
     return 400 if error.code in _BAD_REQUEST or isinstance(error, MalformedRequest) else 200
 
 
-def check_request(request: Request, admission: CheckedRequest, headers: Headers, parameters: Parameters) -> None:
+def check_request(request: Request, admission: CheckedRequest, headers: Headers, parameters: ParameterHeaders) -> None:
     """Hold a request to what it must carry, and its headers to what it says. Raises ProtocolError."""
     if request.method == "initialize":
         return  # of the earlier era, whose clients do not know these headers
-    required_fields(request.params)  # first: who does not know of them is not to be told of headers
+    read_required_meta(request.params)  # first: who does not know of them is not to be told of headers
     said = mirrored_fields(request)
     if admission.repeats != said:  # else the same head has repeated the same before
         check_headers(headers, said)

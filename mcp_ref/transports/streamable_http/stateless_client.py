@@ -16,7 +16,7 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from ...basic.headers import Parameters, request_headers
+from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERRORS
 from ...jsonrpc.messages import (
     ErrorResponse,
@@ -51,7 +51,7 @@ class Posts:
     """The requests that stand alone. headers: sent with each. parameters: the headers that a tool's arguments go in."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], http: Requests, trace: Trace | None, parameters: Parameters
+        self, url: str, headers: Mapping[str, str], http: Requests, trace: Trace | None, parameters: ParameterHeaders
     ) -> None:
         self._url = url
         self._headers = headers

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from mcp_ref import Client, ConnectionClosed, McpError, RemoteError, RequestTimeout, Server, TextContent
-from mcp_ref.basic.headers import header_value
+from mcp_ref.basic.headers import encode_value
 from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.jsonrpc.messages import JSON, Notification, Object
 from mcp_ref.lib.http.client import ClientLimits, HttpClient
@@ -538,7 +538,7 @@ async def test_a_subscription_does_not_take_a_connection_from_the_calls() -> Non
 
 
 def test_header_values_are_written_as_the_spec_has_them() -> None:
-    assert [header_value(value) for value in (True, False, 42, -7, 2**53 - 1, "us-west1", "日本")] == [
+    assert [encode_value(value) for value in (True, False, 42, -7, 2**53 - 1, "us-west1", "日本")] == [
         *("true", "false", "42", "-7", "9007199254740991", "us-west1", "=?base64?5pel5pys?=")
     ]
 
