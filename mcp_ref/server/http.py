@@ -25,7 +25,7 @@ from ..lib.http.message import Exchange, bracketed
 from ..lib.http.server import HttpLimits, serve
 from ..transports.http_sse.server import SseEndpoint
 from ..transports.streamable_http.checks import JSON_TYPE, LOOPBACK, Authenticate, HttpRefusal, RequestChecks
-from ..transports.streamable_http.server import Endpoint
+from ..transports.streamable_http.server import StreamableHttpEndpoint
 from ..transports.streamable_http.session import EndpointLimits
 from ..transports.trace import trace_from_environment
 from .subscriptions import Subscriptions
@@ -80,15 +80,15 @@ class HttpApp:
         methods = ("GET", "POST", "DELETE") if server.handshakes else ("POST",)
         # What stands alone is held to its headers, and so never a session's affair, not even in one of its batches.
         serve_session = partial(server.serve, modern=False)
-        self._endpoint = Endpoint(
+        self._endpoint = StreamableHttpEndpoint(
             serve_session,
-            gate=RequestChecks(hosts, origins, methods, server.handshakes, modern),
+            checks=RequestChecks(hosts, origins, methods, server.handshakes, modern),
             json_responses=options.get("json_responses", False),
             store=options.get("store"),
             limits=limits,
             authenticate=authenticate,
             trace=trace,
-            alone=partial(server.serve_stateless, subscriptions=self._subscriptions) if modern else None,
+            stateless=partial(server.serve_stateless, subscriptions=self._subscriptions) if modern else None,
             parameters=server.parameter_headers,
             handshakes=server.handshakes,
         )

@@ -60,7 +60,7 @@ class ServerSession(Session):
         self.ready = asyncio.Event()
         self.logging_level: LoggingLevel | None = "debug"
         self.task: LiveTask | None = None
-        self.principal: str | None = getattr(transport, "principal", None)
+        self.principal = transport.principal
         self.subscriptions: set[str] = set()
         self._announcements: dict[tuple[str, str | None], None] = {}  # method and URI, in order, each once
         self._announcer: asyncio.Task[None] | None = None

@@ -7,7 +7,7 @@ into bytes and lets the other side take its time: nothing waits on a slow peer b
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25)
 Files: `lines.py` (bytes to lines), `stdio.py` (a server process), `memory.py` (two peers in one program), `trace.py`
-       (to see every frame; `http_trace.py`: and every head)
+       (to see every frame; `trace.py`: and every head)
 Above: `runtime/connection.py`.
 """
 
@@ -23,7 +23,7 @@ from ..jsonrpc.messages import Incoming, Object, RequestId
 
 Trace = Callable[[Literal["->", "<-"], bytes], None]
 """Sees every frame: "->" for one that we send, "<-" for one that we receive. One that has a method `head` sees the
-heads of HTTP requests and responses as well; see http_trace.py."""
+heads of HTTP requests and responses as well; see trace.py."""
 
 Receive = Callable[[Incoming], None]
 """Takes one frame's content; `Dispatcher.receive`."""
@@ -41,6 +41,9 @@ Drain = Callable[[], Awaitable[None]]
 class Transport(dispatcher.Transport, Protocol):
     """What carries one connection."""
 
+    principal: str | None = None
+    """The authenticated caller, or None where the transport authenticates nobody. It does not change."""
+
     async def start(self, receive: Receive, lost: Lost) -> None:
         """Open it. Messages arrive at `receive` from then on. Raises ConnectionClosed where it cannot be opened."""
 
@@ -53,7 +56,7 @@ class Transport(dispatcher.Transport, Protocol):
         """Close it and release all that it holds. May be called at any time, from any task, any number of times."""
 
 
-class Valve:
+class FlowControl:
     """Flow control: closed while the peer does not take what was sent, open otherwise."""
 
     def __init__(self) -> None:

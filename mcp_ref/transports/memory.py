@@ -12,7 +12,7 @@ from collections import deque
 
 from ..jsonrpc.errors import ConnectionClosed
 from ..jsonrpc.messages import Outgoing, RequestId, decode, encode
-from .base import Lost, Receive, Trace, Transport, Valve
+from .base import FlowControl, Lost, Receive, Trace, Transport
 
 HIGH_WATER = 64 * 1024
 """Bytes on the way to a peer before those who send to it wait (64 KiB)."""
@@ -30,7 +30,7 @@ class MemoryTransport(Transport):
         self._size = 0
         self._paused = False
         self._pumping = False
-        self._valve = Valve()  # of those who send to this end
+        self._valve = FlowControl()  # of those who send to this end
         self._closed = False
 
     async def start(self, receive: Receive, lost: Lost) -> None:

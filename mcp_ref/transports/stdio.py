@@ -29,9 +29,86 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 from ..jsonrpc.errors import ConnectionClosed, McpError
-from ..jsonrpc.messages import Outgoing, RequestId, encode
-from .base import Lost, Receive, Trace, Transport, Valve
-from .lines import MAX_LINE, LineReader
+from ..jsonrpc.messages import RECOVERY_WINDOW, Outgoing, RequestId, decode, encode, oversize
+from .base import FlowControl, Lost, Receive, Trace, Transport
+
+# ---------------------------------------------------------------------------------------------------- lines
+
+MAX_LINE = 64 * 1024 * 1024
+"""Bytes in one line, by default (64 MiB)."""
+
+
+class LineReader:
+    """Takes bytes as they come, in pieces of any size, and hands on one message for each line.
+
+    A line of more than `limit` bytes is skipped up to its end, without being kept, and reported as malformed: the next
+    line is a message again. While paused, complete lines wait in the buffer; whoever feeds must then stop feeding.
+    """
+
+    def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
+        self.paused = False
+        self._receive = receive
+        self._limit = limit
+        self._trace = trace
+        self._buffer = bytearray()
+        self._searched = 0  # no newline before this index: a long line is not searched again for every piece
+        self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
+        self._ended: Callable[[], None] | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the stream."""
+        self._buffer += data
+        self._cut()
+
+    def feed_eof(self, ended: Callable[[], None]) -> None:
+        """The stream has ended; a last line needs no newline. `ended` is called when all lines have been handed on."""
+        if self._buffer and not self._buffer.endswith(b"\n"):
+            self._buffer += b"\n"
+        self._ended = ended
+        self._cut()
+
+    def pause(self) -> None:
+        """Hand on nothing until `resume`."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """Go on, in the next turn of the event loop: the caller may be deep inside `receive`."""
+        if self.paused:
+            self.paused = False
+            asyncio.get_running_loop().call_soon(self._cut)
+
+    def _cut(self) -> None:
+        while not self.paused:
+            end = self._buffer.find(b"\n", self._searched)
+            if end < 0:
+                self._searched = len(self._buffer)
+                if self._searched > self._limit or self._skipped is not None:
+                    self._skip()
+                if self._ended is not None:
+                    ended, self._ended = self._ended, None
+                    ended()
+                return
+            line = bytes(self._buffer[:end])
+            del self._buffer[: end + 1]
+            self._searched = 0
+            self._hand_on(line)
+
+    def _skip(self) -> None:
+        """Forget the middle of an overlong line; its start may tell whose answer or request it is."""
+        if self._skipped is None:
+            self._skipped = bytes(self._buffer[:RECOVERY_WINDOW])
+        self._buffer.clear()
+        self._searched = 0
+
+    def _hand_on(self, line: bytes) -> None:
+        if self._skipped is not None or len(line) > self._limit:
+            start, self._skipped = self._skipped or line, None
+            self._receive(oversize(start, self._limit))
+        elif line and not line.isspace():
+            if self._trace is not None:
+                self._trace("<-", line)
+            self._receive(decode(line))
+
 
 # ---------------------------------------------------------------------------------------------------- server side
 
@@ -71,7 +148,7 @@ class StdioServerTransport(asyncio.Protocol, Transport):
     def __init__(self, source: int, sink: int, *, max_line: int = MAX_LINE, trace: Trace | None = None) -> None:
         self._source, self._sink = source, sink
         self._max_line, self._trace = max_line, trace
-        self._valve = Valve()
+        self._valve = FlowControl()
         self._lines: LineReader | None = None
         self._reader: asyncio.ReadTransport | None = None
         self._writer: asyncio.WriteTransport | None = None
@@ -198,7 +275,7 @@ class StdioServerTransport(asyncio.Protocol, Transport):
 class _WriteEnd(asyncio.BaseProtocol):
     """asyncio's view of the pipe that we write to."""
 
-    def __init__(self, valve: Valve, lost: Callable[[McpError | None], None]) -> None:
+    def __init__(self, valve: FlowControl, lost: Callable[[McpError | None], None]) -> None:
         self._valve, self._lost = valve, lost
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -266,7 +343,7 @@ class StdioClientTransport(asyncio.SubprocessProtocol, Transport):
         self.stderr_tail = b""
         self._env, self._cwd, self._on_stderr = env, cwd, on_stderr
         self._max_line, self._grace, self._trace = max_line, grace, trace
-        self._valve = Valve()
+        self._valve = FlowControl()
         self._lines: LineReader | None = None
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin: asyncio.WriteTransport | None = None

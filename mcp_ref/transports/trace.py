@@ -9,7 +9,7 @@ Over HTTP, the heads too: what is asked for and what was answered, with the head
 Switched on by `--trace` on the command line, by `MCP_REF_TRACE=1` in the environment, or by handing `tracer()` to a
 `Server` or `Client`. It costs nothing when off.
 
-Elsewhere: which heads are shown, and when (http_trace.py)
+Elsewhere: which heads are shown, and when (trace.py)
 """
 
 from __future__ import annotations
@@ -18,12 +18,20 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
-from typing import Literal, TextIO
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeGuard
 
 from ..basic.versioning import PROTOCOL_VERSION
 from ..jsonrpc.messages import JSON
 from .base import Trace
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncIterator
+
+    from ..lib.http.client import HttpClient, HttpResponse
+    from ..lib.http.message import Exchange, HeaderList, HttpRequest, StreamingResponse
 
 SECRET_NAMES = (
     "authorization",
@@ -125,3 +133,112 @@ def _named(value: JSON) -> str | None:
 def printable(text: str) -> str:
     """The text with control characters shown: those of a hostile peer must not reach the terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+SHOWN: Final = frozenset(
+    {
+        "content-type",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+    }
+)
+"""The headers that are shown; and those that carry a tool's arguments, `Mcp-Param-...`."""
+
+
+class HeadTrace(Protocol):
+    """A trace that sees heads, too: a `Trace` with this method."""
+
+    def __call__(self, direction: Literal["->", "<-"], frame: bytes, /) -> None:
+        """See a frame."""
+
+    def head(self, direction: Literal["->", "<-"], line: str, headers: Iterable[tuple[str, str]], /) -> None:
+        """See a head: "POST /mcp" or "200", and the headers that matter."""
+
+
+def sees_heads(trace: Trace | None) -> TypeGuard[HeadTrace]:
+    """Whether a trace wants to see heads."""
+    return hasattr(trace, "head")
+
+
+def shown(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The headers that are shown."""
+    return [(n, value) for n, value in headers if n.lower() in SHOWN or n.lower().startswith("mcp-param-")]
+
+
+class Requests(Protocol):
+    """What makes HTTP requests: an `HttpClient`, or one that is watched."""
+
+    def request(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
+    ) -> AbstractAsyncContextManager[HttpResponse]:
+        """See `HttpClient.request`."""
+
+    async def close(self) -> None:
+        """See `HttpClient.close`."""
+
+
+def _path(url: str) -> str:
+    """Return a URL's path without its query, which may hold a secret."""
+    return "/" + url.partition("://")[2].partition("?")[0].partition("/")[2]
+
+
+class WatchedRequests:
+    """A client's requests, and the heads of their responses."""
+
+    def __init__(self, http: HttpClient, trace: HeadTrace) -> None:
+        self._http, self._trace = http, trace
+
+    def request(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
+    ) -> AbstractAsyncContextManager[HttpResponse]:
+        """See `HttpClient.request`. Its head is shown now, that of the response when it has come."""
+        self._trace.head("->", f"{method} {_path(url)}", shown((headers or {}).items()))
+        return self._request(method, url, headers, body, extra)
+
+    @asynccontextmanager
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str] | None, body: bytes, extra: bool
+    ) -> AsyncIterator[HttpResponse]:
+        async with self._http.request(method, url, headers, body, extra=extra) as response:
+            self._trace.head("<-", str(response.status), shown(response.headers))
+            yield response
+
+    async def close(self) -> None:
+        """See `HttpClient.close`."""
+        await self._http.close()
+
+
+def watched(http: HttpClient, trace: Trace | None) -> Requests:
+    """What makes the requests, watched if the trace wants to see heads."""
+    return WatchedRequests(http, trace) if sees_heads(trace) else http
+
+
+class WatchedExchange:
+    """A request that a server answers, and the head of its answer."""
+
+    def __init__(self, exchange: Exchange, trace: HeadTrace) -> None:
+        self.request: HttpRequest = exchange.request
+        self._exchange, self._trace = exchange, trace
+        trace.head("<-", f"{self.request.method} {self.request.path}", shown(self.request.headers))
+
+    def gone(self) -> asyncio.Future[None]:
+        """See `Exchange`."""
+        return self._exchange.gone()
+
+    async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
+        """See `Exchange`."""
+        self._trace.head("->", str(status), shown(headers))
+        await self._exchange.respond(status, headers, body)
+
+    async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
+        """See `Exchange`."""
+        self._trace.head("->", str(status), shown(headers))
+        return await self._exchange.stream(status, headers)
+
+
+def watched_exchange(exchange: Exchange, trace: Trace | None) -> Exchange:
+    """The exchange, watched if the trace wants to see heads."""
+    return WatchedExchange(exchange, trace) if sees_heads(trace) else exchange

@@ -19,8 +19,8 @@ from ...jsonrpc.messages import Outgoing, Request, RequestId, Undelivered, decod
 from ...lib.http.client import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ..base import Lost, Receive, Trace, Transport
-from ..http_trace import Requests, named
-from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type
+from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, named
+from ..trace import Requests
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,7 @@ from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Incoming, Outgoing, RequestId, decode, encode
 from ...lib.http.message import Exchange, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
-from ..base import Lost, Receive, Trace, Transport, Valve
-from ..http_trace import watched_exchange
+from ..base import FlowControl, Lost, Receive, Trace, Transport
 from ..streamable_http.checks import (
     JSON_HEADERS,
     SSE_HEADERS,
@@ -36,6 +35,7 @@ from ..streamable_http.checks import (
 )
 from ..streamable_http.server import Serve
 from ..streamable_http.session import EndpointLimits
+from ..trace import watched_exchange
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class SseSession(Transport):
         self._carrier = carrier
         self._trace = trace
         self._receive: Receive | None = None
-        self._reading = Valve()
+        self._reading = FlowControl()
         self._reading.shut()  # until `start`
         self._lost: Lost | None = None
         self._left = False
@@ -127,7 +127,7 @@ class SseEndpoint:
     ) -> None:
         self.sessions: dict[str, SseSession] = {}
         self.paths = (stream_path, post_path)
-        self._gates = {
+        self._checks = {
             stream_path: RequestChecks(hosts, origins, ("GET",)),
             post_path: RequestChecks(hosts, origins, ("POST",)),
         }
@@ -144,29 +144,29 @@ class SseEndpoint:
         """Answer one HTTP request to either path."""
         exchange = watched_exchange(exchange, self._trace)
         request = exchange.request
-        gate = self._gates[request.path]
-        admission = None
+        checks = self._checks[request.path]
+        checked = None
         try:
             # [2025-11-25 basic/transports#security-warning] the same check on every way in
-            admission = gate.admit(request)
+            checked = checks.check(request)
             if request.method == "OPTIONS":
-                return await exchange.respond(204, gate.preflight(exchange.request, admission), b"")
+                return await exchange.respond(204, checks.preflight(exchange.request, checked), b"")
             principal = await principal_of(request, self._authenticate)
-            if admission.fault is not None:
-                raise admission.fault.again()
+            if checked.fault is not None:
+                raise checked.fault.again()
             if request.method == "GET":
-                await self._stream(exchange, admission, principal)
+                await self._stream(exchange, checked, principal)
             else:
-                await self._post(exchange, admission, principal)
+                await self._post(exchange, checked, principal)
         except HttpRefusal as refused:
-            cors = admission.cors if admission is not None else []
+            cors = checked.cors if checked is not None else []
             await exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
 
-    async def _stream(self, exchange: Exchange, admission: CheckedRequest, principal: str | None) -> None:
+    async def _stream(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
         """A conversation, from the first event to the last."""
         if self._closing or len(self.sessions) >= self._limits.sessions:
             raise HttpRefusal(503, "no session can begin now; try again later", [("Retry-After", "5")])
-        carrier = await exchange.stream(200, [*SSE_HEADERS, *admission.cors])
+        carrier = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         id = secrets.token_urlsafe(24)
         session = self.sessions[id] = SseSession(carrier, principal, self._trace)
         # [2024-11-05 basic/transports#http-with-sse] MUST send an `endpoint` event: a URI for the client's messages
@@ -185,7 +185,7 @@ class SseEndpoint:
             if not task.cancelled() and task.exception() is not None:
                 log.error("a session failed", exc_info=task.exception())
 
-    async def _post(self, exchange: Exchange, admission: CheckedRequest, principal: str | None) -> None:
+    async def _post(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
         """One message of the client."""
         try:
             names = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])
@@ -198,7 +198,7 @@ class SseEndpoint:
             )
         # What is no message gets its error where all answers are: on the stream.
         await session.receive(decode(exchange.request.body), exchange.request.body)
-        await exchange.respond(202, admission.cors, b"")
+        await exchange.respond(202, checked.cors, b"")
 
     def _keep(self) -> None:
         if self._keeper is None or self._keeper.done():

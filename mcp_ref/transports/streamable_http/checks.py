@@ -127,7 +127,7 @@ class RequestChecks:
         self._handshakes = handshakes
         self._modern = modern
 
-    def admit(self, request: HttpRequest) -> CheckedRequest:
+    def check(self, request: HttpRequest) -> CheckedRequest:
         """Rungs 1 to 4, and the fault by 6 to 8, if there is one. Raises Refused."""
         headers = request.headers
         for name in CRITICAL:
@@ -159,9 +159,9 @@ class RequestChecks:
             self._fault(request, takes_json, takes_sse),
         )
 
-    def preflight(self, request: HttpRequest, admission: CheckedRequest) -> HeaderList:
+    def preflight(self, request: HttpRequest, checked: CheckedRequest) -> HeaderList:
         """The answer to a browser that asks what a page may send."""
-        if not admission.cors:
+        if not checked.cors:
             return [("Allow", ", ".join((*self._methods, "OPTIONS")))]
         sendable = f"Accept, Authorization, Content-Type, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
         if self._modern:
@@ -170,7 +170,7 @@ class RequestChecks:
             named = [name.strip() for name in wanted if _PARAMETER.fullmatch(name.strip())]
             sendable = ", ".join([sendable, "Mcp-Method, Mcp-Name", *named])
         return [
-            *admission.cors,
+            *checked.cors,
             ("Access-Control-Allow-Methods", ", ".join(self._methods)),
             ("Access-Control-Allow-Headers", sendable),
             ("Access-Control-Max-Age", str(PREFLIGHT_SECONDS)),
@@ -248,6 +248,15 @@ def accepted(headers: Headers) -> tuple[bool, bool]:
 def media_type(headers: Headers) -> str:
     """The content type, without its parameters."""
     return (headers.get("content-type") or "").partition(";")[0].strip().lower()
+
+
+def named(url: str) -> str:
+    """A URL as errors and logs name it: without credentials and the query, which may hold a secret."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # no URL at all: it cannot be told where credentials would be
+        return url if url.isprintable() and not {"@", "?"} & set(url) else "the server's URL"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 def _cors(origin: str | None) -> HeaderList:

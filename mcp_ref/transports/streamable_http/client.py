@@ -45,9 +45,9 @@ from ...lib.http.sse import EventParser, EventTooLarge
 from ...revisions import Revision, find_revision
 from ..base import Lost, Receive, Trace, Transport
 from ..http_sse.client import SseClientTransport
-from ..http_trace import named, watched
-from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type
-from .stateless_client import MAX_ANSWER, Posts, refusal
+from ..trace import watched
+from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, named
+from .stateless_client import MAX_ANSWER, StatelessRequests, refusal
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class StreamableHttpClientTransport(Transport):
     """The transport of one session with the server at `url`, which may also turn out to speak HTTP+SSE.
 
     headers: sent with every request, such as {"Authorization": "Bearer ..."}. http: makes the requests; closed with
-    the transport. trace: sees every message, and every head if it has a method for that, see http_trace.py.
+    the transport. trace: sees every message, and every head if it has a method for that, see trace.py.
     parameters: for the stateless era, see `headers.ParameterHeaders`.
     """
 
@@ -102,7 +102,7 @@ class StreamableHttpClientTransport(Transport):
         self._own_headers = dict(headers or {})
         self._http = watched(http or HttpClient(limits=HTTP_LIMITS), trace)
         self._trace = trace
-        self._alone = Posts(url, self._own_headers, self._http, trace, parameters)
+        self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive | None = None
         self._lost: Lost | None = None
         self._opening: Request | None = None
@@ -127,7 +127,7 @@ class StreamableHttpClientTransport(Transport):
         if self._closing is not None:
             return
         if isinstance(message, Request) and is_stateless(message.params):
-            self._alone.send(message, self._hand_in)
+            self._stateless.send(message, self._hand_in)
             return
         if self._cancels(message):
             return
@@ -155,11 +155,11 @@ class StreamableHttpClientTransport(Transport):
         if not isinstance(message, Notification) or message.method != "notifications/cancelled":
             return False
         # Without a handshake, no other request is under way: one that is not found has just been answered.
-        return self._alone.cancel(message.params.get("requestId")) or self._opening is None
+        return self._stateless.cancel(message.params.get("requestId")) or self._opening is None
 
     def _after_notice(self, notice: Notification, task: asyncio.Task[None]) -> None:
         if notice.method == "notifications/initialized":
-            self._alone.leave()  # what was asked in the other era is not waited for any more
+            self._stateless.leave()  # what was asked in the other era is not waited for any more
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notice.method == "notifications/cancelled":
             id: JSON = notice.params.get("requestId")
@@ -195,7 +195,7 @@ class StreamableHttpClientTransport(Transport):
     async def _close(self) -> None:
         if self._last_notice is not None and not self._last_notice.done():
             await asyncio.wait([self._last_notice], timeout=LAST_NOTICE_SECONDS)
-        await self._alone.close()
+        await self._stateless.close()
         tasks = [task for task in (*self._posts, self._listener, self._renewing) if task is not None]
         for task in tasks:
             task.cancel()

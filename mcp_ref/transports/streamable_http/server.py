@@ -41,7 +41,7 @@ from ...lib.http.message import Exchange, HeaderList, Headers
 from ...lib.http.sse import encode_event
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
 from ..base import Drain, Tell, Trace, Transport
-from ..http_trace import watched_exchange
+from ..trace import watched_exchange
 from .checks import (
     JSON_HEADERS,
     SESSION_HEADER,
@@ -57,18 +57,18 @@ from .checks import (
 )
 from .event_store import EventStore, MemoryEventStore, stream_of
 from .session import EndpointLimits, HttpSession, Stream
-from .stateless import Post, check_request
+from .stateless import StatelessExchange, check_request
 
 log = logging.getLogger(__name__)
 
 Serve = Callable[[Transport], Coroutine[object, object, None]]
 """Has one conversation over a transport, to its end: `Server.serve`."""
 
-ServeAlone = Callable[[Request, Tell, Drain, str | None], Coroutine[object, object, Object]]
-"""Serves one request of the stateless era: `Server.serve_alone`."""
+ServeStateless = Callable[[Request, Tell, Drain, str | None], Coroutine[object, object, Object]]
+"""Serves one request of the stateless era: `Server.serve_stateless`."""
 
 
-class Endpoint:
+class StreamableHttpEndpoint:
     """The MCP endpoint of one server: `handle` answers the HTTP requests on its path.
 
     serve: has one session's conversation. json_responses: answer by JSON alone; what a request causes before its answer
@@ -81,30 +81,30 @@ class Endpoint:
         self,
         serve: Serve,
         *,
-        gate: RequestChecks | None = None,
+        checks: RequestChecks | None = None,
         json_responses: bool = False,
         store: EventStore | None = None,
         limits: EndpointLimits | None = None,
         authenticate: Authenticate | None = None,
         trace: Trace | None = None,
-        alone: ServeAlone | None = None,
+        stateless: ServeStateless | None = None,
         parameters: Callable[[str], dict[str, ArgumentPath]] = lambda name: {},
         handshakes: Sequence[Revision] = LEGACY,
     ) -> None:
         self.sessions: dict[str, HttpSession] = {}
         self._serve = serve
-        self._gate = gate or RequestChecks()
+        self._checks = checks or RequestChecks()
         self._json_responses = json_responses
         self._store = store or MemoryEventStore()
         self._limits = limits or EndpointLimits()
         self._authenticate = authenticate
         self._trace = trace
         self._admitted: WeakKeyDictionary[Headers, CheckedRequest] = WeakKeyDictionary()
-        self._alone = alone
+        self._stateless = stateless
         self._parameters = parameters
         self._handshakes = handshakes
-        self._requests: set[Post] = set()
-        self._subscriptions: set[Post] = set()
+        self._requests: set[StatelessExchange] = set()
+        self._subscriptions: set[StatelessExchange] = set()
         self._conversations: set[asyncio.Task[None]] = set()
         self._keeper: asyncio.Task[None] | None = None
         self._closing = False
@@ -114,123 +114,123 @@ class Endpoint:
         exchange = watched_exchange(exchange, self._trace)
         request = exchange.request
         # The same Headers object again means the same head, byte for byte, on the same connection: decided once.
-        admission = self._admitted.get(request.headers)
+        checked = self._admitted.get(request.headers)
         try:
-            if admission is None:
-                admission = self._admitted[request.headers] = self._gate.admit(request)
-            await self._route(exchange, admission)
+            if checked is None:
+                checked = self._admitted[request.headers] = self._checks.check(request)
+            await self._route(exchange, checked)
         except HttpRefusal as refused:
-            cors = admission.cors if admission is not None else []
+            cors = checked.cors if checked is not None else []
             await exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
 
-    async def _route(self, exchange: Exchange, admission: CheckedRequest) -> None:
+    async def _route(self, exchange: Exchange, checked: CheckedRequest) -> None:
         request = exchange.request
         if request.method == "OPTIONS":
-            return await exchange.respond(204, self._gate.preflight(request, admission), b"")
+            return await exchange.respond(204, self._checks.preflight(request, checked), b"")
         principal = await principal_of(request, self._authenticate)
-        if admission.fault is not None:
-            raise admission.fault.again()
+        if checked.fault is not None:
+            raise checked.fault.again()
         if self._closing:
             raise HttpRefusal(503, "the server is shutting down", [("Retry-After", "5")])
         match request.method:
             case "POST":
-                await self._post(exchange, admission, principal)
+                await self._post(exchange, checked, principal)
             case "GET":
-                await self._get(exchange, admission, principal)
+                await self._get(exchange, checked, principal)
             case _:
-                await self._delete(exchange, admission, principal)
+                await self._delete(exchange, checked, principal)
 
     # ------------------------------------------------------------------------------------- POST
 
-    async def _post(self, exchange: Exchange, admission: CheckedRequest, principal: str | None) -> None:
+    async def _post(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
         frame = exchange.request.body
         message = decode(frame)
-        if self._alone is not None and self._is_alone(message, admission):
-            return await self._post_alone(exchange, admission, message, principal)
-        if isinstance(message, Request) and message.method == "initialize" and admission.session is None:
-            return await self._initialize(exchange, admission, message, principal)
-        session = await self._session(admission, principal) if admission.session is not None else None
+        if self._stateless is not None and self._is_stateless(message, checked):
+            return await self._post_stateless(exchange, checked, message, principal)
+        if isinstance(message, Request) and message.method == "initialize" and checked.session is None:
+            return await self._initialize(exchange, checked, message, principal)
+        session = await self._session(checked, principal) if checked.session is not None else None
         refusal = _unreadable(message, session.revision if session is not None else LATEST_LEGACY)
         if refusal is not None:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] what is not accepted: an HTTP error
             if isinstance(message, Malformed) and message.is_response and session is not None:
                 await session.receive(message, frame)  # it ends a wait of ours
-            return await exchange.respond(400, [*JSON_HEADERS, *admission.cors], refusal)
-        session = session or await self._session(admission, principal)
+            return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], refusal)
+        session = session or await self._session(checked, principal)
         ids = _asked(message, session.revision)
         if not ids:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] no request in it: MUST be 202 with no body
             await session.receive(message, frame)
-            return await exchange.respond(202, admission.cors, b"")
+            return await exchange.respond(202, checked.cors, b"")
         for id in ids:
             if session.is_asked(id):
                 raise HttpRefusal(400, f"a request with id {id!r} is still in flight; ids are unique in a session")
         if session.stream_count >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for an answer")
-        await self._answer(exchange, session, self._open(session, admission, ids), message, admission.cors)
+        await self._answer(exchange, session, self._open(session, checked, ids), message, checked.cors)
 
-    def _is_alone(self, message: Incoming, admission: CheckedRequest) -> bool:
+    def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
         """Whether a message is of the stateless era: it says so, or its header does; or there is no other here."""
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
-        named = admission.revision is not None and find_revision(admission.revision) not in LEGACY
+        named = checked.revision is not None and find_revision(checked.revision) not in LEGACY
         return named or not self._handshakes
 
-    async def _post_alone(
-        self, exchange: Exchange, admission: CheckedRequest, message: Incoming, principal: str | None
+    async def _post_stateless(
+        self, exchange: Exchange, checked: CheckedRequest, message: Incoming, principal: str | None
     ) -> None:
         """Take a message that stands alone."""
         if self._trace is not None:
             self._trace("<-", exchange.request.body)
         match message:
             case Request():
-                await self._answer_alone(exchange, admission, message, principal)
+                await self._answer_stateless(exchange, checked, message, principal)
             case Notification():
-                named = find_revision(admission.revision)
-                if admission.revision is not None and (named is None or named in LEGACY):
-                    raise HttpRefusal(400, f"{VERSION_HEADER} {admission.revision[:100]!r} is not supported here")
+                named = find_revision(checked.revision)
+                if checked.revision is not None and (named is None or named in LEGACY):
+                    raise HttpRefusal(400, f"{VERSION_HEADER} {checked.revision[:100]!r} is not supported here")
                 # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. This revision has
                 # none that means anything over HTTP; they are ignored, also what a later one may have.
-                await exchange.respond(202, admission.cors, b"")
+                await exchange.respond(202, checked.cors, b"")
             case Malformed():
                 id = None if message.is_response else message.id
                 refusal = encode(ErrorResponse(id, message.error, omit_id=True))
-                await exchange.respond(400, [*JSON_HEADERS, *admission.cors], refusal)
+                await exchange.respond(400, [*JSON_HEADERS, *checked.cors], refusal)
             case _:
                 # the same page: MUST be a single request or notification, and no response
                 raise HttpRefusal(400, "the body is to be a single request or notification")
 
-    async def _answer_alone(
-        self, exchange: Exchange, admission: CheckedRequest, request: Request, principal: str | None
+    async def _answer_stateless(
+        self, exchange: Exchange, checked: CheckedRequest, request: Request, principal: str | None
     ) -> None:
         """Serve a request that stands alone."""
-        assert self._alone is not None
-        takes_sse = admission.takes_sse and not self._json_responses
+        assert self._stateless is not None
+        takes_sse = checked.takes_sse and not self._json_responses
         posts, most = self._requests, self._limits.requests
         if request.method in STREAMED:
-            if not admission.takes_sse:
+            if not checked.takes_sse:
                 raise HttpRefusal(406, f"Accept must list {SSE_TYPE}: {request.method} is answered by a stream")
             takes_sse = True
             posts, most = self._subscriptions, self._limits.subscriptions
         if len(posts) >= most:
             raise HttpRefusal(503, f"{most} of these are served at a time; try again later", [("Retry-After", "5")])
 
-        takes_json = admission.takes_json or not admission.takes_sse
-        post = Post(exchange, request, admission.cors, self._trace, takes_json, takes_sse)
+        takes_json = checked.takes_json or not checked.takes_sse
+        post = StatelessExchange(exchange, request, checked.cors, self._trace, takes_json, takes_sse)
         try:
-            check_request(request, admission, exchange.request.headers, self._parameters)
+            check_request(request, checked, exchange.request.headers, self._parameters)
         except ProtocolError as error:
             return await post.refuse(error)
         posts.add(post)
         self._keep()
         try:
-            await post.serve(self._alone(request, post.tell, post.drain, principal))
+            await post.serve(self._stateless(request, post.tell, post.drain, principal))
         finally:
             posts.discard(post)
 
-    def _open(self, session: HttpSession, admission: CheckedRequest, ids: tuple[RequestId, ...]) -> Stream:
-        takes_json = admission.takes_json or not admission.takes_sse
-        return session.open_stream(ids, takes_json, admission.takes_sse and not self._json_responses)
+    def _open(self, session: HttpSession, checked: CheckedRequest, ids: tuple[RequestId, ...]) -> Stream:
+        takes_json = checked.takes_json or not checked.takes_sse
+        return session.open_stream(ids, takes_json, checked.takes_sse and not self._json_responses)
 
     async def _answer(
         self, exchange: Exchange, session: HttpSession, stream: Stream, message: Incoming, headers: HeaderList
@@ -270,48 +270,48 @@ class Endpoint:
 
     # ------------------------------------------------------------------------------------- GET, DELETE
 
-    async def _get(self, exchange: Exchange, admission: CheckedRequest, principal: str | None) -> None:
+    async def _get(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
         """Carry what belongs to no request, or the rest of a stream that broke."""
-        session = await self._session(admission, principal)
-        last = admission.last_event_id
+        session = await self._session(checked, principal)
+        last = checked.last_event_id
         if last is None:
-            return await self._carry(exchange, session.listening, admission.cors)
+            return await self._carry(exchange, session.listening, checked.cors)
         missed = self._store.after(session.id, last)
         if missed is None:
             raise HttpRefusal(400, f"event {last[:100]!r} is not known in this session, or what followed it is gone")
         # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay what belongs to a different stream
         stream = session.stream(stream_of(last))
         if stream is not None:
-            return await self._carry(exchange, stream, admission.cors, last)
-        carrier = await exchange.stream(200, [*SSE_HEADERS, *admission.cors])
+            return await self._carry(exchange, stream, checked.cors, last)
+        carrier = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         for event in missed:
             carrier.write(encode_event(event.data, id=event.id))
             await carrier.drain()
         carrier.close()
 
-    async def _delete(self, exchange: Exchange, admission: CheckedRequest, principal: str | None) -> None:
+    async def _delete(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
         """End a session at once."""
-        session = await self._session(admission, principal)
+        session = await self._session(checked, principal)
         self._end(session)
-        await exchange.respond(204, admission.cors, b"")
+        await exchange.respond(204, checked.cors, b"")
 
     # ------------------------------------------------------------------------------------- sessions
 
     async def _initialize(
-        self, exchange: Exchange, admission: CheckedRequest, message: Request, principal: str | None
+        self, exchange: Exchange, checked: CheckedRequest, message: Request, principal: str | None
     ) -> None:
         """Begin a session. It exists for others only once `initialize` has succeeded."""
         self._make_room()
         # [2025-11-25 basic/transports#session-management] SHOULD be unique and cryptographically secure; visible ASCII
         session = self._begin(secrets.token_urlsafe(24), principal)
         # [2025-11-25 basic/transports#session-management] its id is on the response that has the InitializeResult
-        stream = self._open(session, admission, (message.id,))
+        stream = self._open(session, checked, (message.id,))
         assert stream.answer is not None
         try:
             self._store.open(session.id, exchange.request.body, principal)
             await session.receive(message, exchange.request.body)
             answer = await stream.answer
-            headers = admission.cors
+            headers = checked.cors
             if session.opened.done() and session.opened.result():
                 headers = [*headers, (SESSION_HEADER, session.id)]
             if answer is not None:
@@ -349,16 +349,16 @@ class Endpoint:
         self._forget(session)
         session.leave()
 
-    async def _session(self, admission: CheckedRequest, principal: str | None) -> HttpSession:
+    async def _session(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
         """The session that a request belongs to."""
-        id = admission.session
+        id = checked.session
         if id is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             raise HttpRefusal(
                 400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose answer has it"
             )
-        if admission.revision is not None and find_revision(admission.revision) not in self._handshakes:
-            raise self._gate.unsupported(admission.revision)
+        if checked.revision is not None and find_revision(checked.revision) not in self._handshakes:
+            raise self._checks.unsupported(checked.revision)
         session = self.sessions.get(id) or await self._revive(id, principal)
         if session is None or not await asyncio.shield(session.opened) or session.principal != principal:
             # [2025-11-25 basic/transports#session-management] an ended session: MUST be 404. Another's looks the same.

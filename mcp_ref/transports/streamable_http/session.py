@@ -24,7 +24,7 @@ from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Reques
 from ...lib.http.message import StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...revisions import LATEST_LEGACY, find_revision
-from ..base import Lost, Receive, Trace, Transport, Valve
+from ..base import FlowControl, Lost, Receive, Trace, Transport
 from .event_store import Event, EventStore
 
 log = logging.getLogger(__name__)
@@ -221,7 +221,7 @@ class HttpSession(Transport):
         self._receive: Receive | None = None
         self._lost: Lost | None = None
         self._left = False
-        self._reading = Valve()
+        self._reading = FlowControl()
         self._reading.shut()  # until `start`
 
     # ------------------------------------------------------------------------------------- for the connection

@@ -56,21 +56,21 @@ def status_of(error: ProtocolError) -> int:
     return 400 if error.code in _BAD_REQUEST or isinstance(error, MalformedRequest) else 200
 
 
-def check_request(request: Request, admission: CheckedRequest, headers: Headers, parameters: ParameterHeaders) -> None:
+def check_request(request: Request, checked: CheckedRequest, headers: Headers, parameters: ParameterHeaders) -> None:
     """Hold a request to what it must carry, and its headers to what it says. Raises ProtocolError."""
     if request.method == "initialize":
         return  # of the earlier era, whose clients do not know these headers
     read_required_meta(request.params)  # first: who does not know of them is not to be told of headers
     said = mirrored_fields(request)
-    if admission.repeats != said:  # else the same head has repeated the same before
+    if checked.repeats != said:  # else the same head has repeated the same before
         check_headers(headers, said)
-        admission.repeats = said
+        checked.repeats = said
     name = request.params.get("name")
     if request.method == "tools/call" and isinstance(name, str):
         check_parameters(headers, request.params.get("arguments"), parameters(name))
 
 
-class Post:
+class StatelessExchange:
     """One request and its response: JSON, or events if there is something to say before the answer."""
 
     def __init__(

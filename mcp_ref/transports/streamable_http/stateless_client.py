@@ -32,8 +32,8 @@ from ...jsonrpc.messages import (
 from ...lib.http.client import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace
-from ..http_trace import Requests, named
-from .checks import JSON_TYPE, SSE_TYPE, STREAMED, media_type
+from ..trace import Requests
+from .checks import JSON_TYPE, SSE_TYPE, STREAMED, media_type, named
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ _NOT_THE_ERA: Final = frozenset({401, 403, 407, 408, 429})
 """Refusals of the one who asks, which say nothing about what the server speaks."""
 
 
-class Posts:
+class StatelessRequests:
     """The requests that stand alone. headers: sent with each. parameters: the headers that a tool's arguments go in."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The gate before every HTTP endpoint: which requests come in, and what the others are told."""
+"""The checks before every HTTP endpoint: which requests come in, and what the others are told."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ EVERYWHERE = [
 """Every way in, and one that is none."""
 
 
-def admit(
-    gate: RequestChecks, method: str = "GET", *fields: tuple[str, str], host: str | None = "localhost"
+def check(
+    checks: RequestChecks, method: str = "GET", *fields: tuple[str, str], host: str | None = "localhost"
 ) -> CheckedRequest:
     own = [("Host", host)] if host is not None else []
-    return gate.admit(HttpRequest(method, "/mcp", "", Headers([*own, *fields])))
+    return checks.check(HttpRequest(method, "/mcp", "", Headers([*own, *fields])))
 
 
 def refusal(
-    gate: RequestChecks, method: str = "GET", *fields: tuple[str, str], host: str | None = "localhost"
+    checks: RequestChecks, method: str = "GET", *fields: tuple[str, str], host: str | None = "localhost"
 ) -> HttpRefusal:
     with pytest.raises(HttpRefusal) as caught:
-        admit(gate, method, *fields, host=host)
+        check(checks, method, *fields, host=host)
     return caught.value
 
 
 def fault(method: str, *fields: tuple[str, str]) -> tuple[int, str] | None:
-    found = admit(RequestChecks(), method, *fields).fault
+    found = check(RequestChecks(), method, *fields).fault
     return (found.status, str(found)) if found is not None else None
 
 
@@ -133,31 +133,31 @@ def test_a_request_without_host_is_refused() -> None:
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8000"])
 def test_the_names_of_this_machine_are_served(host: str) -> None:
-    admit(RequestChecks(), host=host)
+    check(RequestChecks(), host=host)
 
 
 def test_allowed_hosts_are_names_or_names_with_a_port() -> None:
-    gate = RequestChecks(allowed_hosts=["Api.example", "other.example:8000"])
+    checks = RequestChecks(allowed_hosts=["Api.example", "other.example:8000"])
     for host in ("api.example", "API.EXAMPLE:443", "other.example:8000"):
-        admit(gate, host=host)
+        check(checks, host=host)
     for host in ("other.example", "other.example:80", "localhost", "x.api.example"):
-        assert refusal(gate, host=host).status == 403, host
-    admit(RequestChecks(allowed_hosts=["*"]), host="anything.example:5")
+        assert refusal(checks, host=host).status == 403, host
+    check(RequestChecks(allowed_hosts=["*"]), host="anything.example:5")
 
 
 def test_allowed_origins_are_whole_origins() -> None:
-    gate = RequestChecks(allowed_origins=["https://App.example"])
-    assert ("Access-Control-Allow-Origin", "https://app.example") in admit(
-        gate, "GET", ("Origin", "https://app.example")
+    checks = RequestChecks(allowed_origins=["https://App.example"])
+    assert ("Access-Control-Allow-Origin", "https://app.example") in check(
+        checks, "GET", ("Origin", "https://app.example")
     ).cors
     for origin in ("http://app.example", "https://app.example:444", "https://x.app.example", "http://localhost"):
-        assert refusal(gate, "GET", ("Origin", origin)).status == 403, origin
-    assert admit(RequestChecks(allowed_origins=["*"]), "GET", ("Origin", "null")).cors
+        assert refusal(checks, "GET", ("Origin", origin)).status == 403, origin
+    assert check(RequestChecks(allowed_origins=["*"]), "GET", ("Origin", "null")).cors
 
 
 @pytest.mark.parametrize("origin", ["http://localhost", "https://127.0.0.1:3000", "http://[::1]:80"])
 def test_web_pages_of_this_machine_may_use_the_server(origin: str) -> None:
-    assert admit(RequestChecks(), "GET", ("Origin", origin)).cors
+    assert check(RequestChecks(), "GET", ("Origin", origin)).cors
 
 
 def test_a_long_foreign_name_is_not_repeated_at_length() -> None:

@@ -19,7 +19,7 @@ from mcp_ref.jsonrpc.messages import JSON, Notification, Object
 from mcp_ref.lib.http.client import ClientLimits, HttpClient
 from mcp_ref.lib.http.message import Exchange, HeaderList
 from mcp_ref.lib.http.sse import encode_event
-from mcp_ref.transports.streamable_http import stateless_client as http_alone_client
+from mcp_ref.transports.streamable_http import stateless_client
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
 from tests.alone import META, MODERN, answer, discovered, params_of
 from tests.scripted import (
@@ -97,7 +97,7 @@ async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
 def under_way(client: Client) -> int:
     transport = client.session.transport
     assert isinstance(transport, StreamableHttpClientTransport)
-    return len(transport._alone._asking)
+    return len(transport._stateless._asking)
 
 
 # ------------------------------------------------------------------------------------------------ what is posted
@@ -425,7 +425,7 @@ async def test_an_answer_that_is_malformed_but_names_its_request_fails_it_at_onc
 
 @pytest.mark.parametrize("how", ["json", "one event", "an event without end", "a refusal"])
 async def test_an_answer_that_is_too_large_fails_its_request_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_alone_client, "MAX_ANSWER", 2000)
+    monkeypatch.setattr(stateless_client, "MAX_ANSWER", 2000)
     large = text("x" * 3000)
     steps = {
         "json": says(large),
