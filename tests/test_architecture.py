@@ -1,4 +1,4 @@
-"""The shape of the package: which room may import which, and what holds in all of them. DESIGN, in code."""
+"""The structure of the package: the direction of its imports, and the rules for every module."""
 
 from __future__ import annotations
 
@@ -14,51 +14,27 @@ from pathlib import Path
 
 import pytest
 
+from tests.known_faults import differences
+from tests.package_imports import MODULES, PACKAGE, find_faults
 from tests.support import DATA, ROOT
 
-PACKAGE = ROOT / "mcp_ref"
-MODULES = sorted(PACKAGE.rglob("*.py"))
 
-ALONE = {"lib"}
-ORDER = ["jsonrpc", "revisions", "codec", "basic", "features", "transports", "session", "extensions", "client"]
-ORDER += ["server"]
-MISPLACED = {"extensions/tasks/live_task.py", "extensions/tasks/receiver.py"}
-"""A room may import itself, those before it, and those that stand alone."""
-
-
-def _room(path: Path) -> str:
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
-
-def _imports(path: Path) -> list[tuple[int, list[str]]]:
-    """The package's own modules that a file imports at run time or for types: (line, path from the package's root)."""
-    found = []
-    here = path.relative_to(PACKAGE).with_suffix("").parts
-    here = here[:-1] if path.name == "__init__.py" else here
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            depth = node.level if path.name != "__init__.py" else node.level - 1
-            base = list(here[: len(here) - depth]) if depth else list(here)
-            parts = base + (node.module.split(".") if node.module else [])
-            found.append((node.lineno, parts or [alias.name for alias in node.names]))
-    return found
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_one_way(path: Path) -> None:
-    room = _room(path)
-    if room in ("__init__", "__main__", "cli", "demo") or str(path.relative_to(PACKAGE)) in MISPLACED:
-        return  # the front doors may see every room
-    for line, parts in _imports(path):
-        target = parts[0] if parts else ""
-        where = f"{path.relative_to(ROOT)}:{line} imports {'.'.join(parts)}"
-        if room in ALONE:
-            assert target == room, f"{where}, but {room} stands alone"
-        elif target not in ALONE and target != "version":
-            typing_only = room == "client" and target == "server"  # sampling offers the server's tools to a model
-            assert ORDER.index(target) <= ORDER.index(room) or typing_only, f"{where}, which lies above {room}"
-            if parts[:2] == ["basic", "transports"] and path.parent.name != "transports":
-                assert room in ("basic", "runtime", "session", "server", "client", "transports"), where
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "circle of imports",
+        "import from a higher room",
+        "import of a later module",
+        "reading order",
+        "lazy import without a reason",
+        "too many lazy imports",
+        "folder docstring",
+    ],
+)
+def test_imports_have_no_faults_but_the_known_ones(kind: str) -> None:
+    """Hold the graph of imports to the rules of `tests/package_imports.py`."""
+    wrong = differences(kind, find_faults().get(kind, {}))
+    assert not wrong, "\n".join(["", *wrong])
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
