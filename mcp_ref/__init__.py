@@ -94,8 +94,8 @@ READING_ORDER = (
     "features/invoke.py", "features/tools.py", "features/resources.py", "features/prompts.py",
     "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
     "features/elicitation.py",
-    "transports/__init__.py", "transports/base.py", "transports/lines.py", "transports/trace.py",
-    "transports/http_trace.py", "transports/stdio.py", "transports/memory.py",
+    "transports/__init__.py", "transports/base.py", "transports/trace.py",
+    "transports/stdio.py", "transports/memory.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
     "transports/streamable_http/event_store.py", "transports/streamable_http/session.py",
     "transports/streamable_http/stateless.py", "transports/streamable_http/server.py",
@@ -118,7 +118,7 @@ READING_ORDER = (
 """The modules from front to back, as paths inside the package."""
 
 OPTIONAL_READING = (
-    "lib/", "extensions/", "transports/trace.py", "transports/http_trace.py", "transports/http_sse/", "client/sync.py",
+    "lib/", "extensions/", "transports/trace.py", "transports/http_sse/", "client/sync.py",
     "version.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
