@@ -83,6 +83,7 @@ class Session:
         # A server that prints to its stdout by mistake is not helped by errors on its stdin: a client only logs these.
         self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, _Route] = {}
+        self._sendable: set[str] = set()  # methods that were checked
         self.speak(LATEST_LEGACY)
 
     def speak(self, revision: Revision) -> None:
@@ -92,6 +93,7 @@ class Session:
         self.dispatcher.accepts_batches = revision.batch
         self.dispatcher.omits_unknown_ids = revision.error_id_optional
         self._routes.clear()
+        self._sendable.clear()
 
     async def open(self) -> None:
         """Start the transport."""
@@ -133,11 +135,8 @@ class Session:
         Raises CapabilityError and NotInRevision before anything is sent; then RemoteError, RequestTimeout,
         ConnectionClosed, InvalidMessage.
         """
-        row = find_method(method, self.revision, self.role)
-        if row is None:
-            raise NotInRevision(f"{method} does not exist in revision {self.revision}, which this connection speaks")
-        if not self._declared(self.peer_capabilities, row):
-            raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
+        if method not in self._sendable:
+            self._check_sendable(method)
 
         def progressed(notification: object) -> None:
             assert isinstance(notification, ProgressNotificationParams)
@@ -164,6 +163,15 @@ class Session:
             return self.codec.decode(result, answer)
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
+
+    def _check_sendable(self, method: str) -> None:
+        """Raise NotInRevision or CapabilityError if a request may not be sent. The outcome is kept until `speak`."""
+        row = find_method(method, self.revision, self.role)
+        if row is None:
+            raise NotInRevision(f"{method} does not exist in revision {self.revision}, which this connection speaks")
+        if not self._declared(self.peer_capabilities, row):
+            raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
+        self._sendable.add(method)
 
     async def exchange(self, method: str, params: Object, send: Send) -> Object:
         """The result of a request, as on the wire. Overridden by the client."""
