@@ -19,6 +19,7 @@ through.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
@@ -255,18 +256,10 @@ class Dispatcher:
         """Serve one request and send its answer. Its place is held until the peer took the answer."""
         answer: Message | None = None
         entry.running = True
-        try:
-            if not entry.cancelled:
-                answer = Response(request.id, await self._serve(request))
-        except ProtocolError as error:
-            answer = ErrorResponse(request.id, error.to_error())
-        except asyncio.CancelledError:
-            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] no response for a cancelled request.
-            # A handler that raises CancelledError by itself has failed like any other; not one whose program ends.
-            ended = entry.task is not None and entry.task.cancelling() > 0
-            answer = None if entry.cancelled or ended else self._failed(request)
-        except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
-            answer = self._failed(request)
+        if not entry.cancelled:
+            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] no response for a cancelled request
+            with contextlib.suppress(asyncio.CancelledError):
+                answer = await respond(request, self._serve(request))
         del self._serving[request.id]
         if entry.cancelled or self._closed:
             answer = None
@@ -280,11 +273,6 @@ class Dispatcher:
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
             pass  # the answer is with the transport already
-
-    def _failed(self, request: Request) -> ErrorResponse:
-        # The traceback is for the operator; the peer learns nothing about our insides.
-        log.exception("the handler of %s failed", request.method)
-        return ErrorResponse(request.id, Error(INTERNAL_ERROR, "Internal error"))
 
     def _notify(self, notification: Notification) -> None:
         try:
@@ -326,7 +314,7 @@ class Dispatcher:
         try:
             self._transport.send(answer, related)
         except (ValueError, TypeError, RecursionError):
-            self._transport.send(_writable(answer), related)
+            self._transport.send(writable(answer), related)
 
     def _close_one(self, reply: _BatchReply, answer: Message | None = None) -> None:
         """Note that one member of a batch is done; send the array with the last. No answers, no array."""
@@ -343,7 +331,7 @@ class Dispatcher:
             try:
                 self._transport.send(Batch(reply.answers), reply.related)
             except (ValueError, TypeError, RecursionError):  # one member spoils the frame
-                self._transport.send(Batch([_writable(member) for member in reply.answers]), reply.related)
+                self._transport.send(Batch([writable(member) for member in reply.answers]), reply.related)
 
     def _await_taking(self) -> None:
         """An answer to what is not served takes a place too, until the peer took it: or one that sends only rubbish and
@@ -535,13 +523,33 @@ class Dispatcher:
                 log.warning("%d request handlers ignored their cancellation", len(stuck))
 
 
-def _writable(answer: Message | Malformed) -> Message:
-    """The answer, or the error that takes its place where JSON cannot hold it."""
-    assert isinstance(answer, (Response, ErrorResponse))
+async def respond(request: Request, result: Awaitable[Object]) -> Response | ErrorResponse:
+    """Await a handler's result, and return the response to its request.
+
+    Every failure becomes an error response. Raise CancelledError if the current task was cancelled; a handler that
+    raises it on its own has failed.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
     try:
-        encode(answer)
+        return Response(request.id, await result)
+    except ProtocolError as error:
+        return ErrorResponse(request.id, error.to_error())
+    except BaseException as error:  # also SystemExit and KeyboardInterrupt: a handler must not end the server
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > before:
+            raise
+        # The traceback is for the operator. The peer learns nothing about our internals.
+        log.exception("the handler of %s failed", request.method)
+        return ErrorResponse(request.id, Error(INTERNAL_ERROR, "Internal error"))
+
+
+def writable(response: Message | Malformed) -> Message:
+    """Return the response, or an error response if JSON cannot hold its result."""
+    assert isinstance(response, (Response, ErrorResponse))
+    try:
+        encode(response)
     except (ValueError, TypeError, RecursionError) as error:
-        log.error("the answer to request %r cannot be written as JSON: %s", answer.id, error)
+        log.error("the response to request %r cannot be written as JSON: %s", response.id, error)
         text = "Internal error: the result cannot be written as JSON"
-        return ErrorResponse(answer.id, Error(INTERNAL_ERROR, text))
-    return answer
+        return ErrorResponse(response.id, Error(INTERNAL_ERROR, text))
+    return response

@@ -25,13 +25,13 @@ from ...basic.versioning import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     UNSUPPORTED_PROTOCOL_VERSION,
     MalformedRequest,
+    is_stateless,
     read_required_meta,
 )
+from ...jsonrpc.dispatcher import respond, writable
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import (
-    INTERNAL_ERROR,
     METHOD_NOT_FOUND,
-    Error,
     ErrorResponse,
     Notification,
     Object,
@@ -49,18 +49,21 @@ log = logging.getLogger(__name__)
 _BAD_REQUEST: Final = (HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION)
 
 
-def status_of(error: ProtocolError) -> int:
-    """The HTTP status of an error that is the whole response."""
-    if error.code == METHOD_NOT_FOUND:
+def status_of(response: Response | ErrorResponse) -> int:
+    """Return the HTTP status of a response that is the whole body."""
+    code = response.error.code if isinstance(response, ErrorResponse) else 0
+    if code == METHOD_NOT_FOUND:
         return 404  # [2026-07-28 basic/transports/streamable-http#protocol-version-header] MUST be 404
-    return 400 if error.code in _BAD_REQUEST or isinstance(error, MalformedRequest) else 200
+    return 400 if code in _BAD_REQUEST else 200
 
 
 def check_request(request: Request, checked: CheckedRequest, headers: Headers, parameters: ParameterHeaders) -> None:
     """Hold a request to what it must carry, and its headers to what it says. Raises ProtocolError."""
-    if request.method == "initialize":
-        return  # of the earlier era, whose clients do not know these headers
+    if request.method == "initialize" and not is_stateless(request.params):
+        return  # a client of the legacy era does not know these headers
     read_required_meta(request.params)  # first: who does not know of them is not to be told of headers
+    if request.method == "initialize":
+        return  # no method of this era
     said = mirrored_fields(request)
     if checked.repeats != said:  # else the same head has repeated the same before
         check_headers(headers, said)
@@ -101,18 +104,12 @@ class StatelessExchange:
         self._cancelling = task.cancelling()
         gone = self._exchange.gone()
         gone.add_done_callback(self._leave)
-        status, frame = 200, b""
+        response: Response | ErrorResponse | None = None
         try:
-            frame = encode(Response(self._request.id, await answer))
-        except ProtocolError as error:
-            status, frame = self._refusal(error)
+            response = await respond(self._request, answer)
         except asyncio.CancelledError:
             if task.cancelling() > self._cancelling:
                 raise  # the server stops
-            if not self._left:
-                frame = self._failed()  # a handler that raises it by itself has failed like any other
-        except BaseException:  # SystemExit and KeyboardInterrupt out of a handler must not end the server
-            frame = self._failed()
         finally:
             self._serving = None
             gone.remove_done_callback(self._leave)
@@ -120,20 +117,13 @@ class StatelessExchange:
                 task.uncancel()
             if self._beginning is not None:
                 await asyncio.wait([self._beginning])
-        if not self._left:
-            await self._respond(status, frame)
+        if response is not None and not self._left:
+            await self._respond(response, status_of(response))
 
     async def refuse(self, error: ProtocolError) -> None:
-        """Answer with an error."""
-        await self._respond(*self._refusal(error))
-
-    def _refusal(self, error: ProtocolError) -> tuple[int, bytes]:
-        return status_of(error), encode(ErrorResponse(self._request.id, error.to_error()))
-
-    def _failed(self) -> bytes:
-        # The traceback is for the operator; the client learns nothing about our insides.
-        log.exception("the handler of %s failed", self._request.method)
-        return encode(ErrorResponse(self._request.id, Error(INTERNAL_ERROR, "Internal error")))
+        """Respond with an error, without serving the request."""
+        response = ErrorResponse(self._request.id, error.to_error())
+        await self._respond(response, 400 if isinstance(error, MalformedRequest) else status_of(response))
 
     def _leave(self, _: object) -> None:
         # [2026-07-28 basic/transports/streamable-http#cancellation] MUST be treated as cancellation
@@ -150,7 +140,11 @@ class StatelessExchange:
             carrier.write(piece)
         self._carrier = carrier
 
-    async def _respond(self, status: int, frame: bytes) -> None:
+    async def _respond(self, response: Response | ErrorResponse, status: int) -> None:
+        try:
+            frame = encode(response)
+        except (ValueError, TypeError, RecursionError):
+            frame = encode(writable(response))
         if self._trace is not None:
             self._trace("->", frame)
         if not self._waiting and (self._takes_json or status != 200):
