@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.jsonrpc.messages import JSON
-from mcp_ref.lib.jsonschema import Limits, SchemaError, ValidationError, compile_schema
+from mcp_ref.lib.jsonschema import SchemaError, ValidationError, ValidationLimits, compile_schema
 from mcp_ref.lib.jsonschema.ecma262 import Parser
 from mcp_ref.lib.jsonschema.expressions import Automaton, PatternError
 from mcp_ref.lib.jsonschema.formats import FORMATS
-from mcp_ref.lib.jsonschema.model import Exhausted, Run
+from mcp_ref.lib.jsonschema.limits import Budget, BudgetExceeded
 from mcp_ref.lib.jsonschema.patterns import Pattern
 from tests.metaschemas import METASCHEMAS
 from tests.support import DATA, ROOT
@@ -39,7 +39,7 @@ def _files() -> list[Path]:
     return sorted((SUITE / "draft2020-12").glob("*.json")) if SUITE is not None else []
 
 
-@pytest.mark.skipif(SUITE is None, reason="the official JSON Schema suite is not here: set MCP_REF_DATA")
+@pytest.mark.skipif(SUITE is None, reason="the official JSON Schema suite is not reader: set MCP_REF_DATA")
 @pytest.mark.parametrize("path", _files(), ids=lambda path: path.stem)
 def test_every_required_test_of_the_official_suite_passes(path: Path) -> None:
     documents = {**METASCHEMAS, **_remotes()}
@@ -51,7 +51,7 @@ def test_every_required_test_of_the_official_suite_passes(path: Path) -> None:
             assert bool(validator.errors(case["data"])) != case["valid"], name
 
 
-@pytest.mark.skipif(SUITE is None, reason="the official JSON Schema suite is not here: set MCP_REF_DATA")
+@pytest.mark.skipif(SUITE is None, reason="the official JSON Schema suite is not reader: set MCP_REF_DATA")
 def test_the_official_suite_is_all_there() -> None:
     groups = [group for path in _files() for group in json.loads(path.read_text("utf-8"))]
     assert sum(len(group["tests"]) for group in groups) >= 1_299
@@ -344,8 +344,8 @@ def test_the_automaton_and_python_agree_on_random_patterns() -> None:
         for _ in range(4):
             text = "".join(source.choice("ab1- c\n") for _ in range(source.randrange(9)))
             expected = python.search(text) is not None
-            assert automaton.search(text, Run(Limits())) == expected, (written, text)
-            assert pattern.search(text, Run(Limits())) == expected, (written, text)
+            assert automaton.search(text, Budget(ValidationLimits())) == expected, (written, text)
+            assert pattern.search(text, Budget(ValidationLimits())) == expected, (written, text)
             compared += 1
     assert compared == 4_000
 
@@ -366,9 +366,9 @@ EVIL = [
 def test_a_pattern_that_would_hang_a_backtracking_matcher_is_linear(pattern: str) -> None:
     compiled = Pattern(pattern)
     for length in (100, 1_000, 100_000):
-        run = Run(Limits())
-        compiled.search("a" * length + "!", run)
-        assert Limits().steps - run.steps < 10_000 + length  # the first use of an automaton is the dear one
+        budget = Budget(ValidationLimits())
+        compiled.search("a" * length + "!", budget)
+        assert ValidationLimits().steps - budget.steps < 10_000 + length  # most of it for building the automaton
 
 
 @pytest.mark.parametrize(
@@ -392,18 +392,19 @@ def test_a_text_that_is_too_long_for_a_pattern_without_automaton_is_invalid() ->
     validator = compile_schema({"pattern": r"(?=a)a+a+b"})
     assert validator.is_valid("aaab")
     assert "too long for the pattern" in str(validator.errors("a" * 10_000 + "b")[0])
-    large = Pattern("^[^a]{0,60000}$")  # too large for an automaton, but python can tell
-    assert large.search("b" * 50_000, Run(Limits())) and not large.search("b" * 60_001, Run(Limits()))
+    large = Pattern("^[^a]{0,60000}$")  # too large for an automaton, but cheap for `re`
+    for length, matches in ((50_000, True), (60_001, False)):
+        assert large.search("b" * length, Budget(ValidationLimits())) is matches
 
 
 def test_an_automaton_with_too_many_moves_forgets_them_and_goes_on() -> None:
     source = random.Random(1)
     pattern = Pattern("(?:a|b)*a(?:a|b){12}c")
     text = "".join(source.choice("ab") for _ in range(40_000))
-    assert not pattern.search(text, Run(Limits(steps=10**9)))
-    assert pattern.search(text + "a" + "b" * 12 + "c", Run(Limits(steps=10**9)))
-    with pytest.raises(Exhausted):
-        pattern.search(text, Run(Limits(steps=10_000)))
+    assert not pattern.search(text, Budget(ValidationLimits(steps=10**9)))
+    assert pattern.search(text + "a" + "b" * 12 + "c", Budget(ValidationLimits(steps=10**9)))
+    with pytest.raises(BudgetExceeded):
+        pattern.search(text, Budget(ValidationLimits(steps=10_000)))
 
 
 def test_a_pattern_too_long_or_nested_too_deeply_is_refused() -> None:
@@ -429,15 +430,15 @@ def test_schemas_nested_too_deeply_are_refused() -> None:
         with pytest.raises(SchemaError, match="nested"):
             compile_schema(_nested(levels, True, "items"))
     with pytest.raises(SchemaError, match="nested deeper than 3"):
-        compile_schema(_nested(5, True, "items"), limits=Limits(depth=3))
+        compile_schema(_nested(5, True, "items"), limits=ValidationLimits(depth=3))
 
 
 def test_too_many_subschemas_are_refused() -> None:
     with pytest.raises(SchemaError, match="more than 10 subschemas"):
-        compile_schema({"allOf": [{}] * 20}, limits=Limits(subschemas=10))
+        compile_schema({"allOf": [{}] * 20}, limits=ValidationLimits(subschemas=10))
     many: JSON = {"allOf": [{"pattern": f"a{number}"} for number in range(5)]}
     with pytest.raises(SchemaError, match="more than 4 patterns"):
-        compile_schema(many, limits=Limits(patterns=4))
+        compile_schema(many, limits=ValidationLimits(patterns=4))
 
 
 def test_instances_nested_too_deeply_are_invalid() -> None:
@@ -449,7 +450,7 @@ def test_instances_nested_too_deeply_are_invalid() -> None:
         assert [str(error) for error in validator.errors(instance)] == [
             "too deeply nested to check against this schema"
         ]
-    unbounded = compile_schema({"items": {"$ref": "#"}, "uniqueItems": True}, limits=Limits(depth=10**9))
+    unbounded = compile_schema({"items": {"$ref": "#"}, "uniqueItems": True}, limits=ValidationLimits(depth=10**9))
     assert not unbounded.is_valid(_nested(100_000, 1, "[]"))
 
 
@@ -473,7 +474,7 @@ def test_instances_nested_too_deeply_are_invalid() -> None:
     ids=["allOf", "anyOf", "oneOf", "unevaluated", "items", "pattern", "uniqueItems", "enum"],
 )  # fmt: skip
 def test_work_is_bounded(schema: JSON, instance: JSON) -> None:
-    validator = compile_schema(schema, limits=Limits(steps=100_000))
+    validator = compile_schema(schema, limits=ValidationLimits(steps=100_000))
     assert not validator.is_valid(instance)
     assert "too costly to check against this schema" in [str(error) for error in validator.errors(instance)]
 

@@ -1,72 +1,90 @@
-"""JSON Schema 2020-12 and draft-07: is this value what that schema describes, and if not, what is wrong with it?
+"""JSON Schema, dialects 2020-12 and draft-07: validate a JSON value against a schema, and explain what is wrong.
 
     check = compile_schema({"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]})
     check.is_valid({"days": 3})                    # True
     [str(e) for e in check.errors({"days": "3"})]  # ['days: expected an integer, got "3"']
 
-A schema is compiled once, to closures; a valid instance costs one pass over it and nothing else. An invalid one is
-walked a second time, for the words. Schemas and instances may come from an enemy: nothing is fetched, and depth, work
-and patterns are bounded (see `Limits` and patterns.py).
+A *schema* is an object whose *keywords* constrain a value, the *instance*. Keywords may contain *subschemas*. A schema
+is compiled once to closures. A valid instance costs one pass over them. An invalid one is walked again for messages.
 
-Reading order, nothing used before it is explained, and nothing else of ours is needed:
+Schemas and instances may come from an attacker (Core 13). Nothing is ever fetched (resources.py says why), the work of
+a validation is bounded (limits.py), and a pattern cannot hang the process (patterns.py).
 
-    values.py, words.py                     JSON's equality and numbers; messages
-    model.py                                what a compiled schema is: nodes, keywords, and two walks over them
-    expressions.py, ecma262.py, patterns.py regular expressions that cannot hang
-    formats.py                              what `format` means where it is asserted
-    assertions.py, applicators.py           the keywords, in the order of the standard's two documents
-    schemas.py                              URIs, references, dialects: from a document to nodes
+Reading order:
 
-Spec:  https://json-schema.org/draft/2020-12/json-schema-core and …/json-schema-validation
+    limits.py                               limits, and the budget of one validation
+    values.py, errors.py                    JSON's types and equality; exceptions and their messages
+    expressions.py, ecma262.py, patterns.py regular expressions with bounded time
+    formats.py                              the values of `format`
+    model.py                                a schema before and after compilation
+    assertions.py                           keywords about one value
+    applicators.py, unevaluated.py          keywords that apply subschemas
+    resources.py, compiler.py               dialects, URIs and references; from a document to compiled schemas
+
+Spec:  https://json-schema.org/draft/2020-12/json-schema-core ("Core") and …/json-schema-validation ("Validation")
 """
 
 from __future__ import annotations
 
-from .model import TOO_DEEP, Exhausted, Limits, Node, Run, SchemaError, ValidationError, errors_of
-from .schemas import Compiler
+from .compiler import Compiler
+from .errors import SchemaError, ValidationError
+from .limits import TOO_DEEP, Budget, BudgetExceeded, ValidationLimits
+from .model import CompiledSchema, find_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .model import JSON
+    from .values import JSON
 
-__all__ = ["Limits", "SchemaError", "ValidationError", "Validator", "compile_schema"]
+__all__ = ["SchemaError", "ValidationError", "ValidationLimits", "Validator", "compile_schema"]
 
-_LIMITS = Limits()
+_LIMITS = ValidationLimits()
 
 
 class Validator:
-    """A compiled schema. It keeps nothing between calls, so that threads may share it."""
+    """A compiled schema that validates instances. It keeps no state between calls, so threads may share it."""
 
-    def __init__(self, root: Node, limits: Limits) -> None:
+    def __init__(self, root: CompiledSchema, limits: ValidationLimits) -> None:
         self._root, self._limits = root, limits
 
     def is_valid(self, instance: JSON) -> bool:
-        """Whether an instance is valid. One that cannot be judged within the limits is not."""
+        """Return True if an instance is valid. An instance that exceeds the limits is invalid."""
         try:
-            return self._root.check(instance, Run(self._limits))
-        except (Exhausted, RecursionError):
+            return self._root.check(instance, Budget(self._limits))
+        except (BudgetExceeded, RecursionError):
             return False
 
     def errors(self, instance: JSON, most: int = 8) -> list[ValidationError]:
-        """What is wrong with an instance, at most so many things; empty exactly when it is valid."""
-        found: dict[str, ValidationError] = {}  # by their words: what several subschemas complain of is said once
+        """Return the errors of an instance, which are none exactly if it is valid.
+
+        Args:
+            instance: A value as `json.loads` returns it.
+            most: Maximum number of errors to return. Default 8.
+        """
+        found: dict[str, ValidationError] = {}  # by text: several subschemas may report the same error
         try:
-            if self._root.check(instance, Run(self._limits)):
+            if self._root.check(instance, Budget(self._limits)):
                 return []
-            for error in errors_of(self._root, instance, Run(self._limits)):
+            for error in find_errors(self._root, instance, Budget(self._limits)):
                 found.setdefault(str(error), error)
                 if len(found) >= most:
                     break
-        except Exhausted as limit:
+        except BudgetExceeded as limit:
             found[str(limit)] = ValidationError((), "limits", str(limit))
         except RecursionError:
             found[TOO_DEEP] = ValidationError((), "limits", TOO_DEEP)
         return list(found.values())
 
     def validate(self, instance: JSON) -> None:
-        """Raise a ValidationError for an instance that is not valid: the first, with the others in its text."""
+        """Check an instance.
+
+        Args:
+            instance: A value as `json.loads` returns it.
+
+        Raises:
+            ValidationError: The instance is invalid. The text of the exception lists up to eight errors.
+        """
         errors = self.errors(instance)
         if len(errors) == 1:
             raise errors[0]
@@ -79,17 +97,20 @@ def compile_schema(
     *,
     documents: Mapping[str, JSON] | None = None,
     assert_formats: bool = False,
-    limits: Limits = _LIMITS,
+    limits: ValidationLimits = _LIMITS,
 ) -> Validator:
-    """Compile a schema: an object or a boolean, as parsed from JSON.
+    """Compile a schema.
 
-    It is read as 2020-12, unless its `$schema` says draft-07 or names a metaschema among the documents.
+    Args:
+        schema: An object or a boolean, as `json.loads` returns it. Its dialect is 2020-12, unless its `$schema` names
+            draft-07 or a metaschema among the documents.
+        documents: The schemas that references may lead to, by URI. Nothing else is loaded. Default: none.
+        assert_formats: True to check `format`. The default follows the standard: formats only annotate.
+        limits: Limits of the schema and of each validation.
 
-    documents: schemas that references may lead to, by URI; nothing else is ever loaded. assert_formats: whether
-    `format` is checked, which the standard leaves to be asked for.
-
-    Raises SchemaError: the schema is malformed, in another dialect, beyond the limits, has a reference that leads
-    nowhere, one that leads back to itself without end, or a pattern that cannot be matched in bounded time.
+    Raises:
+        SchemaError: The schema is malformed or in an unknown dialect. It exceeds the limits. It has a reference that
+            leads nowhere, or back to itself without end, or a pattern whose matching time cannot be bounded.
     """
     try:
         root = Compiler(documents or {}, assert_formats, limits).root(schema)

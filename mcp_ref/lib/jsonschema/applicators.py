@@ -1,394 +1,358 @@
-"""Keywords that lead to other schemas: references, logic, items and properties, and what nothing else has evaluated.
+"""The keywords that apply other schemas: references, logic, and the subschemas of items and properties.
 
-Each function here, and in assertions.py, reads one keyword of the schema at `here` (or the few that belong together),
-complains with a SchemaError when its value is not what the standard allows, and makes the `Keyword` that asserts and
-applies it. What can be computed once is computed here, outside of `check`.
+*In-place* applicators apply subschemas to the same instance as the schema that contains them. The others apply
+subschemas to its items or properties. References are in-place applicators whose schema stands elsewhere.
 
-Spec:  Core 8.2.3, 10 and 11; "Draft-07 6.4.1" is a section of the older Validation document
-Below: model.py. Above: schemas.py finds the schemas and calls these functions.
+Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" is a section of that draft's Validation document
+Below: model.py. Above: unevaluated.py, resources.py.
 """
 
 from __future__ import annotations
 
 from itertools import islice
 
-from .model import TOO_DEEP, Exhausted, Keyword, Node, anything, errors_of, evaluated, part_of
-from .words import either, quoted, shown
+from .errors import alternatives, quoted, quoted_names
+from .limits import TOO_DEEP, BudgetExceeded
+from .model import Keyword, accept_all, find_errors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeAlias
+    from collections.abc import Callable
 
-    from .model import JSON, Run, Step
-    from .schemas import Place, Rows
-
-    Applied: TypeAlias = "Iterator[tuple[Step | None, Node]]"
+    from .limits import Budget
+    from .model import Applied, CompiledSchema, SchemaReader, Vocabulary
+    from .values import JSON
 
 # ------------------------------------------------------------------------------------ Core 8.2.3: references
 
 
-def ref(here: Place) -> Keyword:
-    """Core 8.2.3.1: `$ref`."""
-    return _reference(here, "$ref", dynamic=False)
+def ref(reader: SchemaReader) -> Keyword:
+    """Build `$ref` (Core 8.2.3.1)."""
+    return _reference("$ref", reader.resolve("$ref", dynamic=False))
 
 
-def dynamic_ref(here: Place) -> Keyword:
-    """Core 8.2.3.2: `$dynamicRef`. Which way it leads is decided while compiling; schemas.py says how."""
-    return _reference(here, "$dynamicRef", dynamic=True)
+def dynamic_ref(reader: SchemaReader) -> Keyword:
+    """Build `$dynamicRef` (Core 8.2.3.2). The compiler has resolved the dynamic scope."""
+    return _reference("$dynamicRef", reader.resolve("$dynamicRef", dynamic=True))
 
 
-def _reference(here: Place, name: str, dynamic: bool) -> Keyword:
-    target = here.refer(name, here.text(name), dynamic)
+def _reference(name: str, target: CompiledSchema) -> Keyword:
+    def check(instance: JSON, budget: Budget) -> bool:
+        if budget.depth <= 0:
+            raise BudgetExceeded(TOO_DEEP)
+        budget.depth -= 1
+        valid = target.check(instance, budget)  # not bound earlier: a recursive target is still being compiled
+        budget.depth += 1
+        return valid
 
-    def check(instance: JSON, run: Run) -> bool:
-        if run.depth <= 0:
-            raise Exhausted(TOO_DEEP)
-        run.depth -= 1
-        good = target.check(instance, run)  # looked up late: a recursive schema is not yet compiled here
-        run.depth += 1
-        return good
-
-    def applied(instance: JSON, run: Run) -> Applied:
+    def applied(instance: JSON, budget: Budget) -> Applied:
         yield None, target
 
-    return Keyword(name, check, applied=applied, conjunctive=True)
+    return Keyword(name, check, applied=applied, requires_all=True)
 
 
-# ------------------------------------------------------------------ Core 10.2.1: subschemas combined by logic
+# --------------------------------------------------------------- Core 10.2: subschemas for the same instance
 
 
-def all_of(here: Place) -> Keyword:
-    """Core 10.2.1.1."""
-    nodes = here.in_place(here.many("allOf"))
-    checks = [node.check for node in nodes]
+def all_of(reader: SchemaReader) -> Keyword:
+    """Build `allOf` (Core 10.2.1.1)."""
+    schemas = reader.apply_in_place(reader.subschemas("allOf"))
+    checks = [schema.check for schema in schemas]
 
-    def check(instance: JSON, run: Run) -> bool:
-        run.spend(len(checks))
-        for each in checks:  # noqa: SIM110
-            if not each(instance, run):
+    def check(instance: JSON, budget: Budget) -> bool:
+        budget.spend(len(checks))
+        for check_one in checks:  # noqa: SIM110
+            if not check_one(instance, budget):
                 return False
         return True
 
-    def applied(instance: JSON, run: Run) -> Applied:
-        return ((None, node) for node in nodes)
+    def applied(instance: JSON, budget: Budget) -> Applied:
+        return ((None, schema) for schema in schemas)
 
-    return Keyword("allOf", check, applied=applied, conjunctive=True)
+    return Keyword("allOf", check, applied=applied, requires_all=True)
 
 
-def any_of(here: Place) -> Keyword:
-    """Core 10.2.1.2."""
-    nodes = here.in_place(here.many("anyOf"))
-    checks = [node.check for node in nodes]
+def any_of(reader: SchemaReader) -> Keyword:
+    """Build `anyOf` (Core 10.2.1.2)."""
+    schemas = reader.apply_in_place(reader.subschemas("anyOf"))
+    checks = [schema.check for schema in schemas]
 
-    def check(instance: JSON, run: Run) -> bool:
-        run.spend(len(checks))
-        for each in checks:  # noqa: SIM110
-            if each(instance, run):
+    def check(instance: JSON, budget: Budget) -> bool:
+        budget.spend(len(checks))
+        for check_one in checks:  # noqa: SIM110
+            if check_one(instance, budget):
                 return True
         return False
 
-    return Keyword("anyOf", check, lambda instance, run: _no_match(nodes, instance, run), _those_that_hold(nodes))
+    def message(instance: JSON, budget: Budget) -> str:
+        return _no_match(schemas, instance, budget)
+
+    return Keyword("anyOf", check, message, _valid_ones(schemas))
 
 
-def one_of(here: Place) -> Keyword:
-    """Core 10.2.1.3."""
-    nodes = here.in_place(here.many("oneOf"))
-    checks = [node.check for node in nodes]
+def one_of(reader: SchemaReader) -> Keyword:
+    """Build `oneOf` (Core 10.2.1.3)."""
+    schemas = reader.apply_in_place(reader.subschemas("oneOf"))
+    checks = [schema.check for schema in schemas]
 
-    def check(instance: JSON, run: Run) -> bool:
-        run.spend(len(checks))
+    def check(instance: JSON, budget: Budget) -> bool:
+        budget.spend(len(checks))
         found = 0
-        for each in checks:
-            if each(instance, run):
+        for check_one in checks:
+            if check_one(instance, budget):
                 found += 1
                 if found > 1:
                     return False
         return found == 1
 
-    def says(instance: JSON, run: Run) -> str:
-        matching = [str(number) for number, each in enumerate(checks, 1) if each(instance, run)]
+    def message(instance: JSON, budget: Budget) -> str:
+        matching = [str(number) for number, check_one in enumerate(checks, 1) if check_one(instance, budget)]
         if not matching:
-            return _no_match(nodes, instance, run)
-        return f"expected to match exactly one of {len(nodes)} alternatives, but matches {' and '.join(matching)}"
+            return _no_match(schemas, instance, budget)
+        return f"expected to match exactly one of {len(schemas)} alternatives, but matches {' and '.join(matching)}"
 
-    return Keyword("oneOf", check, says, _those_that_hold(nodes))
+    return Keyword("oneOf", check, message, _valid_ones(schemas))
 
 
-def _those_that_hold(nodes: list[Node]) -> Callable[[JSON, Run], Applied]:
-    def applied(instance: JSON, run: Run) -> Applied:
-        run.spend(len(nodes))
-        return ((None, node) for node in nodes if node.check(instance, run))
+def _valid_ones(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget], Applied]:
+    def applied(instance: JSON, budget: Budget) -> Applied:
+        budget.spend(len(schemas))
+        return ((None, schema) for schema in schemas if schema.check(instance, budget))
 
     return applied
 
 
-def _no_match(nodes: list[Node], instance: JSON, run: Run) -> str:
-    """Why none of some alternatives matched, in the words of those that were likely meant."""
-    failures = [list(islice(errors_of(node, instance, run), 8)) for node in nodes[:20]]
+def _no_match(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> str:
+    """Return a message from the errors of those alternatives that the instance was probably meant to match."""
+    failures = [list(islice(find_errors(schema, instance, budget), 8)) for schema in schemas[:20]]
     right_type = [errors for errors in failures if errors[0].keyword != "type" or errors[0].path]
     if not right_type:
-        got = f", got {shown(instance)}"
-        kinds = [errors[0].expected.removeprefix("expected ").removesuffix(got) for errors in failures]
-        return f"expected {either(list(dict.fromkeys(kinds)))}{got}"
-    # Where a property with a fixed value tells the alternatives apart, the one whose value is there was meant.
-    telling = [[error for error in errors if error.keyword in ("const", "enum")] for errors in right_type]
-    meant = [errors[0] for errors, fixed in zip(right_type, telling, strict=True) if not fixed]
-    firsts = meant or [fixed[0] for fixed in telling]
-    return either(list(dict.fromkeys(map(str, firsts)))[:4], " -- or ")
+        got = f", got {quoted(instance)}"
+        types = [errors[0].expected.removeprefix("expected ").removesuffix(got) for errors in failures]
+        return f"expected {alternatives(list(dict.fromkeys(types)))}{got}"
+    # An alternative whose properties with fixed values (such as "kind") all match was probably meant.
+    fixed = [[error for error in errors if error.keyword in ("const", "enum")] for errors in right_type]
+    meant = [errors[0] for errors, mismatches in zip(right_type, fixed, strict=True) if not mismatches]
+    firsts = meant or [mismatches[0] for mismatches in fixed]
+    return alternatives(list(dict.fromkeys(map(str, firsts)))[:4], " -- or ")
 
 
-def not_(here: Place) -> Keyword:
-    """Core 10.2.1.4. Its subschema never contributes annotations: where it holds, the schema fails."""
-    [node] = here.in_place([here.one("not")])
-    words = f"expected anything but what matches {shown(here.schema['not'])}"
-    return Keyword("not", lambda instance, run: not node.check(instance, run), lambda instance, run: words)
+def not_(reader: SchemaReader) -> Keyword:
+    """Build `not` (Core 10.2.1.4). It has no annotations: if the subschema holds, this schema fails."""
+    [schema] = reader.apply_in_place([reader.subschema("not")])
+    text = f"expected anything but what matches {quoted(reader.schema['not'])}"
+    return Keyword("not", lambda instance, budget: not schema.check(instance, budget), lambda instance, budget: text)
 
 
-def if_then_else(here: Place) -> Keyword | None:
-    """Core 10.2.2.1 to 10.2.2.3. Without `if` the other two mean nothing."""
-    names = [name for name in ("if", "then", "else") if name in here]
-    nodes = dict(zip(names, here.in_place([here.one(name) for name in names]), strict=True))
-    if "if" not in nodes:
+def if_then_else(reader: SchemaReader) -> Keyword | None:
+    """Build `if`, `then` and `else` (Core 10.2.2.1 to 10.2.2.3). Without `if` the other two are ignored."""
+    names = [name for name in ("if", "then", "else") if name in reader]
+    schemas = dict(zip(names, reader.apply_in_place([reader.subschema(name) for name in names]), strict=True))
+    if "if" not in schemas:
         return None
-    condition = nodes["if"]
-    then, otherwise = nodes.get("then"), nodes.get("else")
-    on_true, on_false = (then.check if then else anything), (otherwise.check if otherwise else anything)
+    condition = schemas["if"]
+    then, otherwise = schemas.get("then"), schemas.get("else")
+    on_true, on_false = (then.check if then else accept_all), (otherwise.check if otherwise else accept_all)
 
-    def check(instance: JSON, run: Run) -> bool:
-        run.spend(2)
-        return on_true(instance, run) if condition.check(instance, run) else on_false(instance, run)
+    def check(instance: JSON, budget: Budget) -> bool:
+        budget.spend(2)
+        return on_true(instance, budget) if condition.check(instance, budget) else on_false(instance, budget)
 
-    def applied(instance: JSON, run: Run) -> Applied:
-        run.spend(2)
-        if condition.check(instance, run):
+    def applied(instance: JSON, budget: Budget) -> Applied:
+        budget.spend(2)
+        if condition.check(instance, budget):
             yield None, condition
             if then:
                 yield None, then
         elif otherwise:
             yield None, otherwise
 
-    return Keyword("if", check, applied=applied, conjunctive=True)
+    return Keyword("if", check, applied=applied, requires_all=True)
 
 
-def dependent_schemas(here: Place) -> Keyword:
-    """Core 10.2.2.4: the whole object is held to a schema when it has a certain property."""
-    return _dependent("dependentSchemas", here, here.by_name("dependentSchemas"))
+def dependent_schemas(reader: SchemaReader) -> Keyword:
+    """Build `dependentSchemas` (Core 10.2.2.4): a property that is present applies a schema to the whole object."""
+    return _dependent("dependentSchemas", reader, reader.subschemas_by_name("dependentSchemas"))
 
 
-def _dependent(name: str, here: Place, nodes: dict[str, Node]) -> Keyword:
-    here.in_place(list(nodes.values()))
+def dependencies_on_schemas(reader: SchemaReader) -> Keyword:
+    """Build the schemas of `dependencies` (Draft-07 6.5.7), which 2020-12 calls `dependentSchemas`."""
+    members = reader.mapping("dependencies").items()
+    schemas = {name: reader.compile(value, "dependencies", name) for name, value in members if type(value) is not list}
+    return _dependent("dependencies", reader, schemas)
 
-    def applied(instance: JSON, run: Run) -> Applied:
+
+def _dependent(keyword: str, reader: SchemaReader, schemas: dict[str, CompiledSchema]) -> Keyword:
+    reader.apply_in_place(list(schemas.values()))
+
+    def applied(instance: JSON, budget: Budget) -> Applied:
         if isinstance(instance, dict):
-            run.spend(len(nodes))
-            for trigger, node in nodes.items():
-                if trigger in instance:
-                    yield None, node
+            budget.spend(len(schemas))
+            for name, schema in schemas.items():
+                if name in instance:
+                    yield None, schema
 
-    def check(instance: JSON, run: Run) -> bool:
-        return all(node.check(instance, run) for _, node in applied(instance, run))
+    def check(instance: JSON, budget: Budget) -> bool:
+        return all(schema.check(instance, budget) for _, schema in applied(instance, budget))
 
-    return Keyword(name, check, applied=applied, conjunctive=True)
-
-
-def dependencies_on_schemas(here: Place) -> Keyword:
-    """Draft-07 6.5.7, where a value is a schema: what later became dependentSchemas."""
-    rows = here.mapping("dependencies")
-    nodes = {key: here.child(value, "dependencies", key) for key, value in rows.items() if not isinstance(value, list)}
-    return _dependent("dependencies", here, nodes)
+    return Keyword(keyword, check, applied=applied, requires_all=True)
 
 
 # ---------------------------------------------------------------- Core 10.3: subschemas for items and properties
 
 
-def items(here: Place) -> Keyword:
-    """Core 10.3.1.1 and 10.3.1.2: `prefixItems` for the first items, one by one; `items` for all that follow."""
-    return _items(
-        here.many("prefixItems") if "prefixItems" in here else [], here.one("items") if "items" in here else None
-    )
+def items(reader: SchemaReader) -> Keyword:
+    """Build `prefixItems`, for the first items one by one, and `items`, for all others (Core 10.3.1.1, 10.3.1.2)."""
+    first = reader.subschemas("prefixItems") if "prefixItems" in reader else []
+    return _items(first, reader.subschema("items") if "items" in reader else None)
 
 
-def items_of_draft_07(here: Place) -> Keyword | None:
-    """Draft-07 6.4.1 and 6.4.2: `items` is one schema, or an array that `additionalItems` goes on from."""
-    if "items" not in here:
+def items_of_draft_07(reader: SchemaReader) -> Keyword | None:
+    """Build `items`, one schema or an array, and `additionalItems` after the array (Draft-07 6.4.1, 6.4.2)."""
+    if "items" not in reader:
         return None
-    if not isinstance(here.schema["items"], list):
-        return _items([], here.one("items"))
-    rest = here.one("additionalItems") if "additionalItems" in here else None
-    return _items(here.many("items", may_be_empty=True), rest)
+    if not isinstance(reader.schema["items"], list):
+        return _items([], reader.subschema("items"))
+    rest = reader.subschema("additionalItems") if "additionalItems" in reader else None
+    return _items(reader.subschemas("items", may_be_empty=True), rest)
 
 
-def _items(first: list[Node], rest: Node | None) -> Keyword:
-    if rest is not None and rest.never:
-        rest.refuse("items", f"unexpected item, expected at most {len(first)}")
-    count, checks = len(first), [node.check for node in first]
+def _items(first: list[CompiledSchema], rest: CompiledSchema | None) -> Keyword:
+    if rest is not None and rest.false_error:
+        rest.set_false("items", f"unexpected item, expected at most {len(first)}")
+    count, checks = len(first), [schema.check for schema in first]
     check_rest = rest.check if rest is not None else None
 
-    def check(instance: JSON, run: Run) -> bool:
+    def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, list):
             return True
-        run.spend(len(instance))
-        for each, item in zip(checks, instance, strict=False):
-            if not each(item, run):
+        budget.spend(len(instance))
+        for check_one, item in zip(checks, instance, strict=False):
+            if not check_one(item, budget):
                 return False
         if check_rest is not None:
             for item in instance[count:] if count else instance:
-                if not check_rest(item, run):
+                if not check_rest(item, budget):
                     return False
         return True
 
-    def applied(instance: JSON, run: Run) -> Applied:
+    def applied(instance: JSON, budget: Budget) -> Applied:
         if isinstance(instance, list):
             yield from zip(range(len(instance)), first, strict=False)
             if rest is not None:
                 for index in range(count, len(instance)):
                     yield index, rest
 
-    return Keyword("items", check, applied=applied, conjunctive=True)
+    return Keyword("items", check, applied=applied, requires_all=True)
 
 
-def contains(here: Place) -> Keyword:
-    """Core 10.3.1.3, with Validation 6.4.4 and 6.4.5, minContains and maxContains: how many items must match."""
-    node, schema = here.one("contains"), here.schema["contains"]
-    least = here.size("minContains") if "minContains" in here else 1
-    most = here.size("maxContains") if "maxContains" in here else None
+def contains(reader: SchemaReader) -> Keyword:
+    """Build `contains` (Core 10.3.1.3) with `minContains` and `maxContains` (Validation 6.4.4, 6.4.5)."""
+    schema, source = reader.subschema("contains"), reader.schema["contains"]
+    least = reader.size("minContains") if "minContains" in reader else 1
+    most = reader.size("maxContains") if "maxContains" in reader else None
 
-    def matches(instance: list[JSON], run: Run) -> list[int]:
-        run.spend(len(instance))
-        return [index for index, item in enumerate(instance) if node.check(item, run)]
+    def matches(instance: list[JSON], budget: Budget) -> list[int]:
+        budget.spend(len(instance))
+        return [index for index, item in enumerate(instance) if schema.check(item, budget)]
 
-    def check(instance: JSON, run: Run) -> bool:
+    def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, list):
             return True
-        found = len(matches(instance, run))
+        found = len(matches(instance, budget))
         return found >= least and (most is None or found <= most)
 
-    def says(instance: JSON, run: Run) -> str:
+    def message(instance: JSON, budget: Budget) -> str:
         assert isinstance(instance, list)
-        limits = f"at least {least}" if most is None else f"{least} to {most}"
-        return f"expected {limits} matching {shown(schema)}, got {len(matches(instance, run))}"
+        bounds = f"at least {least}" if most is None else f"{least} to {most}"
+        return f"expected {bounds} matching {quoted(source)}, got {len(matches(instance, budget))}"
 
-    def applied(instance: JSON, run: Run) -> Applied:
-        if isinstance(instance, list):
-            for index in matches(instance, run):
-                yield index, node
+    def applied(instance: JSON, budget: Budget) -> Applied:
+        return ((index, schema) for index in matches(instance, budget)) if isinstance(instance, list) else ()
 
-    return Keyword("contains", check, says, applied)
+    return Keyword("contains", check, message, applied)
 
 
-def properties(here: Place) -> Keyword:
-    """Core 10.3.2.1 to 10.3.2.3: `properties` by name, `patternProperties` by pattern, `additionalProperties` the rest.
+def properties(reader: SchemaReader) -> Keyword:
+    """Build `properties`, `patternProperties` and `additionalProperties` (Core 10.3.2.1 to 10.3.2.3).
 
-    A property may fall under its name and several patterns; the rest is what falls under none.
+    One property may match its name and several patterns. `additionalProperties` is for properties that match nothing.
     """
-    named = here.by_name("properties") if "properties" in here else {}
-    by_pattern = here.by_name("patternProperties") if "patternProperties" in here else {}
-    patterns = [(here.pattern("patternProperties", source), node) for source, node in by_pattern.items()]
-    rest = here.one("additionalProperties") if "additionalProperties" in here else None
-    for node in named.values():
-        if node.never:
-            node.refuse("properties", "this property must not be there")
-    if rest is not None and rest.never:
-        names = f", expected {either(quoted(list(named)))}" if named else ""
-        rest.refuse("additionalProperties", f"unexpected property{names}")
+    named = reader.subschemas_by_name("properties") if "properties" in reader else {}
+    by_pattern = reader.subschemas_by_name("patternProperties") if "patternProperties" in reader else {}
+    patterns = [(reader.pattern("patternProperties", source), schema) for source, schema in by_pattern.items()]
+    rest = reader.subschema("additionalProperties") if "additionalProperties" in reader else None
+    for schema in named.values():
+        if schema.false_error:
+            schema.set_false("properties", "this property must not be there")
+    if rest is not None and rest.false_error:
+        names = f", expected {alternatives(quoted_names(list(named)))}" if named else ""
+        rest.set_false("additionalProperties", f"unexpected property{names}")
 
-    def nodes_for(name: str, run: Run) -> list[Node]:
+    def schemas_for(name: str, budget: Budget) -> list[CompiledSchema]:
         found = [named[name]] if name in named else []
-        for pattern, node in patterns:
-            if pattern.search(name, run):
-                found.append(node)
+        for pattern, schema in patterns:
+            if pattern.search(name, budget):
+                found.append(schema)
         return found or ([rest] if rest is not None else [])
 
-    def applied(instance: JSON, run: Run) -> Applied:
+    def applied(instance: JSON, budget: Budget) -> Applied:
         if isinstance(instance, dict):
-            run.spend(len(instance))
+            budget.spend(len(instance))
             for name in instance:
-                for node in nodes_for(name, run):
-                    yield name, node
+                for schema in schemas_for(name, budget):
+                    yield name, schema
 
-    checks = {name: node.check for name, node in named.items()}
-    check_rest = rest.check if rest is not None else anything
+    checks = {name: schema.check for name, schema in named.items()}
+    check_rest = rest.check if rest is not None else accept_all
 
-    def check_named(instance: JSON, run: Run) -> bool:
+    def check_named(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
-            run.spend(len(instance))
+            budget.spend(len(instance))
             for name, value in instance.items():
-                if not checks.get(name, check_rest)(value, run):
+                if not checks.get(name, check_rest)(value, budget):
                     return False
         return True
 
-    def check_patterns(instance: JSON, run: Run) -> bool:
+    def check_patterns(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
-            run.spend(len(instance))
+            budget.spend(len(instance))
             for name, value in instance.items():
-                for node in nodes_for(name, run):
-                    if not node.check(value, run):
+                for schema in schemas_for(name, budget):
+                    if not schema.check(value, budget):
                         return False
         return True
 
-    return Keyword("properties", check_patterns if patterns else check_named, applied=applied, conjunctive=True)
+    return Keyword("properties", check_patterns if patterns else check_named, applied=applied, requires_all=True)
 
 
-def property_names(here: Place) -> Keyword:
-    """Core 10.3.2.4."""
-    node = here.one("propertyNames")
+def property_names(reader: SchemaReader) -> Keyword:
+    """Build `propertyNames` (Core 10.3.2.4)."""
+    schema = reader.subschema("propertyNames")
 
-    def check(instance: JSON, run: Run) -> bool:
+    def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, dict):
             return True
-        run.spend(len(instance))
-        return all(node.check(name, run) for name in instance)
+        budget.spend(len(instance))
+        return all(schema.check(name, budget) for name in instance)
 
-    def says(instance: JSON, run: Run) -> str:
+    def message(instance: JSON, budget: Budget) -> str:
         assert isinstance(instance, dict)
-        bad = next(name for name in instance if not node.check(name, run))
-        return f"the property name {shown(bad)} is not allowed: {next(errors_of(node, bad, run))}"
+        bad = next(name for name in instance if not schema.check(name, budget))
+        return f"the property name {quoted(bad)} is not allowed: {next(find_errors(schema, bad, budget))}"
 
-    return Keyword("propertyNames", check, says)
-
-
-# ------------------------------------------------------------------- Core 11: what nothing else has evaluated
-
-
-def unevaluated_items(here: Place) -> Keyword:
-    """Core 11.2."""
-    return _unevaluated("unevaluatedItems", "unexpected item", list, here)
-
-
-def unevaluated_properties(here: Place) -> Keyword:
-    """Core 11.3."""
-    return _unevaluated("unevaluatedProperties", "unexpected property", dict, here)
-
-
-def _unevaluated(name: str, refusal: str, kind: type, here: Place) -> Keyword:
-    node = here.one(name)
-    if node.never:
-        node.refuse(name, refusal)
-    neighbours = list(here.keywords)  # these two come last, so that all others of the schema are there, and have held
-
-    def applied(instance: JSON, run: Run) -> Applied:
-        if isinstance(instance, kind) and isinstance(instance, (list, dict)):
-            seen = evaluated(neighbours, instance, run)
-            run.spend(len(instance))
-            for step in instance if isinstance(instance, dict) else range(len(instance)):
-                if step not in seen:
-                    yield step, node
-
-    def check(instance: JSON, run: Run) -> bool:
-        return all(step is None or node.check(part_of(instance, step), run) for step, _ in applied(instance, run))
-
-    return Keyword(name, check, applied=applied, conjunctive=True)
+    return Keyword("propertyNames", check, message)
 
 
 # ---------------------------------------------------------------------------------------- vocabularies
 
-# Which function reads which keywords. Rows are evaluated in order: what fails cheaply and tells most comes first.
+# Each row is a function and the keywords that it builds. Rows are evaluated in this order: cheap keywords with clear
+# messages come first.
 
-CORE: Rows = ((ref, "$ref"), (dynamic_ref, "$dynamicRef"))
-"""Core 8. The other keywords of this vocabulary name schemas; schemas.py reads them."""
+CORE: Vocabulary = ((ref, "$ref"), (dynamic_ref, "$dynamicRef"))
+"""The references of the core vocabulary (Core 8). Its other keywords name schemas; resources.py reads them."""
 
-APPLICATOR: Rows = (
+APPLICATOR: Vocabulary = (
     (items, "prefixItems", "items"),
     (contains, "contains"),
     (properties, "properties", "patternProperties", "additionalProperties"),
@@ -400,7 +364,4 @@ APPLICATOR: Rows = (
     (one_of, "oneOf"),
     (not_, "not"),
 )
-"""Core 10."""
-
-UNEVALUATED: Rows = ((unevaluated_items, "unevaluatedItems"), (unevaluated_properties, "unevaluatedProperties"))
-"""Core 11. These must be the last."""
+"""The applicator vocabulary (Core 10)."""

@@ -1,116 +1,115 @@
-"""Keywords that look at one value: its type, its size, which of some values it is, what a string must look like.
+"""The keytext that assert something about one value: its type, its size, a set of allowed values, a pattern.
 
-See applicators.py for how the functions here are made.
-
-Spec:  Validation 6 and 7; "Draft-07 6.5.7" is a section of the older Validation document
-Below: model.py, values.py, patterns.py, formats.py. Above: schemas.py.
+Spec:  Validation 6 and 7. "Draft-07 6.5.7" is a section of that draft's Validation document
+Below: model.py, values.py, formats.py. Above: applicators.py, resources.py.
 """
 
 from __future__ import annotations
 
 import operator
 
+from .errors import alternatives, format_count, missing_properties, quoted
 from .formats import FORMATS
 from .model import Keyword
 from .values import TYPES, canonical, is_multiple, is_number
-from .words import counted, either, missing, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .model import JSON, Run
-    from .schemas import Builder, Place, Rows
+    from .limits import Budget
+    from .model import KeywordBuilder, SchemaReader, Vocabulary
+    from .values import JSON
 
 # ------------------------------------------------------------------------------ Validation 6.1: any instance
 
 
-def type_(here: Place) -> Keyword:
-    """Validation 6.1.1."""
-    value = here.schema["type"]
+def type_(reader: SchemaReader) -> Keyword:
+    """Build `type` (Validation 6.1.1)."""
+    value = reader.schema["type"]
     names = value if isinstance(value, list) else [value]
     known = [name for name in names if isinstance(name, str) and name in TYPES]
     if not known or len(set(known)) != len(names):
-        raise here.error("type", f"one of {', '.join(TYPES)}, or an array of different ones")
-    tests = [TYPES[name] for name in known]
-    words = either([_A_TYPE[name] for name in known])
+        raise reader.error("type", f"one of {', '.join(TYPES)}, or an array of different ones")
+    checks = [TYPES[name] for name in known]
+    text = alternatives([_WITH_ARTICLE[name] for name in known])
 
-    def any_type(instance: JSON, run: Run) -> bool:
-        for test in tests:  # noqa: SIM110
-            if test(instance, run):
+    def check_any(instance: JSON, budget: Budget) -> bool:
+        for check_one in checks:  # noqa: SIM110
+            if check_one(instance, budget):
                 return True
         return False
 
-    check = tests[0] if len(tests) == 1 else any_type
-    return Keyword("type", check, lambda instance, run: f"expected {words}, got {shown(instance)}")
+    check = checks[0] if len(checks) == 1 else check_any
+    return Keyword("type", check, lambda instance, budget: f"expected {text}, got {quoted(instance)}")
 
 
-_A_TYPE = {name: ("an " if name[0] in "aeiou" else "a ") + name for name in TYPES} | {"null": "null"}
+_WITH_ARTICLE = {name: ("an " if name[0] in "aeiou" else "a ") + name for name in TYPES} | {"null": "null"}
 
 
-def enum(here: Place) -> Keyword:
-    """Validation 6.1.2. An empty array is discouraged, but allowed: nothing matches it."""
-    values = here.schema["enum"]
+def enum(reader: SchemaReader) -> Keyword:
+    """Build `enum` (Validation 6.1.2). Nothing matches an empty array, which the standard discourages but allows."""
+    values = reader.schema["enum"]
     if not isinstance(values, list):
-        raise here.error("enum", "an array")
+        raise reader.error("enum", "an array")
     strings = {value for value in values if isinstance(value, str)}
     others = {canonical(value) for value in values if not isinstance(value, str)}
     has_containers = any(isinstance(value, (list, dict)) for value in values)
-    shown_values = [shown(value) for value in values[:20]] + (["…"] if len(values) > 20 else [])
-    words = f"expected one of {', '.join(shown_values)}" if len(values) != 1 else f"expected {shown_values[0]}"
+    shown = [quoted(value) for value in values[:20]] + (["…"] if len(values) > 20 else [])
+    text = f"expected one of {', '.join(shown)}" if len(values) != 1 else f"expected {shown[0]}"
 
-    def check(instance: JSON, run: Run) -> bool:
+    def check(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, str):
             return instance in strings
         if not others or (isinstance(instance, (list, dict)) and not has_containers):
             return False
-        return canonical(instance, run) in others
+        return canonical(instance, budget) in others
 
-    return Keyword("enum", check, lambda instance, run: f"{words}, got {shown(instance)}")
+    return Keyword("enum", check, lambda instance, budget: f"{text}, got {quoted(instance)}")
 
 
-def const(here: Place) -> Keyword:
-    """Validation 6.1.3: an enum of one value."""
-    value = here.schema["const"]
+def const(reader: SchemaReader) -> Keyword:
+    """Build `const` (Validation 6.1.3), an `enum` of one value."""
+    value = reader.schema["const"]
     key, has_container = canonical(value), isinstance(value, (list, dict))
 
-    def check(instance: JSON, run: Run) -> bool:
-        return isinstance(instance, (list, dict)) == has_container and canonical(instance, run) == key
+    def check(instance: JSON, budget: Budget) -> bool:
+        return isinstance(instance, (list, dict)) == has_container and canonical(instance, budget) == key
 
-    def equal_text(instance: JSON, run: Run) -> bool:
+    def equal_text(instance: JSON, budget: Budget) -> bool:
         return instance == value
 
-    says = f"expected {shown(value)}, got "
+    text = f"expected {quoted(value)}, got "
     return Keyword(
-        "const", equal_text if isinstance(value, str) else check, lambda instance, run: says + shown(instance)
+        "const", equal_text if isinstance(value, str) else check, lambda instance, budget: text + quoted(instance)
     )
 
 
 # --------------------------------------------------------------------------------- Validation 6.2: numbers
 
 
-def multiple_of(here: Place) -> Keyword:
-    """Validation 6.2.1."""
-    of = here.number("multipleOf")
+def multiple_of(reader: SchemaReader) -> Keyword:
+    """Build `multipleOf` (Validation 6.2.1)."""
+    of = reader.number("multipleOf")
     if of <= 0:
-        raise here.error("multipleOf", "a number above 0")
+        raise reader.error("multipleOf", "a number above 0")
 
-    def check(instance: JSON, run: Run) -> bool:
+    def check(instance: JSON, budget: Budget) -> bool:
         return not is_number(instance) or is_multiple(instance, of)  # type: ignore[arg-type]
 
-    return Keyword("multipleOf", check, lambda instance, run: f"expected a multiple of {of}, got {shown(instance)}")
+    return Keyword("multipleOf", check, lambda instance, budget: f"expected a multiple of {of}, got {quoted(instance)}")
 
 
-def _bound(name: str, holds: Callable[[int | float, int | float], bool], words: str) -> Builder:
-    """Validation 6.2.2 to 6.2.5."""
+def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: str) -> KeywordBuilder:
+    """Return the builder of a bound on numbers (Validation 6.2.2 to 6.2.5)."""
 
-    def build(here: Place) -> Keyword:
-        bound = here.number(name)
+    def build(reader: SchemaReader) -> Keyword:
+        bound = reader.number(name)
 
-        def check(instance: JSON, run: Run) -> bool:
+        def check(instance: JSON, budget: Budget) -> bool:
             return not is_number(instance) or holds(instance, bound)  # type: ignore[arg-type]
 
-        return Keyword(name, check, lambda instance, run: f"expected {words} {shown(bound)}, got {shown(instance)}")
+        return Keyword(name, check, lambda instance, budget: f"expected {text} {quoted(bound)}, got {quoted(instance)}")
 
     return build
 
@@ -125,21 +124,24 @@ exclusive_minimum = _bound("exclusiveMinimum", operator.gt, "more than")
 
 def _size(
     name: str, kind: type[str] | type[list[JSON]] | type[dict[str, JSON]], holds: Callable[[int, int], bool], unit: str
-) -> Builder:
-    """Validation 6.3.1, 6.3.2 (lengths are in Unicode characters, as Python's are), 6.4.1, 6.4.2, 6.5.1, 6.5.2."""
-    words = "at most" if holds is operator.le else "at least"
+) -> KeywordBuilder:
+    """Return the builder of a bound on a size (Validation 6.3.1, 6.3.2, 6.4.1, 6.4.2, 6.5.1, 6.5.2).
 
-    def build(here: Place) -> Keyword:
-        bound = here.size(name)
+    Like Python, the standard measures strings in Unicode characters.
+    """
+    text = "at most" if holds is operator.le else "at least"
 
-        def check(instance: JSON, run: Run) -> bool:
+    def build(reader: SchemaReader) -> Keyword:
+        bound = reader.size(name)
+
+        def check(instance: JSON, budget: Budget) -> bool:
             return not isinstance(instance, kind) or holds(len(instance), bound)
 
-        def says(instance: JSON, run: Run) -> str:
+        def message(instance: JSON, budget: Budget) -> str:
             assert isinstance(instance, kind)
-            return f"expected {words} {counted(bound, unit)}, got {len(instance)}"
+            return f"expected {text} {format_count(bound, unit)}, got {len(instance)}"
 
-        return Keyword(name, check, says)
+        return Keyword(name, check, message)
 
     return build
 
@@ -152,125 +154,125 @@ max_properties = _size("maxProperties", dict, operator.le, "properties")
 min_properties = _size("minProperties", dict, operator.ge, "properties")
 
 
-def pattern(here: Place) -> Keyword:
-    """Validation 6.3.3. The pattern may match anywhere in the string."""
-    source = here.text("pattern")
-    compiled = here.pattern("pattern", source)
+def pattern(reader: SchemaReader) -> Keyword:
+    """Build `pattern` (Validation 6.3.3), which may match anywhere in the string."""
+    source = reader.string("pattern")
+    compiled = reader.pattern("pattern", source)
 
-    def check(instance: JSON, run: Run) -> bool:
-        return not isinstance(instance, str) or compiled.search(instance, run)
+    def check(instance: JSON, budget: Budget) -> bool:
+        return not isinstance(instance, str) or compiled.search(instance, budget)
 
-    return Keyword("pattern", check, lambda instance, run: f"expected a match of {source}, got {shown(instance)}")
+    return Keyword("pattern", check, lambda instance, budget: f"expected a match of {source}, got {quoted(instance)}")
 
 
-def unique_items(here: Place) -> Keyword | None:
-    """Validation 6.4.3."""
-    value = here.schema["uniqueItems"]
+def unique_items(reader: SchemaReader) -> Keyword | None:
+    """Build `uniqueItems` (Validation 6.4.3)."""
+    value = reader.schema["uniqueItems"]
     if not isinstance(value, bool):
-        raise here.error("uniqueItems", "true or false")
+        raise reader.error("uniqueItems", "true or false")
 
-    def repeated(instance: list[JSON], run: Run) -> JSON | None:
-        run.spend(len(instance))
+    def find_repeated(instance: list[JSON], budget: Budget) -> JSON | None:
+        budget.spend(len(instance))
         seen: set[str] = set()
         for item in instance:
-            key = canonical(item, run)
+            key = canonical(item, budget)
             if key in seen:
                 return [item]
             seen.add(key)
         return None
 
-    def check(instance: JSON, run: Run) -> bool:
-        return not isinstance(instance, list) or repeated(instance, run) is None
+    def check(instance: JSON, budget: Budget) -> bool:
+        return not isinstance(instance, list) or find_repeated(instance, budget) is None
 
-    def says(instance: JSON, run: Run) -> str:
+    def message(instance: JSON, budget: Budget) -> str:
         assert isinstance(instance, list)
-        twice = repeated(instance, run)
-        assert isinstance(twice, list)
-        return f"expected different items, got {shown(twice[0])} more than once"
+        found = find_repeated(instance, budget)
+        assert isinstance(found, list)
+        return f"expected different items, got {quoted(found[0])} more than once"
 
-    return Keyword("uniqueItems", check, says) if value else None
+    return Keyword("uniqueItems", check, message) if value else None
 
 
-def contains_bounds(here: Place) -> None:
-    """Validation 6.4.4 and 6.4.5: without `contains` they mean nothing, but must be what they should be."""
+def contains_bounds(reader: SchemaReader) -> None:
+    """Check the values of `minContains` and `maxContains` (Validation 6.4.4, 6.4.5). `contains` evaluates them."""
     for name in ("minContains", "maxContains"):
-        if name in here:
-            here.size(name)
+        if name in reader:
+            reader.size(name)
 
 
-def required(here: Place) -> Keyword:
-    """Validation 6.5.3."""
-    names = here.texts("required", here.schema["required"])
+def required(reader: SchemaReader) -> Keyword:
+    """Build `required` (Validation 6.5.3)."""
+    names = reader.strings("required", reader.schema["required"])
     cost = len(names) // 16
 
-    def check(instance: JSON, run: Run) -> bool:
+    def check(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
             if cost:
-                run.spend(cost)
+                budget.spend(cost)
             for name in names:
                 if name not in instance:
                     return False
         return True
 
-    return Keyword("required", check, lambda instance, run: missing(names, instance))
+    return Keyword("required", check, lambda instance, budget: missing_properties(names, instance))
 
 
-def dependent_required(here: Place) -> Keyword:
-    """Validation 6.5.4: some properties are required when a certain property is there."""
-    return _dependent_names("dependentRequired", here, here.mapping("dependentRequired"))
+def dependent_required(reader: SchemaReader) -> Keyword:
+    """Build `dependentRequired` (Validation 6.5.4): a property that is present requires others."""
+    return _dependent_names("dependentRequired", reader, reader.mapping("dependentRequired"))
 
 
-def _dependent_names(name: str, here: Place, lists: dict[str, JSON]) -> Keyword:
-    rows = {trigger: set(here.texts(name, names)) for trigger, names in lists.items()}
+def _dependent_names(name: str, reader: SchemaReader, lists: dict[str, JSON]) -> Keyword:
+    rows = {trigger: set(reader.strings(name, names)) for trigger, names in lists.items()}
     cost = sum(1 + len(names) for names in rows.values())
 
-    def check(instance: JSON, run: Run) -> bool:
+    def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, dict):
             return True
-        run.spend(cost)
+        budget.spend(cost)
         return not any(trigger in instance and not names <= instance.keys() for trigger, names in rows.items())
 
-    def says(instance: JSON, run: Run) -> str:
+    def message(instance: JSON, budget: Budget) -> str:
         assert isinstance(instance, dict)
         trigger = next(key for key, names in rows.items() if key in instance and not names <= instance.keys())
-        return f"{missing(sorted(rows[trigger]), instance)}, which {shown(trigger)} demands"
+        return f"{missing_properties(sorted(rows[trigger]), instance)}, which {quoted(trigger)} demands"
 
-    return Keyword(name, check, says)
+    return Keyword(name, check, message)
 
 
-def dependencies_on_names(here: Place) -> Keyword:
-    """Draft-07 6.5.7, where a value is an array: what later became dependentRequired."""
-    rows = here.mapping("dependencies")
+def dependencies_on_names(reader: SchemaReader) -> Keyword:
+    """Build the arrays of `dependencies` (Draft-07 6.5.7), which 2020-12 calls `dependentRequired`."""
+    rows = reader.mapping("dependencies")
     lists: dict[str, JSON] = {key: value for key, value in rows.items() if isinstance(value, list)}
-    return _dependent_names("dependencies", here, lists)
+    return _dependent_names("dependencies", reader, lists)
 
 
 # ------------------------------------------------------------------------------------ Validation 7: format
 
 
-def format_(here: Place) -> Keyword | None:
-    """Validation 7: an annotation, unless the dialect's vocabulary or the caller asks that it is asserted.
+def format_(reader: SchemaReader) -> Keyword | None:
+    """Build `format` (Validation 7). It only annotates, unless the dialect or the caller wants formats checked.
 
-    A format that is not known is an annotation in any case (7.2.3).
+    An unknown format always only annotates (7.2.3).
     """
-    name = here.text("format")
-    test = FORMATS.get(name)
-    if test is None or not here.asserts_formats:
+    name = reader.string("format")
+    is_valid = FORMATS.get(name)
+    if is_valid is None or not reader.asserts_formats:
         return None
-    cost = 100 if name == "regex" else 1  # which is read by a parser in Python
+    cost = 100 if name == "regex" else 1  # a regex is parsed in Python, other formats by `re`
 
-    def check(instance: JSON, run: Run) -> bool:
+    def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, str):
             return True
-        run.spend(cost * len(instance) // 8)
-        return test(instance)
+        budget.spend(cost * len(instance) // 8)
+        return is_valid(instance)
 
-    return Keyword("format", check, lambda instance, run: f"expected a valid {name}, got {shown(instance)}")
+    return Keyword("format", check, lambda instance, budget: f"expected a valid {name}, got {quoted(instance)}")
 
 
 # ---------------------------------------------------------------------------------------- vocabularies
 
-VALIDATION: Rows = (
+VALIDATION: Vocabulary = (
     (type_, "type"),
     (enum, "enum"),
     (const, "const"),
@@ -289,12 +291,12 @@ VALIDATION: Rows = (
     (min_properties, "minProperties"),
     (required, "required"),
 )
-"""Validation 6, as far as draft-07 has it too."""
+"""The keytext of Validation 6 that draft-07 has too."""
 
-VALIDATION_2020_12: Rows = (
+VALIDATION_2020_12: Vocabulary = (
     *VALIDATION,
     (dependent_required, "dependentRequired"),
     (contains_bounds, "minContains", "maxContains"),
 )
 
-FORMAT: Rows = ((format_, "format"),)
+FORMAT: Vocabulary = ((format_, "format"),)

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import re
 
-from .expressions import LAST, Chars, Choice, Edge, Group, Irregular, PatternError, Repeat, Sequence, inverted
+from .expressions import (
+    LAST,
+    Boundary,
+    CharacterSet,
+    Choice,
+    Group,
+    NonRegular,
+    PatternError,
+    Repeat,
+    Sequence,
+    inverted,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,11 +104,11 @@ class Parser:
             return self._quantified(_one(ord(char)))
         for kind in ("^", "$", r"\b", r"\B"):
             if self._take(kind):
-                return Edge(kind)
+                return Boundary(kind)
         for opening in ("?=", "?!", "?<=", "?<!"):
             if self._take(f"({opening}"):
                 self.is_regular = False
-                return Irregular(opening, self._closed(self._disjunction()))
+                return NonRegular(opening, self._closed(self._disjunction()))
         return self._quantified(self._atom())
 
     def _quantified(self, atom: Item) -> Item:
@@ -133,7 +144,7 @@ class Parser:
             self._names.append(named[1] if named else None)
             return Group(self._closed(self._disjunction()))
         if self._take("."):
-            return Chars(_NEWLINE, [], negated=True)
+            return CharacterSet(_NEWLINE, [], negated=True)
         if self._take("["):
             return self._class()
         if self._peek("\\"):
@@ -145,17 +156,17 @@ class Parser:
             if reference[2] is not None and reference[2] not in self._names:
                 raise self._error("there is no such group before")
             number = int(reference[1] or 0) or self._names.index(reference[2]) + 1
-            return Irregular(f"\\{number}")
+            return NonRegular(f"\\{number}")
         if self.source[self.at] in "*+?" or self._matched(r"\{\d+(,\d*)?\}"):
             raise self._error("nothing to repeat")
         return _one(ord(self._next()))
 
-    def _escape(self, in_class: bool = False) -> Chars:
+    def _escape(self, in_class: bool = False) -> CharacterSet:
         """What follows a backslash: a character, or a set of them."""
         char = self._next()
         ranges = {"d": _DIGIT, "w": _WORD, "s": _SPACE}.get(char.lower())
         if ranges is not None:
-            return Chars(inverted(ranges) if char.isupper() else ranges, [])
+            return CharacterSet(inverted(ranges) if char.isupper() else ranges, [])
         if char in "pP":
             return self._property(char == "P")
         if char in _CONTROLS:
@@ -179,21 +190,21 @@ class Parser:
             raise self._error(f"\\{char} means nothing")
         return _one(ord(char))
 
-    def _property(self, negated: bool) -> Chars:
+    def _property(self, negated: bool) -> CharacterSet:
         found = self._matched(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")
         name = found[1] if found else ""
         if name in ("Any", "ASCII"):
             ranges = [(0, LAST if name == "Any" else 0x7F)]
-            return Chars(inverted(ranges) if negated else ranges, [])
+            return CharacterSet(inverted(ranges) if negated else ranges, [])
         short = _CATEGORIES.get(name, name)
         if short not in _CATEGORIES.values():
             raise self._error("an unknown property of characters")
         self.has_property = True
-        return Chars([], [(negated, ("Lu", "Ll", "Lt") if short == "LC" else (short,))])
+        return CharacterSet([], [(negated, ("Lu", "Ll", "Lt") if short == "LC" else (short,))])
 
-    def _class(self) -> Chars:
+    def _class(self) -> CharacterSet:
         negated = self._take("^")
-        parts: list[Chars] = []
+        parts: list[CharacterSet] = []
         while not self._take("]"):
             part = self._class_atom()
             if self._peek("-") and not self._peek("-]"):
@@ -202,17 +213,17 @@ class Parser:
                 if part.is_single and end.is_single:
                     if part.ranges[0][0] > end.ranges[0][0]:
                         raise self._error("the range is out of order")
-                    part = Chars([(part.ranges[0][0], end.ranges[0][0])], [])
+                    part = CharacterSet([(part.ranges[0][0], end.ranges[0][0])], [])
                 else:
                     parts += [_one(ord("-")), end]  # [\w-.]: a forgiven hyphen
             parts.append(part)
         ranges = sorted(each for part in parts for each in part.ranges)
-        return Chars(ranges, [each for part in parts for each in part.categories], negated)
+        return CharacterSet(ranges, [each for part in parts for each in part.categories], negated)
 
-    def _class_atom(self) -> Chars:
+    def _class_atom(self) -> CharacterSet:
         char = self._next()
         return self._escape(in_class=True) if char == "\\" else _one(ord(char))
 
 
-def _one(code: int) -> Chars:
-    return Chars([(code, code)], [])
+def _one(code: int) -> CharacterSet:
+    return CharacterSet([(code, code)], [])

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from .model import Run
+    from .limits import Budget
 
     Ranges: TypeAlias = "list[tuple[int, int]]"
 
@@ -37,7 +37,7 @@ class PatternError(ValueError):
 # ---------------------------------------------------------------------------------------------- the nodes
 
 
-class Chars:
+class CharacterSet:
     """One character of a set: ranges of code points, and general categories (`\\p{Lu}`), or all others."""
 
     def __init__(self, ranges: Ranges, categories: list[tuple[bool, tuple[str, ...]]], negated: bool = False) -> None:
@@ -58,7 +58,7 @@ class Chars:
             found = any(category(char).startswith(names) != negated for negated, names in self.categories)
         return found != self.negated
 
-    def excludes(self, other: Chars) -> bool:
+    def excludes(self, other: CharacterSet) -> bool:
         """Whether no character is in both, as far as that is easily said."""
         if self.categories or other.categories:
             return False
@@ -92,7 +92,7 @@ class Sequence:
         for index, item in enumerate(self.items):
             item_ways, item_steps = item.cost(length)
             steps += ways * item_steps
-            if isinstance(item, Repeat) and isinstance(item.body, Chars):
+            if isinstance(item, Repeat) and isinstance(item.body, CharacterSet):
                 first = _first(Sequence(self.items[index + 1 :]))
                 if first is not None and item.body.excludes(first):
                     steps += ways * item_ways  # each end of the repetition is tried, but only the last can go on
@@ -151,7 +151,7 @@ class Repeat:
     def cost(self, length: int) -> tuple[float, float]:
         ways, steps = self.body.cost(length)
         times = length + 1 if self.most is None else self.most
-        if isinstance(self.body, Chars):
+        if isinstance(self.body, CharacterSet):
             times = min(times, length + 1)
         if ways <= 1:
             return max(times - self.least, 0) + 1, times * steps + 1
@@ -175,7 +175,7 @@ class Repeat:
         return following
 
 
-class Edge:
+class Boundary:
     """`^`, `$`, `\\b` or `\\B`: a place between characters."""
 
     def __init__(self, kind: str) -> None:
@@ -200,7 +200,7 @@ class Edge:
         return (is_word(before) != is_word(after)) == (self.kind == r"\b")
 
 
-class Irregular:
+class NonRegular:
     """Lookaround, which is tried in one way or not at all, or a backreference."""
 
     def __init__(self, opening: str, body: Item | None = None) -> None:
@@ -217,10 +217,10 @@ class Irregular:
 
 
 if TYPE_CHECKING:
-    Item: TypeAlias = "Chars | Sequence | Choice | Group | Repeat | Edge | Irregular"
+    Item: TypeAlias = "CharacterSet | Sequence | Choice | Group | Repeat | Boundary | NonRegular"
 
 
-def _first(item: Item | None) -> Chars | None:
+def _first(item: Item | None) -> CharacterSet | None:
     """The characters that a node must begin with, where that is easily said."""
     if isinstance(item, Repeat) and item.least > 0:
         return _first(item.body)
@@ -228,7 +228,7 @@ def _first(item: Item | None) -> Chars | None:
         return _first(item.body)
     if isinstance(item, Sequence) and item.items:
         return _first(item.items[0])
-    return item if isinstance(item, Chars) else None
+    return item if isinstance(item, CharacterSet) else None
 
 
 # ------------------------------------------------------------------------------------------- the automaton
@@ -252,14 +252,14 @@ class Automaton:
     """
 
     def __init__(self, root: Item) -> None:
-        self.conditions: list[Chars | Edge | None] = [None]
+        self.conditions: list[CharacterSet | Boundary | None] = [None]
         self.moves: list[list[int]] = [[]]
         self._start = root.states(self, 0)
         self._first = State(frozenset([self._start]), "")
         self._states: dict[tuple[frozenset[int], str], State] = {}
         self._remembered = 0
 
-    def add(self, condition: Chars | Edge | None, *following: int) -> int:
+    def add(self, condition: CharacterSet | Boundary | None, *following: int) -> int:
         """A new state."""
         if len(self.moves) >= STATES:
             raise PatternError("it is too large")
@@ -267,28 +267,28 @@ class Automaton:
         self.moves.append(list(following))
         return len(self.moves) - 1
 
-    def search(self, text: str, run: Run) -> bool:
+    def search(self, text: str, budget: Budget) -> bool:
         """Whether the pattern matches anywhere: a new beginning joins the set of states at every character."""
-        run.spend(len(text) // 4)
+        budget.spend(len(text) // 4)
         state = self._first
         for char in text:
             try:
                 following = state.moves[char]
             except KeyError:
-                following = self._move(state, char, run)
+                following = self._move(state, char, budget)
             if following is None:
                 return True
             state = following
-        return 0 in self._reached(state, "", run)
+        return 0 in self._reached(state, "", budget)
 
-    def _move(self, state: State, char: str, run: Run) -> State | None:
-        reached = self._reached(state, char, run)
+    def _move(self, state: State, char: str, budget: Budget) -> State | None:
+        reached = self._reached(state, char, budget)
         following = None
         if 0 not in reached:
             members = {self._start}
             for index in reached:
                 condition = self.conditions[index]
-                if isinstance(condition, Chars) and condition.has(char):
+                if isinstance(condition, CharacterSet) and condition.has(char):
                     members.update(self.moves[index])
             key = frozenset(members), "a" if is_word(char) else " "  # all that an edge asks of what is before it
             if self._remembered > MOVES:
@@ -299,17 +299,17 @@ class Automaton:
         self._remembered += 1
         return following
 
-    def _reached(self, state: State, after: str, run: Run) -> set[int]:
+    def _reached(self, state: State, after: str, budget: Budget) -> set[int]:
         """All states that are reached without consuming a character, given the character that comes."""
         reached, ahead = set(state.members), list(state.members)
         while ahead:
             index = ahead.pop()
             condition = self.conditions[index]
-            if condition is None or (isinstance(condition, Edge) and condition.holds(state.before, after)):
+            if condition is None or (isinstance(condition, Boundary) and condition.holds(state.before, after)):
                 new = [following for following in self.moves[index] if following not in reached]
                 reached.update(new)
                 ahead += new
-        run.spend(len(reached) * 2)
+        budget.spend(len(reached) * 2)
         return reached
 
 

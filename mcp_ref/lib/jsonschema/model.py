@@ -1,193 +1,224 @@
-"""What a compiled schema is: nodes made of keywords, and three walks over them.
+"""A schema before and after compilation: `SchemaReader` gives access to its keywords, `CompiledSchema` validates.
 
-A schema (an object or a boolean) becomes a `Node`. Each of its keywords becomes a `Keyword`, which can do three things,
-because Core 7 asks three things of a keyword:
+Each keyword of a schema becomes a `Keyword`. Core 7 lets a keyword do two things, and a message is needed for a third:
 
-- `check` *asserts*: is this instance good? A closure made once; nothing else runs while instances are valid.
-- `applied` *applies* subschemas to parts of the instance (or to the instance itself): it lists them. The errors of
-  an invalid instance, and what `unevaluatedProperties` must know, are found by walking these lists.
-- `says` puts into words what was expected, when the keyword itself is what failed.
+- `check` *asserts* that an instance is valid. Valid instances cost nothing but these closures.
+- `applied` *applies* subschemas: it yields them, each with the part of the instance that it was applied to. A second
+  walk over an invalid instance finds its errors there, and unevaluated.py finds the evaluated properties.
+- `message` says what was expected, if the keyword itself failed and not one of its subschemas.
 
-Above: applicators.py and assertions.py make the keywords, schemas.py the nodes.
+A `KeywordBuilder` is a function that builds one keyword, or a few that belong together. It reads their values with the
+`SchemaReader` and computes everything that does not depend on the instance, once, outside `check`. It returns None if
+there is nothing to check.
+
+Below: limits.py, values.py, errors.py, patterns.py. Above: assertions.py, applicators.py, unevaluated.py make keywords.
 """
 
 from __future__ import annotations
 
-from .words import written_path
+from .errors import SchemaError, ValidationError, quoted
+from .values import is_integer, is_number
 
-TYPE_CHECKING = False  # `typing` itself, like `dataclasses`, would be most of this package's import time
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
     from typing import TypeAlias
 
-    JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
-    Step: TypeAlias = "str | int"
-    Check: TypeAlias = "Callable[[JSON, Run], bool]"
+    from .limits import Budget
+    from .patterns import Pattern
+    from .values import JSON, Check, Step
 
-
-class SchemaError(ValueError):
-    """A schema that cannot be used: malformed, in an unknown dialect, or with a reference that leads nowhere."""
-
-
-class ValidationError(ValueError):
-    """One thing that is wrong with an instance. `str()` of it is a line that a person or a model can act on.
-
-    path: where, from the instance's root, as property names and array indices. keyword: which keyword of the schema
-    failed (or "limits", when the instance was too deep or too costly to check). expected: what should have been there.
-    """
-
-    def __init__(self, path: tuple[Step, ...], keyword: str, expected: str) -> None:
-        self.path, self.keyword, self.expected = path, keyword, expected
-        where = written_path(path)
-        super().__init__(f"{where}: {expected}" if where else expected)
-
-
-class Limits:
-    """What a hostile schema or instance can make us do at most.
-
-    depth: how deep schemas may nest in each other, and how many references may be open at once while validating.
-    subschemas: how many subschemas are compiled at most, references to other documents included.
-    steps: how often a subschema may be applied in one validation, or work of that size; the default is about a second.
-    patterns: how many regular expressions a schema may have. pattern: how long each may be, in characters.
-    """
-
-    def __init__(
-        self,
-        *,
-        depth: int = 100,
-        subschemas: int = 20_000,
-        steps: int = 2_000_000,
-        patterns: int = 500,
-        pattern: int = 2_000,
-    ) -> None:
-        self.depth, self.subschemas, self.steps = depth, subschemas, steps
-        self.patterns, self.pattern = patterns, pattern
-
-
-class Exhausted(Exception):
-    """A validation came to one of its limits. The text says which."""
-
-
-TOO_DEEP = "too deeply nested to check against this schema"
-
-
-class Run:
-    """One validation: what is left of its limits."""
-
-    __slots__ = ("depth", "steps")
-
-    def __init__(self, limits: Limits) -> None:
-        self.depth, self.steps = limits.depth, limits.steps
-
-    def spend(self, steps: int) -> None:
-        """Pay for work ahead. Raises Exhausted."""
-        self.steps -= steps
-        if self.steps < 0:
-            raise Exhausted("too costly to check against this schema")
+    Applied: TypeAlias = "Iterable[tuple[Step | None, CompiledSchema]]"
+    KeywordBuilder: TypeAlias = "Callable[[SchemaReader], Keyword | None]"
+    Vocabulary: TypeAlias = "tuple[tuple[KeywordBuilder, *tuple[str, ...]], ...]"
 
 
 class Keyword:
-    """One keyword of a schema (or a few that only make sense together, such as if, then and else).
+    """One keyword of a schema, or several that are evaluated together, such as `if`, `then` and `else`.
 
-    applied(instance, run): the subschemas that took part, each with the step from this instance to the part of it that
-    it looked at, None for the instance itself. conjunctive: these all must hold, so that their errors are the errors.
+    Args:
+        name: Name of the keyword, for errors.
+        check: Returns True if the instance is valid.
+        message: Returns the text of the error for an invalid instance.
+        applied: Yields the subschemas that were applied, each with the property name or index of the part of the
+            instance that it was applied to. None stands for the instance itself.
+        requires_all: True if the keyword is valid exactly when all applied subschemas are. Its errors are theirs.
     """
 
-    __slots__ = ("applied", "check", "conjunctive", "name", "says")
+    __slots__ = ("applied", "check", "message", "name", "requires_all")
 
     def __init__(
         self,
         name: str,
         check: Check,
-        says: Callable[[JSON, Run], str] | None = None,
-        applied: Callable[[JSON, Run], Iterable[tuple[Step | None, Node]]] | None = None,
-        conjunctive: bool = False,
+        message: Callable[[JSON, Budget], str] | None = None,
+        applied: Callable[[JSON, Budget], Applied] | None = None,
+        requires_all: bool = False,
     ) -> None:
-        self.name, self.check, self.says, self.applied, self.conjunctive = name, check, says, applied, conjunctive
+        self.name, self.check, self.message, self.applied = name, check, message, applied
+        self.requires_all = requires_all
 
 
-class Node:
-    """A compiled schema. `check` is its keywords' checks in one; `never` is there for `false`: the keyword, and why."""
+class CompiledSchema:
+    """A schema or subschema that can validate instances. `check` combines the checks of all its keywords."""
 
-    __slots__ = ("at", "check", "keywords", "neighbours", "never")
+    __slots__ = ("check", "false_error", "in_place", "keywords", "location")
 
-    def __init__(self, at: str) -> None:
-        self.at = at  # where it stands, as a URI with a JSON pointer: for messages
-        self.check: Check = anything
+    def __init__(self, location: str) -> None:
+        self.location = location  # a URI with a JSON Pointer, for messages
+        self.check: Check = accept_all
         self.keywords: list[Keyword] = []
-        self.never: tuple[str, str] | None = None
-        self.neighbours: list[Node] = []  # the nodes that it applies to the same instance
+        self.false_error: tuple[str, str] | None = None  # keyword and message, if this is the schema `false`
+        self.in_place: list[CompiledSchema] = []  # the schemas that this schema applies to the same instance
 
-    def assemble(self, keywords: list[Keyword]) -> None:
-        """Make one check of all."""
+    def set_keywords(self, keywords: list[Keyword]) -> None:
+        """Combine the checks of these keywords into one."""
         self.keywords = keywords
         checks = [keyword.check for keyword in keywords]
         match checks:
             case []:
-                self.check = anything
+                self.check = accept_all
             case [one]:
                 self.check = one
             case [one, two]:
-                self.check = lambda instance, run: one(instance, run) and two(instance, run)
+                self.check = lambda instance, budget: one(instance, budget) and two(instance, budget)
             case [one, two, three]:
-                self.check = lambda instance, run: one(instance, run) and two(instance, run) and three(instance, run)
+                self.check = lambda value, budget: one(value, budget) and two(value, budget) and three(value, budget)
             case _:
 
-                def every(instance: JSON, run: Run) -> bool:
+                def check_all(instance: JSON, budget: Budget) -> bool:
                     for check in checks:  # noqa: SIM110 - all() with a generator is twice as slow
-                        if not check(instance, run):
+                        if not check(instance, budget):
                             return False
                     return True
 
-                self.check = every
+                self.check = check_all
 
-    def refuse(self, keyword: str, why: str) -> None:
-        """Become the schema `false` (Core 4.3.2), with the words for it."""
-        self.check, self.never = nothing, (keyword, why)
+    def set_false(self, keyword: str, message: str) -> None:
+        """Become the schema `false` (Core 4.3.2), which reports this message."""
+        self.check, self.false_error = _accept_none, (keyword, message)
 
 
-def anything(instance: JSON, run: Run) -> bool:
-    """The schema `true`."""
+def accept_all(instance: JSON, budget: Budget) -> bool:
+    """Return True: the schema `true`."""
     return True
 
 
-def nothing(instance: JSON, run: Run) -> bool:
-    """The schema `false`."""
+def _accept_none(instance: JSON, budget: Budget) -> bool:
     return False
 
 
-def errors_of(node: Node, instance: JSON, run: Run, path: tuple[Step, ...] = ()) -> Iterator[ValidationError]:
-    """All that is wrong, in the schema's order. This second walk is for instances that are known to be bad."""
-    run.spend(1)
-    if node.never:
-        yield ValidationError(path, *node.never)
-    for keyword in node.keywords:
-        if keyword.conjunctive and keyword.applied is not None:
-            for step, part in keyword.applied(instance, run):
-                inner = path if step is None else (*path, step)
-                yield from errors_of(part, instance if step is None else part_of(instance, step), run, inner)
-        elif not keyword.check(instance, run):
-            yield ValidationError(path, keyword.name, keyword.says(instance, run) if keyword.says else keyword.name)
-
-
-def evaluated(keywords: list[Keyword], instance: JSON, run: Run) -> set[Step]:
-    """Which properties or items of an instance these keywords of a schema, for which it is valid, have looked at.
-
-    Core 11: these are the annotations of properties, items and their like, from this schema and from all that it
-    applies in place; a subschema that failed contributes nothing.
-    """
-    run.spend(1)
-    found: set[Step] = set()
-    for keyword in keywords:
-        if keyword.applied is not None:
-            for step, part in keyword.applied(instance, run):
-                if step is None:
-                    found |= evaluated(part.keywords, instance, run)
-                else:
-                    found.add(step)
-    return found
-
-
-def part_of(instance: JSON, step: Step) -> JSON:
-    """One step down."""
+def child_of(instance: JSON, step: Step) -> JSON:
+    """Return the property or item of an instance that a step of a path leads to."""
     return instance[step]  # type: ignore[index]
+
+
+def find_errors(
+    schema: CompiledSchema, instance: JSON, budget: Budget, path: tuple[Step, ...] = ()
+) -> Iterator[ValidationError]:
+    """Yield all errors of an instance that is known to be invalid, in the order of the keywords."""
+    budget.spend(1)
+    if schema.false_error:
+        yield ValidationError(path, *schema.false_error)
+    for keyword in schema.keywords:
+        if keyword.requires_all and keyword.applied is not None:
+            for step, subschema in keyword.applied(instance, budget):
+                if step is None:
+                    yield from find_errors(subschema, instance, budget, path)
+                else:
+                    yield from find_errors(subschema, child_of(instance, step), budget, (*path, step))
+        elif not keyword.check(instance, budget):
+            message = keyword.message(instance, budget) if keyword.message else keyword.name
+            yield ValidationError(path, keyword.name, message)
+
+
+class SchemaReader:
+    """A schema object that is being compiled, as the functions that build its keywords see it.
+
+    Each method returns a keyword's value in the form that the standard demands, or raises SchemaError.
+    The compiler implements the three methods that need other schemas.
+    """
+
+    __slots__ = ("asserts_formats", "compiled", "keywords", "known", "location", "schema")
+
+    def __init__(self, schema: dict[str, JSON], location: str, known: Container[str], asserts_formats: bool) -> None:
+        self.schema, self.location = schema, location
+        self.known = known  # the keywords of the schema's dialect
+        self.asserts_formats = asserts_formats
+        self.keywords: list[Keyword] = []  # the keywords that are already built
+        self.compiled = CompiledSchema(location)
+
+    def __contains__(self, keyword: str) -> bool:
+        return keyword in self.schema and keyword in self.known
+
+    def error(self, keyword: str, expected: str) -> SchemaError:
+        """Return the error for a keyword whose value is not as expected."""
+        return SchemaError(f"{self.location}/{keyword}: expected {expected}, got {quoted(self.schema[keyword])}")
+
+    def string(self, keyword: str) -> str:
+        """Return a value that must be a string."""
+        value = self.schema[keyword]
+        if not isinstance(value, str):
+            raise self.error(keyword, "a string")
+        return value
+
+    def strings(self, keyword: str, value: JSON) -> list[str]:
+        """Return a value, or a part of one, that must be an array of different strings."""
+        if isinstance(value, list):
+            found = [item for item in value if isinstance(item, str)]
+            if len(set(found)) == len(value):
+                return found
+        raise self.error(keyword, "an array of different strings")
+
+    def number(self, keyword: str) -> int | float:
+        """Return a value that must be a number."""
+        value = self.schema[keyword]
+        if not is_number(value):
+            raise self.error(keyword, "a number")
+        return value  # type: ignore[return-value]
+
+    def size(self, keyword: str) -> int:
+        """Return a value that must be an integer, at least 0."""
+        value = self.schema[keyword]
+        if not is_integer(value) or value < 0:  # type: ignore[operator]
+            raise self.error(keyword, "an integer, at least 0")
+        return int(value)  # type: ignore[arg-type]
+
+    def mapping(self, keyword: str) -> dict[str, JSON]:
+        """Return a value that must be an object."""
+        value = self.schema[keyword]
+        if not isinstance(value, dict):
+            raise self.error(keyword, "an object")
+        return value
+
+    def subschema(self, keyword: str) -> CompiledSchema:
+        """Compile a value that must be a schema."""
+        return self.compile(self.schema[keyword], keyword)
+
+    def subschemas(self, keyword: str, may_be_empty: bool = False) -> list[CompiledSchema]:
+        """Compile a value that must be an array of schemas."""
+        value = self.schema[keyword]
+        if not isinstance(value, list) or not (value or may_be_empty):
+            raise self.error(keyword, "an array of schemas")
+        return [self.compile(schema, keyword, index) for index, schema in enumerate(value)]
+
+    def subschemas_by_name(self, keyword: str) -> dict[str, CompiledSchema]:
+        """Compile a value that must be an object of schemas."""
+        return {name: self.compile(schema, keyword, name) for name, schema in self.mapping(keyword).items()}
+
+    def apply_in_place(self, schemas: list[CompiledSchema]) -> list[CompiledSchema]:
+        """Record that these schemas are applied to the same instance as this schema. Return them."""
+        self.compiled.in_place += schemas
+        return schemas
+
+    def compile(self, schema: JSON, *steps: str | int) -> CompiledSchema:
+        """Compile the subschema that these steps of a JSON Pointer lead to."""
+        raise NotImplementedError
+
+    def resolve(self, keyword: str, *, dynamic: bool) -> CompiledSchema:
+        """Return the schema that a reference names. It may not be compiled yet."""
+        raise NotImplementedError
+
+    def pattern(self, keyword: str, source: str) -> Pattern:
+        """Compile a regular expression."""
+        raise NotImplementedError

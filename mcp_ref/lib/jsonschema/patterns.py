@@ -2,7 +2,7 @@
 
 Python's `re` differs from ECMA-262 (`\\d` is more than 0 to 9, `$` matches before a last newline, `\\p{…}` is unknown)
 and it backtracks: some patterns, such as `^(a+)+$`, take it years over a text of fifty characters. So a pattern is
-parsed here, and then
+parsed reader, and then
 
 - a text is matched by `re`, rewritten, where the pattern's structure says that backtracking is cheap for this length;
 - otherwise by an automaton, in a time that is linear in the text.
@@ -19,13 +19,13 @@ from __future__ import annotations
 import re
 
 from .ecma262 import Parser
-from .expressions import Automaton, Choice, Edge, Group, PatternError, Sequence
-from .model import Exhausted
+from .expressions import Automaton, Boundary, Choice, Group, PatternError, Sequence
+from .limits import BudgetExceeded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .expressions import Item
-    from .model import Run
+    from .limits import Budget
 
 CHEAP = 4_096
 """Steps of backtracking up to which `re` is used rather than the automaton: some tens of microseconds."""
@@ -54,17 +54,17 @@ class Pattern:
             if self._cost(6) > DEAR:
                 raise PatternError("it could take too long: it backtracks, and is too large or has lookaround")
 
-    def search(self, text: str, run: Run) -> bool:
-        """Whether the pattern matches anywhere in a text. Raises Exhausted when the run cannot pay for it."""
+    def search(self, text: str, budget: Budget) -> bool:
+        """Whether the pattern matches anywhere in a text. Raises BudgetExceeded when the budget cannot pay for it."""
         bits = len(text).bit_length()
         cost = self._costs.get(bits) or self._cost(bits)
         if cost > CHEAP or not self._speaks_python:
             automaton = self._automaton or self._make_automaton()
             if automaton is not None:
-                return automaton.search(text, run)
+                return automaton.search(text, budget)
             if cost > DEAR:
-                raise Exhausted(f"a text of {len(text)} characters is too long for the pattern {self.source}")
-        run.spend(int(cost) // 64)
+                raise BudgetExceeded(f"a text of {len(text)} characters is too long for the pattern {self.source}")
+        budget.spend(int(cost) // 64)
         python = self._python or self._make_python()
         return (python.match(text) if self._anchored else python.search(text)) is not None
 
@@ -99,4 +99,4 @@ def _is_anchored(item: Item) -> bool:
         return all(map(_is_anchored, item.items))
     if isinstance(item, Group):
         return _is_anchored(item.body)
-    return isinstance(item, Edge) and item.kind == "^"
+    return isinstance(item, Boundary) and item.kind == "^"

@@ -1,74 +1,57 @@
-"""JSON's own values, where they differ from Python's: `1.0` is an integer and equals `1`; `true` is neither.
+"""The values of JSON where they differ from Python's: `1.0` is an integer and equals `1`, and `true` equals neither.
 
-Core 4.2.2 has the equality that `enum`, `const` and `uniqueItems` use; Validation 6.1.1 the types. These
-take a `Run` that they do not need, so that they are checks as they stand.
+Core 4.2.2 defines the equality that `enum`, `const` and `uniqueItems` use. Validation 6.1.1 defines the types.
+
+Below: limits.py. Above: errors.py.
 """
 
 from __future__ import annotations
 
 import json
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # importing `typing` for this constant would take longer than the rest of the package
 if TYPE_CHECKING:
-    from .model import JSON, Check, Run
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from .limits import Budget
+
+    JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
+    Step: TypeAlias = "str | int"
+    Check: TypeAlias = "Callable[[JSON, Budget], bool]"
 
 
-def is_number(value: JSON, run: Run | None = None) -> bool:
-    """Python counts bool among the ints; JSON does not."""
+def is_number(value: JSON, budget: Budget | None = None) -> bool:
+    """Return True for a JSON number. Python counts `True` as an int, JSON does not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def is_integer(value: JSON, run: Run | None = None) -> bool:
-    """Core 4.2.3: any number without a fractional part is an integer, however it is written."""
+def is_integer(value: JSON, budget: Budget | None = None) -> bool:
+    """Return True for a number without a fractional part, however it is written (Core 4.2.3)."""
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 
-def is_string(value: JSON, run: Run | None = None) -> bool:
-    """A string."""
-    return isinstance(value, str)
-
-
-def is_object(value: JSON, run: Run | None = None) -> bool:
-    """An object."""
-    return isinstance(value, dict)
-
-
-def is_array(value: JSON, run: Run | None = None) -> bool:
-    """An array."""
-    return isinstance(value, list)
-
-
-def is_boolean(value: JSON, run: Run | None = None) -> bool:
-    """True or false."""
-    return value is True or value is False
-
-
-def is_null(value: JSON, run: Run | None = None) -> bool:
-    """Null."""
-    return value is None
-
-
 TYPES: dict[str, Check] = {
-    "object": is_object,
-    "array": is_array,
-    "string": is_string,
+    "object": lambda value, budget: isinstance(value, dict),
+    "array": lambda value, budget: isinstance(value, list),
+    "string": lambda value, budget: isinstance(value, str),
     "integer": is_integer,
     "number": is_number,
-    "boolean": is_boolean,
-    "null": is_null,
+    "boolean": lambda value, budget: value is True or value is False,
+    "null": lambda value, budget: value is None,
 }
-"""Validation 6.1.1, with Core 4.2.1's six types and `integer`."""
+"""The check of each type name: the six types of Core 4.2.1, and `integer` (Validation 6.1.1)."""
 
 
-def canonical(value: JSON, run: Run | None = None) -> str:
-    """A text that two values share exactly when they are equal in JSON.
+def canonical(value: JSON, budget: Budget | None = None) -> str:
+    """Return a text that two values share exactly when they are equal in JSON.
 
-    A text, because Python salts the hashes of strings: whoever chooses the items of an array to make their hashes
-    collide (easily done with numbers and tuples of them) cannot make a set of these slow.
+    Sets hold this text because Python salts the hash of a string. An attacker can choose numbers with equal hashes, and
+    a set of those would be slow.
     """
     if isinstance(value, str):
-        if run is not None:
-            run.spend(len(value) // 64)
+        if budget is not None:
+            budget.spend(len(value) // 64)
         return json.dumps(value)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -78,15 +61,16 @@ def canonical(value: JSON, run: Run | None = None) -> str:
         return hex(int(value)) if value.is_integer() else value.hex()
     if value is None:
         return "null"
-    if run is not None:
-        run.spend(len(value) + 1)
+    if budget is not None:
+        budget.spend(len(value) + 1)
     if isinstance(value, list):
-        return "[" + ",".join([canonical(item, run) for item in value]) + "]"
-    return "{" + ",".join(sorted([json.dumps(key) + ":" + canonical(item, run) for key, item in value.items()])) + "}"
+        return "[" + ",".join([canonical(item, budget) for item in value]) + "]"
+    members = [json.dumps(name) + ":" + canonical(member, budget) for name, member in value.items()]
+    return "{" + ",".join(sorted(members)) + "}"
 
 
 def is_multiple(value: int | float, of: int | float) -> bool:
-    """Validation 6.2.1, exactly: 0.3 is a multiple of 0.1, as these numbers are written."""
+    """Return True for an exact multiple (Validation 6.2.1). As decimals, 0.3 is a multiple of 0.1."""
     if isinstance(value, int) and isinstance(of, int):
         return value % of == 0
     if isinstance(value, float) and value - value != 0:
@@ -98,7 +82,7 @@ def is_multiple(value: int | float, of: int | float) -> bool:
 
 
 def _decimal(value: int | float) -> tuple[int, int]:
-    """A number as digits and a power of ten. A float means the shortest text that reads as it: what was written."""
+    """Return the decimal digits and exponent of a number. For a float: of the shortest text that parses to it."""
     if isinstance(value, int):
         return value, 0
     mantissa, _, exponent = repr(value).partition("e")

@@ -34,7 +34,7 @@ class UnsupportedType(TypeError):
 
 
 @dataclass(frozen=True)
-class Form:
+class Conversion:
     """What an annotation comes to. `read` is None where the JSON value already is the Python value."""
 
     schema: Schema
@@ -42,20 +42,20 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where in an annotation we are: the path for messages, the names in scope, and the types we are inside of."""
+class AnnotationScope:
+    """Where in an annotation we are: the path for messages, the names in names, and the types we are inside of."""
 
     path: str
-    scope: dict[str, object] = field(default_factory=dict)
-    inside: tuple[object, ...] = ()
+    names: dict[str, object] = field(default_factory=dict)
+    enclosing: tuple[object, ...] = ()
 
-    def at(self, step: str) -> Place:
+    def at(self, step: str) -> AnnotationScope:
         return replace(self, path=self.path + step)
 
-    def enter(self, annotation: object) -> Place:
-        if annotation in self.inside:
+    def enter(self, annotation: object) -> AnnotationScope:
+        if annotation in self.enclosing:
             raise self.refuse(annotation, "contains itself, which a schema without $ref cannot say")
-        return replace(self, inside=(*self.inside, annotation))
+        return replace(self, enclosing=(*self.enclosing, annotation))
 
     def refuse(self, annotation: object, why: str = "has no JSON Schema here") -> UnsupportedType:
         shown = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
@@ -64,11 +64,11 @@ class Place:
 
     def hints(self, owner: Any) -> dict[str, Any]:
         """The annotations of a function or class, those in quotes evaluated."""
-        scope = self.scope if "<locals>" in owner.__qualname__ else {}
+        names = self.names if "<locals>" in owner.__qualname__ else {}
         if isinstance(owner, type):
-            scope = {**scope, owner.__name__: owner}
+            names = {**names, owner.__name__: owner}
         try:
-            return typing.get_type_hints(owner, localns=scope, include_extras=True)
+            return typing.get_type_hints(owner, localns=names, include_extras=True)
         except (NameError, AttributeError, SyntaxError, TypeError, RecursionError) as error:
             why = "what it names must be visible from the module"
             if "unhashable" in str(error):  # until Python 3.13, no member of a union may have a dict in its metadata
@@ -79,7 +79,7 @@ class Place:
 
 def schema_of(annotation: object) -> Schema:
     """The JSON Schema (2020-12) of an annotation. Raises UnsupportedType."""
-    return form_of(annotation, Place("annotation")).schema
+    return conversion_of(annotation, AnnotationScope("annotation")).schema
 
 
 def reader_of(annotation: object) -> Reader | None:
@@ -87,51 +87,50 @@ def reader_of(annotation: object) -> Reader | None:
 
     What a schema does not check (that a date exists, say) the reader does: it raises UnfitValue, a ValueError.
     """
-    return form_of(annotation, Place("annotation")).read
+    return conversion_of(annotation, AnnotationScope("annotation")).read
 
 
-def form_of(annotation: Any, place: Place) -> Form:
+def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
     """The schema and the reader of an annotation."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is None or (isinstance(annotation, type) and annotation in _PLAIN):
         return _plain(annotation)
     if origin is Annotated:
-        return _annotated(arguments, place)
+        return _annotated(arguments, scope)
     if origin is Literal:
-        return _literal(arguments, place)
+        return _literal(arguments, scope)
     if origin is Union or origin is types.UnionType:
-        forms = [form_of(argument, place) for argument in arguments]
-        return Form(
-            union_schema([form.schema for form in forms]), union_reader([(form.schema, form.read) for form in forms])
-        )
+        conversions = [conversion_of(argument, scope) for argument in arguments]
+        schemas, readers = [member.schema for member in conversions], [member.read for member in conversions]
+        return Conversion(union_schema(schemas), union_reader(schemas, readers))
     if origin in _QUALIFIERS:
-        return form_of(arguments[0], place)
+        return conversion_of(arguments[0], scope)
     if isinstance(annotation, typing.NewType):
-        return form_of(annotation.__supertype__, place)
+        return conversion_of(annotation.__supertype__, scope)
     if isinstance(annotation, _TYPE_ALIAS):
-        return form_of(annotation.__value__, place.enter(annotation))
-    return _class(annotation, origin or annotation, arguments, place)
+        return conversion_of(annotation.__value__, scope.enter(annotation))
+    return _class(annotation, origin or annotation, arguments, scope)
 
 
-def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], place: Place) -> Form:
+def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if not isinstance(cls, type):
-        raise place.refuse(annotation)
+        raise scope.refuse(annotation)
     if cls in _ARRAYS:
-        return _array(_ARRAYS[cls], arguments[0] if arguments else Any, place)
+        return _array(_ARRAYS[cls], arguments[0] if arguments else Any, scope)
     if cls is tuple:
-        return _tuple(arguments, place)
+        return _tuple(arguments, scope)
     if cls in _OBJECTS:
-        return _mapping(annotation, arguments or (Any, Any), place)
+        return _mapping(annotation, arguments or (Any, Any), scope)
     if cls is not annotation:  # someone's own Generic[T], with T given
-        raise place.refuse(annotation)
+        raise scope.refuse(annotation)
     if issubclass(cls, Enum):
-        return _enum(cls, place)
+        return _enum(cls, scope)
     if is_dataclass(cls) or hasattr(cls, "_fields") or typing.is_typeddict(cls):
-        return _record(cls, place)
+        return _record(cls, scope)
     for text in TEXT_TYPES:
         if issubclass(cls, text.loaded()):
-            return Form({"type": "string", **text.keywords}, _text_reader(text, cls))
-    raise place.refuse(annotation)
+            return Conversion({"type": "string", **text.keywords}, _text_reader(text, cls))
+    raise scope.refuse(annotation)
 
 
 # --- single values ---
@@ -162,9 +161,9 @@ _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Require
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 
 
-def _plain(annotation: Any) -> Form:
+def _plain(annotation: Any) -> Conversion:
     name, read = _PLAIN[types.NoneType if annotation is None else annotation]
-    return Form({"type": name} if name else {}, read)
+    return Conversion({"type": name} if name else {}, read)
 
 
 def _text_reader(text: TextType, cls: type) -> Reader:
@@ -176,21 +175,21 @@ def _text_reader(text: TextType, cls: type) -> Reader:
                 return text.read(cls, value)
         except (ValueError, ArithmeticError):
             pass
-        raise UnfitValue(f"expected {text.form}, got {value[:60]!r}")
+        raise UnfitValue(f"expected {text.expected}, got {value[:60]!r}")
 
     return read
 
 
-def _annotated(arguments: tuple[Any, ...], place: Place) -> Form:
+def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     """Of the metadata, the first string is the description, and dicts are keywords to add."""
-    form = form_of(arguments[0], place)
-    schema = dict(form.schema)
+    conversion = conversion_of(arguments[0], scope)
+    schema = dict(conversion.schema)
     for extra in arguments[1:]:
         if isinstance(extra, str):
             schema.setdefault("description", extra)
         elif isinstance(extra, dict):
             schema.update(extra)
-    return Form(schema, form.read)
+    return Conversion(schema, conversion.read)
 
 
 def _choice(values: Iterable[Any]) -> Schema:
@@ -204,21 +203,21 @@ def _one_or_all(names: list[str]) -> JSON:
     return names[0] if len(names) == 1 else [*names]
 
 
-def _literal(values: tuple[Any, ...], place: Place) -> Form:
+def _literal(values: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if any(type(value) not in _JSON_TYPES for value in values):
-        raise place.refuse(f"Literal{list(values)}", "has values that are not strings, integers, booleans or None")
+        raise scope.refuse(f"Literal{list(values)}", "has values that are not strings, integers, booleans or None")
     if any(type(value) is int for value in values):
-        return Form(_choice(values), lambda value: int(value) if type(value) is float else value)
-    return Form(_choice(values))
+        return Conversion(_choice(values), lambda value: int(value) if type(value) is float else value)
+    return Conversion(_choice(values))
 
 
-def _enum(cls: type[Enum], place: Place) -> Form:
+def _enum(cls: type[Enum], scope: AnnotationScope) -> Conversion:
     values = [member.value for member in cls]
     if not values:
-        raise place.refuse(cls, "has no members")
+        raise scope.refuse(cls, "has no members")
     if any(type(value) not in _JSON_TYPES for value in values):
-        raise place.refuse(cls, "has values that are not strings, numbers, booleans or None")
-    return Form(_choice(values), cls)
+        raise scope.refuse(cls, "has values that are not strings, numbers, booleans or None")
+    return Conversion(_choice(values), cls)
 
 
 # --- arrays and objects ---
@@ -231,11 +230,11 @@ _ARRAYS: Final[dict[Any, Callable[[list[Any]], object]]] = {
 _OBJECTS: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 
-def _array(build: Callable[[list[Any]], object], argument: Any, place: Place) -> Form:
-    item = form_of(argument, place.at("[]"))
+def _array(build: Callable[[list[Any]], object], argument: Any, scope: AnnotationScope) -> Conversion:
+    item = conversion_of(argument, scope.at("[]"))
     schema: Schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
     if build is list:
-        return Form(schema, item.read and _items_reader(item.read))
+        return Conversion(schema, item.read and _items_reader(item.read))
     schema["uniqueItems"] = True
     read_items = _items_reader(item.read) if item.read else list
 
@@ -246,7 +245,7 @@ def _array(build: Callable[[list[Any]], object], argument: Any, place: Place) ->
         except TypeError:
             raise UnfitValue("expected items that a set can hold, not objects or arrays") from None
 
-    return Form(schema, read)
+    return Conversion(schema, read)
 
 
 def _items_reader(read_item: Reader) -> Callable[[list[Any]], list[object]]:
@@ -262,13 +261,13 @@ def _items_reader(read_item: Reader) -> Callable[[list[Any]], list[object]]:
     return read
 
 
-def _tuple(arguments: tuple[Any, ...], place: Place) -> Form:
+def _tuple(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if not arguments or arguments[-1] is ...:
-        form = _array(list, arguments[0] if arguments else Any, place)
-        read_items = form.read or list
-        return Form(form.schema, lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
-    forms = [form_of(argument, place.at(f"[{index}]")) for index, argument in enumerate(arguments)]
-    readers = [form.read for form in forms]
+        conversion = _array(list, arguments[0] if arguments else Any, scope)
+        read_items = conversion.read or list
+        return Conversion(conversion.schema, lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
+    conversions = [conversion_of(argument, scope.at(f"[{index}]")) for index, argument in enumerate(arguments)]
+    readers = [conversion.read for conversion in conversions]
 
     def read(values: list[Any]) -> object:
         items: list[object] = []
@@ -279,19 +278,19 @@ def _tuple(arguments: tuple[Any, ...], place: Place) -> Form:
             raise unfit.under(f"[{len(items)}]") from None
         return tuple(items)
 
-    schema: Schema = {"type": "array", "prefixItems": [form.schema for form in forms], "items": False}
-    return Form({**schema, "minItems": len(forms)}, read)
+    schema: Schema = {"type": "array", "prefixItems": [conversion.schema for conversion in conversions], "items": False}
+    return Conversion({**schema, "minItems": len(conversions)}, read)
 
 
-def _mapping(annotation: Any, arguments: tuple[Any, ...], place: Place) -> Form:
-    if form_of(arguments[0], place).schema not in ({}, {"type": "string"}):
-        raise place.refuse(annotation, "has keys that are not plain strings, as those of a JSON object are")
-    value = form_of(arguments[1], place.at("{}"))
+def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
+    if conversion_of(arguments[0], scope).schema not in ({}, {"type": "string"}):
+        raise scope.refuse(annotation, "has keys that are not plain strings, as those of a JSON object are")
+    value = conversion_of(arguments[1], scope.at("{}"))
     schema: Schema = {"type": "object", **({"additionalProperties": value.schema} if value.schema else {})}
     read_value = value.read
     if read_value is None:
-        return Form(schema)
-    return Form(schema, lambda members: read_members(members, dict.fromkeys(members, read_value)))
+        return Conversion(schema)
+    return Conversion(schema, lambda members: read_members(members, dict.fromkeys(members, read_value)))
 
 
 def read_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
@@ -345,23 +344,23 @@ def _is_required(hint: Any, otherwise: bool) -> bool:
     return otherwise
 
 
-def _record(cls: Any, place: Place) -> Form:
-    place = place.enter(cls)
-    hints = place.hints(cls)
+def _record(cls: Any, scope: AnnotationScope) -> Conversion:
+    scope = scope.enter(cls)
+    hints = scope.hints(cls)
     if any(isinstance(hint, InitVar) for hint in hints.values()):
-        raise place.refuse(cls, "has an InitVar, which is not a field")
+        raise scope.refuse(cls, "has an InitVar, which is not a field")
     record = _fields(cls, hints)
     properties: dict[str, JSON] = {}
     readers: dict[str, Reader] = {}
     for each in record:
-        form = form_of(hints.get(each.name, Any), place.at(f".{each.name}"))
-        schema = with_default(form.schema, each.default)
+        conversion = conversion_of(hints.get(each.name, Any), scope.at(f".{each.name}"))
+        schema = with_default(conversion.schema, each.default)
         properties[each.name] = {**schema, "readOnly": True} if each.read_only else schema
-        if form.read and not each.read_only:
-            readers[each.name] = form.read
+        if conversion.read and not each.read_only:
+            readers[each.name] = conversion.read
     schema = object_schema(properties, [each.name for each in record if each.required])
     if typing.is_typeddict(cls):
-        return Form(schema, (lambda members: read_members(members, readers)) if readers else None)
+        return Conversion(schema, (lambda members: read_members(members, readers)) if readers else None)
     names = [each.name for each in record if not each.read_only]
 
     def read(members: dict[str, Any]) -> object:
@@ -371,7 +370,7 @@ def _record(cls: Any, place: Place) -> Form:
         except ValueError as error:  # a __post_init__ that refuses these values says why
             raise UnfitValue(str(error)) from error
 
-    return Form(schema, read)
+    return Conversion(schema, read)
 
 
 def object_schema(properties: dict[str, JSON], required: list[str]) -> Schema:

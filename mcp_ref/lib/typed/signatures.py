@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
-from .annotations import Form, Place, form_of, object_schema, read_members, with_default
+from .annotations import AnnotationScope, Conversion, conversion_of, object_schema, read_members, with_default
 from .docstrings import read_docstring
 from .unions import Reader, Schema
 from .values import UnfitValue
@@ -81,8 +81,8 @@ def signature_of(
     UnsupportedType.
     """
     plain, name, doc = _plain_function(function)
-    place = Place(f"{name}()", _closure(plain))
-    hints = place.hints(plain)
+    scope = AnnotationScope(f"{name}()", _closure(plain))
+    hints = scope.hints(plain)
     description, docs = read_docstring(doc)
     fixed = _fixed_by_partial(function)
     contexts: list[str] = []
@@ -91,25 +91,25 @@ def signature_of(
     rest = None
     for each in inspect.signature(function).parameters.values():
         annotation = hints.get(each.name, Any)
-        at = Place(f"{name}({each.name})", place.scope)
+        at = AnnotationScope(f"{name}({each.name})", scope.names)
         if each.name in fixed:
             continue
         if context_type and _mentions(annotation, (context_type,)):
             contexts.append(each.name)
         elif each.kind is each.VAR_KEYWORD:
-            rest = form_of(annotation, at)
+            rest = conversion_of(annotation, at)
         elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
             raise at.refuse("a parameter without a name", "cannot be sent: arguments are named")
         else:
-            form = form_of(annotation, at)
-            parameters.append(_parameter(each, annotation, form, docs.get(each.name, "")))
-            if form.read:
-                readers[each.name] = form.read
+            conversion = conversion_of(annotation, at)
+            parameters.append(_parameter(each, annotation, conversion, docs.get(each.name, "")))
+            if conversion.read:
+                readers[each.name] = conversion.read
     if len(contexts) > 1:
-        raise place.refuse(f"{' and '.join(contexts)}", "cannot both be the context")
+        raise scope.refuse(f"{' and '.join(contexts)}", "cannot both be the context")
     output_schema = None
     if result_types is not None:
-        output_schema = _output(hints.get("return"), result_types, Place(f"{name}() result", place.scope))
+        output_schema = _output(hints.get("return"), result_types, AnnotationScope(f"{name}() result", scope.names))
     return Signature(
         name=name,
         description=description,
@@ -142,7 +142,7 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
             name, doc = type(function).__name__, type(function).__doc__
             function = call
         else:
-            raise Place("function").refuse(function, "is not written in Python; wrap it in a def")
+            raise AnnotationScope("function").refuse(function, "is not written in Python; wrap it in a def")
     return function, name or function.__name__, function.__doc__ or doc
 
 
@@ -152,13 +152,13 @@ def _fixed_by_partial(function: Any) -> frozenset[str]:
 
 def _closure(plain: Any) -> dict[str, object]:
     """The names of the enclosing functions that the function uses."""
-    scope: dict[str, object] = {}
+    names: dict[str, object] = {}
     for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
         try:
-            scope[name] = cell.cell_contents
+            names[name] = cell.cell_contents
         except ValueError:  # not assigned yet
             continue
-    return scope
+    return names
 
 
 def _is_async(function: Any) -> bool:
@@ -167,30 +167,30 @@ def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _mentions(annotation: Any, classes: tuple[type, ...], inside: tuple[object, ...] = ()) -> bool:
+def _mentions(annotation: Any, classes: tuple[type, ...], enclosing: tuple[object, ...] = ()) -> bool:
     """Whether one of the classes, or a subclass, stands anywhere in an annotation."""
     if isinstance(annotation, type):
         return issubclass(annotation, classes)
-    if annotation in inside:  # a type alias that contains itself
+    if annotation in enclosing:  # a type alias that contains itself
         return False
     parts = (get_origin(annotation), *get_args(annotation), getattr(annotation, "__value__", None))
-    return any(_mentions(part, classes, (*inside, annotation)) for part in parts if part)
+    return any(_mentions(part, classes, (*enclosing, annotation)) for part in parts if part)
 
 
 # --- the schemas of both directions ---
 
 
-def _parameter(each: inspect.Parameter, annotation: object, form: Form, doc: str) -> Parameter:
+def _parameter(each: inspect.Parameter, annotation: object, conversion: Conversion, doc: str) -> Parameter:
     required = each.default is each.empty
     default = None if required else each.default
-    schema = dict(form.schema)
+    schema = dict(conversion.schema)
     if doc:
         schema.setdefault("description", doc)
     description = str(schema.get("description", ""))
     return Parameter(each.name, description, required, default, annotation, with_default(schema, default))
 
 
-def _input(parameters: list[Parameter], rest: Form | None) -> Schema:
+def _input(parameters: list[Parameter], rest: Conversion | None) -> Schema:
     required = [parameter.name for parameter in parameters if parameter.required]
     schema = object_schema({parameter.name: parameter.schema for parameter in parameters}, required)
     if rest is None:
@@ -200,7 +200,7 @@ def _input(parameters: list[Parameter], rest: Form | None) -> Schema:
     return schema
 
 
-def _output(annotation: Any, result_types: tuple[type, ...], place: Place) -> Schema | None:
+def _output(annotation: Any, result_types: tuple[type, ...], scope: AnnotationScope) -> Schema | None:
     if annotation in (None, type(None), Any, object) or _mentions(annotation, result_types):
         return None
-    return form_of(annotation, place).schema
+    return conversion_of(annotation, scope).schema

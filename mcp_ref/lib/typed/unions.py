@@ -74,10 +74,11 @@ def _one_or_all(names: list[JSON]) -> JSON:
     return names[0] if len(names) == 1 else names
 
 
-def union_reader(members: list[tuple[Schema, Reader | None]]) -> Reader | None:
+def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader | None:
     """The reader of a union; None when every member is read as it is."""
-    if all(read is None for _, read in members):
+    if not any(readers):
         return None
+    members = list(zip(schemas, readers, strict=True))
     others = [read for schema, read in members if schema != _NULL]
     if len(others) == 1 and (only := others[0]):
         return lambda value: None if value is None else only(value)

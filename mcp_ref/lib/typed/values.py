@@ -52,7 +52,7 @@ class TextType:
 
     module: str
     name: str
-    form: str
+    expected: str
     """The string in words, for who sent another one."""
     keywords: dict[str, JSON]
     """What its schema says beyond "type": "string"."""

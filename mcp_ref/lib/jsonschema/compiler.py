@@ -1,0 +1,186 @@
+"""The compiler: from a document to compiled schemas, with every reference resolved in advance.
+
+A reference (`$ref`) is a URI with a fragment. The URI names a resource, the fragment a JSON Pointer or an anchor in it.
+`$dynamicRef` depends on the *dynamic scope* (Core 7.1): the resources that validation passed through on its way. Only
+one fact of the scope matters: which resource first bound each dynamic anchor. So a schema is compiled once for each set
+of bindings that it can be reached with. Most schemas have only the empty set. Validation then never looks up a name.
+
+Spec:  Core 7.1, 8.2.3, 9.4.1
+Below: resources.py, model.py, patterns.py. Above: `compile_schema` in the package's `__init__`.
+"""
+
+from __future__ import annotations
+
+from .errors import SchemaError, quoted
+from .expressions import PatternError
+from .model import CompiledSchema, SchemaReader
+from .patterns import Pattern
+from .resources import SchemaResource, SchemaResources, decode_percent, escape_step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import TypeAlias
+
+    from .limits import ValidationLimits
+    from .model import KeywordBuilder
+    from .values import JSON
+
+    DynamicScope: TypeAlias = "tuple[tuple[str, SchemaResource], ...]"
+
+
+class ScopedSchema(SchemaReader):
+    """A schema object with the resource that it belongs to and the dynamic scope that it is reached in."""
+
+    __slots__ = ("compiler", "depth", "is_built", "resource", "scope")
+
+    def __init__(
+        self,
+        compiler: Compiler,
+        schema: dict[str, JSON],
+        resource: SchemaResource,
+        scope: DynamicScope,
+        location: str,
+        depth: int,
+    ) -> None:
+        asserts_formats = compiler.assert_formats or resource.dialect.asserts_formats
+        super().__init__(schema, location, resource.dialect.builders, asserts_formats)
+        self.compiler, self.resource, self.scope, self.depth = compiler, resource, scope, depth
+        self.is_built = False
+
+    def compile(self, schema: JSON, *steps: str | int) -> CompiledSchema:
+        location = self.location + "".join(f"/{escape_step(step)}" for step in steps)
+        return self.compiler.compile(schema, self.resource, self.scope, location, self.depth + 1)
+
+    def resolve(self, keyword: str, *, dynamic: bool) -> CompiledSchema:
+        reference = self.string(keyword)
+        try:
+            target = self.compiler.target(self, reference, dynamic)
+        except SchemaError as error:
+            raise SchemaError(f"{self.location}/{keyword}: {error}") from None
+        self.compiled.in_place.append(target)
+        return target
+
+    def pattern(self, keyword: str, source: str) -> Pattern:
+        longest = self.compiler.limits.pattern_length
+        if len(source) > longest:
+            raise self.error(keyword, f"patterns of at most {longest} characters")
+        try:
+            return self.compiler.pattern(source)
+        except PatternError as error:
+            raise self.error(keyword, f"a regular expression ({error})") from None
+
+
+class Compiler:
+    """Compiles one document and everything that it refers to."""
+
+    def __init__(self, documents: Mapping[str, JSON], assert_formats: bool, limits: ValidationLimits) -> None:
+        self.assert_formats, self.limits = assert_formats, limits
+        self._resources = SchemaResources(documents, limits)
+        self._schemas: dict[tuple[int, str, DynamicScope], ScopedSchema] = {}
+        self._waiting: list[ScopedSchema] = []  # targets of references, built after the schema that refers to them
+        self._patterns: dict[str, Pattern] = {}
+
+    def root(self, schema: JSON) -> CompiledSchema:
+        """Compile a document and all that it refers to."""
+        resource = self._resources.read("", schema)
+        root = self.compile(resource.schema, resource, (), "#", 0)
+        while self._waiting:
+            self._build(self._waiting.pop())
+        self._refuse_loops()
+        return root
+
+    def compile(
+        self, schema: JSON, resource: SchemaResource, scope: DynamicScope, location: str, depth: int
+    ) -> CompiledSchema:
+        """Compile a schema with all its subschemas."""
+        scoped = self._scoped(schema, resource, scope, location, depth)
+        self._build(scoped)
+        return scoped.compiled
+
+    def pattern(self, source: str) -> Pattern:
+        """Compile a regular expression, each only once."""
+        if source not in self._patterns:
+            if len(self._patterns) >= self.limits.patterns:
+                raise SchemaError(f"more than {self.limits.patterns} patterns")
+            self._patterns[source] = Pattern(source)
+        return self._patterns[source]
+
+    def target(self, origin: ScopedSchema, reference: str, dynamic: bool) -> CompiledSchema:
+        """Return the schema that a reference names (Core 8.2.3.1, 8.2.3.2). It is compiled later."""
+        uri, _, fragment = reference.partition("#")
+        resource = self._resources.find(uri, origin.resource) if uri else origin.resource
+        fragment = decode_percent(fragment)
+        if not fragment:
+            schema, location = resource.schema, f"{resource.uri}#"
+        elif fragment.startswith("/"):
+            schema, resource = self._resources.follow_pointer(fragment, resource)
+            location = f"{resource.uri}#{fragment}"
+        elif fragment in resource.anchors:
+            if dynamic and fragment in resource.dynamic_anchors:
+                resource = dict(origin.scope).get(fragment, resource)
+            schema, location = resource.anchors[fragment]
+        else:
+            raise SchemaError(f"there is no anchor {quoted(fragment)} in {resource}")
+        target = self._scoped(schema, resource, origin.scope, location, 0)
+        self._waiting.append(target)
+        return target.compiled
+
+    def _scoped(
+        self, schema: JSON, resource: SchemaResource, scope: DynamicScope, location: str, depth: int
+    ) -> ScopedSchema:
+        """Return the one ScopedSchema of a schema in a dynamic scope, extended by the schema's own resource."""
+        if isinstance(schema, bool):
+            scoped = ScopedSchema(self, {}, resource, scope, location, depth)
+            scoped.is_built = True
+            if not schema:
+                scoped.compiled.set_false("false", "nothing is allowed here")
+            return scoped
+        if not isinstance(schema, dict):
+            raise SchemaError(f"{location}: expected a schema (an object, true or false), got {quoted(schema)}")
+        if depth > self.limits.depth:
+            raise SchemaError(f"{location[:200]}…: schemas nested deeper than {self.limits.depth}")
+        resource = self._resources.owner_of(schema, resource)
+        bound = [name for name, _ in scope]
+        scope += tuple((name, resource) for name in sorted(resource.dynamic_anchors) if name not in bound)
+        key = id(schema), resource.uri, scope
+        if key not in self._schemas:
+            if len(self._schemas) >= self.limits.subschemas:
+                raise SchemaError(f"more than {self.limits.subschemas} subschemas")
+            self._schemas[key] = ScopedSchema(self, schema, resource, scope, location, depth)
+        return self._schemas[key]
+
+    def _build(self, scoped: ScopedSchema) -> None:
+        """Build the keywords of a schema, once, in the order of their ranks."""
+        if scoped.is_built:
+            return
+        scoped.is_built = True
+        known = scoped.resource.dialect.builders
+        if scoped.resource.dialect.is_draft_07 and "$ref" in scoped.schema:
+            known = {"$ref": known["$ref"]}  # Draft-07 8.3: all siblings of a $ref are ignored
+        for _, build in sorted({row for name in scoped.schema if name in known for row in known[name]}, key=_rank):
+            keyword = build(scoped)
+            if keyword is not None:
+                scoped.keywords.append(keyword)
+        scoped.compiled.set_keywords(scoped.keywords)
+
+    def _refuse_loops(self) -> None:
+        """Raise SchemaError if a schema applies itself to the same instance, which would never end (Core 9.4.1)."""
+        finished: set[CompiledSchema] = set()
+        for scoped in self._schemas.values():
+            path: dict[CompiledSchema, Iterator[CompiledSchema]] = {scoped.compiled: iter(scoped.compiled.in_place)}
+            while path:
+                schema, following = next(reversed(path.items()))
+                for applied in following:
+                    if applied in path:
+                        raise SchemaError(f"{applied.location}: refers to itself without end")
+                    if applied not in finished:
+                        path[applied] = iter(applied.in_place)
+                        break
+                else:
+                    finished.add(schema)
+                    del path[schema]
+
+
+def _rank(row: tuple[int, KeywordBuilder]) -> int:
+    return row[0]

@@ -1,0 +1,87 @@
+"""The two exceptions of the package, and the text of their messages.
+
+A message names the place in the instance, the expected value and the actual value. People and language models correct
+their input from it. Quoted values are cut, because an instance may be megabytes long.
+
+Below: values.py. Above: model.py.
+"""
+
+from __future__ import annotations
+
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .values import JSON, Step
+
+
+class SchemaError(ValueError):
+    """A schema that cannot be used: malformed, in an unknown dialect, too large, or with an unresolvable reference."""
+
+
+class ValidationError(ValueError):
+    """One fault of an instance. Its text says where the fault is, what was expected, and what was found.
+
+    Args:
+        path: Property names and array indices that lead from the root of the instance to the fault.
+        keyword: Name of the keyword that failed, or "limits" if the validation ran out of its budget.
+        expected: The message, without the path.
+    """
+
+    def __init__(self, path: tuple[Step, ...], keyword: str, expected: str) -> None:
+        self.path, self.keyword, self.expected = path, keyword, expected
+        where = format_path(path)
+        super().__init__(f"{where}: {expected}" if where else expected)
+
+
+def format_path(path: tuple[Step, ...]) -> str:
+    """Return a path as text: `trips[0].days`, with `["odd name"]` for a name that is not an identifier."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif step.isidentifier():
+            text += f".{step}" if text else step
+        else:
+            text += f"[{quoted(step)}]"
+    return text
+
+
+def quoted(value: JSON, most: int = 80) -> str:
+    """Return a value as JSON, cut to `most` characters."""
+    if isinstance(value, str) and len(value) > most:
+        return json.dumps(value[: most - 20], ensure_ascii=False) + f"… ({len(value)} characters)"
+    if isinstance(value, list) and len(value) > most:
+        return f"an array of {len(value)} items"
+    if isinstance(value, dict) and len(value) > most:
+        return f"an object with {len(value)} properties"
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except ValueError:  # an integer with more digits than Python writes
+        return "a number beyond all measure"
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def quoted_names(names: list[str]) -> list[str]:
+    """Return the first thirteen names, quoted: one more than a message lists."""
+    return [quoted(name) for name in names[:13]]
+
+
+def alternatives(texts: list[str], between: str = " or ") -> str:
+    """Return at most twelve texts as `a, b or c`."""
+    texts = texts[:12] + (["…"] if len(texts) > 12 else [])
+    if between != " or " or len(texts) < 2:
+        return between.join(texts)
+    return ", ".join(texts[:-1]) + between + texts[-1]
+
+
+def format_count(number: int, unit: str) -> str:
+    """Return a number with its unit: `1 property`, `2 properties`."""
+    return f"{number} {unit}" if number != 1 else "1 " + unit.removesuffix("s").replace("ie", "y")
+
+
+def missing_properties(names: list[str], instance: JSON) -> str:
+    """Return the message about required properties that an object lacks."""
+    assert isinstance(instance, dict)
+    lacking = quoted_names([name for name in names if name not in instance])
+    return f"missing required propert{'y' if len(lacking) == 1 else 'ies'} {', '.join(lacking)}"

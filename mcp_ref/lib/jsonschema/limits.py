@@ -1,0 +1,54 @@
+"""Limits on the cost of a schema, and the budget that one validation may spend.
+
+Schemas and instances often come from strangers. A schema of one kilobyte can ask for 2**30 steps of validation, so
+validators have to bound their work (Core 13). Compiling counts subschemas and patterns. Validating counts steps.
+
+Above: every module that compiles or validates.
+"""
+
+from __future__ import annotations
+
+TOO_DEEP = "too deeply nested to check against this schema"
+
+
+class ValidationLimits:
+    """Limits of one compiled schema, and of each validation with it.
+
+    Args:
+        depth: Maximum nesting of subschemas, and of references that are being followed, in levels. Default 100.
+        subschemas: Maximum number of compiled subschemas, in all documents together. Default 20,000.
+        steps: Maximum work of one validation, in applied subschemas (about a microsecond each). Default 2,000,000.
+        patterns: Maximum number of different regular expressions. Default 500.
+        pattern_length: Maximum length of one regular expression, in characters. Default 2,000.
+    """
+
+    def __init__(
+        self,
+        *,
+        depth: int = 100,
+        subschemas: int = 20_000,
+        steps: int = 2_000_000,
+        patterns: int = 500,
+        pattern_length: int = 2_000,
+    ) -> None:
+        self.depth, self.subschemas, self.steps = depth, subschemas, steps
+        self.patterns, self.pattern_length = patterns, pattern_length
+
+
+class BudgetExceeded(Exception):
+    """A validation that reached one of its limits. The text names the limit."""
+
+
+class Budget:
+    """The depth and the steps that one validation has left."""
+
+    __slots__ = ("depth", "steps")
+
+    def __init__(self, limits: ValidationLimits) -> None:
+        self.depth, self.steps = limits.depth, limits.steps
+
+    def spend(self, steps: int) -> None:
+        """Subtract steps before the work is done. Raise BudgetExceeded if none are left."""
+        self.steps -= steps
+        if self.steps < 0:
+            raise BudgetExceeded("too costly to check against this schema")

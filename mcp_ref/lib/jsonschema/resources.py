@@ -1,0 +1,287 @@
+"""Dialects and schema resources: in which language a schema is written, and under which URIs other schemas refer to it.
+
+A *dialect* says which keywords mean something: draft-07, or the vocabularies of 2020-12 that a metaschema chooses.
+A *schema resource* (Core 4.3.5) is a schema with a URI of its own: the root of a document, or a subschema with `$id`.
+Anchors name further subschemas in a resource. One scan of a document finds all resources and anchors.
+
+Nothing is ever fetched. Core 9.1.2 treats a URI as a name and not as an address to download. If a validator opened the
+URIs of a stranger's schema, the stranger could read files (`file:///etc/passwd`) or reach servers inside our network
+(server-side request forgery, SSRF). All documents come from the caller of `compile_schema`.
+
+Spec:  Core 8.1 (dialects and vocabularies), 8.2 ($id and anchors), 9.1 and 9.2; RFC 3986 5.2; RFC 6901
+Below: assertions.py, applicators.py, unevaluated.py. Above: compiler.py.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .applicators import APPLICATOR, CORE, dependencies_on_schemas, dependent_schemas, items, items_of_draft_07, ref
+from .assertions import FORMAT, VALIDATION, VALIDATION_2020_12, dependencies_on_names
+from .errors import SchemaError, quoted
+from .unevaluated import UNEVALUATED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .limits import ValidationLimits
+    from .model import KeywordBuilder, Vocabulary
+    from .values import JSON
+
+_DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/"
+_DRAFT_7 = "http://json-schema.org/draft-07/schema"
+
+# The keywords whose value holds subschemas, of both dialects. All other keywords hold data, which is not scanned.
+_ONE = frozenset(["additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"])
+_ONE |= {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+_ARRAY = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
+_BY_NAME = frozenset(["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"])
+
+_VOCABULARIES: dict[str, Vocabulary] = {
+    "core": CORE,
+    "applicator": APPLICATOR,
+    "unevaluated": UNEVALUATED,
+    "validation": VALIDATION_2020_12,
+    "format-annotation": FORMAT,
+    "format-assertion": FORMAT,
+    "content": (),
+    "meta-data": (),
+}
+"""The vocabularies of 2020-12 (Core 8.1.2). The last two only annotate (Validation 8 and 9)."""
+
+_ALL = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
+
+_DRAFT_07: Vocabulary = (
+    (ref, "$ref"),
+    *VALIDATION,
+    *FORMAT,
+    (items_of_draft_07, "items", "additionalItems"),
+    *(row for row in APPLICATOR if row[0] not in (items, dependent_schemas)),
+    (dependencies_on_names, "dependencies"),
+    (dependencies_on_schemas, "dependencies"),
+)
+"""The keywords of draft-07, which has no vocabularies."""
+
+
+class Dialect:
+    """The keywords that have a meaning, and the functions that build them, each with its rank in the evaluation."""
+
+    def __init__(self, rows: Vocabulary, *, asserts_formats: bool = False, is_draft_07: bool = False) -> None:
+        self.asserts_formats, self.is_draft_07 = asserts_formats, is_draft_07
+        self.builders: dict[str, list[tuple[int, KeywordBuilder]]] = {}
+        for rank, (builder, *names) in enumerate(rows):
+            for name in names:
+                self.builders.setdefault(name, []).append((rank, builder))
+
+
+class SchemaResource:
+    """A schema with a URI, its anchors, and the names of those anchors that are dynamic."""
+
+    __slots__ = ("anchors", "dialect", "dynamic_anchors", "schema", "uri")
+
+    def __init__(self, uri: str, schema: JSON, dialect: Dialect) -> None:
+        self.uri, self.schema, self.dialect = uri, schema, dialect
+        self.anchors: dict[str, tuple[JSON, str]] = {}  # by name: the subschema and its location
+        self.dynamic_anchors: set[str] = set()
+
+    def __str__(self) -> str:
+        return self.uri or "the schema"
+
+    def add_anchor(self, name: str, schema: JSON, location: str) -> None:
+        """Name a subschema. Raise SchemaError if another one has this name (Core 8.2.2)."""
+        if self.anchors.setdefault(name, (schema, location))[0] is not schema:
+            raise SchemaError(f"{location}: the anchor {quoted(name)} is used twice in {self}")
+
+
+class SchemaResources:
+    """All resources of the documents that were read so far, by URI."""
+
+    def __init__(self, documents: Mapping[str, JSON], limits: ValidationLimits) -> None:
+        self._documents = {uri.removesuffix("#"): schema for uri, schema in documents.items()}
+        self._limits = limits
+        self._by_uri: dict[str, SchemaResource] = {}
+        self._by_schema: dict[int, SchemaResource] = {}  # by the id() of the resource's root schema
+        self._dialects: dict[str, Dialect] = {}
+        self._scanned = 0
+
+    def read(self, uri: str, schema: JSON, default: Dialect | None = None) -> SchemaResource:
+        """Scan a document that has this URI. Without `$schema` it is in the default dialect, or in 2020-12."""
+        resource = SchemaResource(uri, schema, self._dialect_of(schema, default))
+        self._by_uri[uri] = resource
+        if isinstance(schema, dict):
+            self._by_schema[id(schema)] = resource
+            own_uri = self._own_uri(schema, resource)
+            if own_uri is not None:
+                resource.uri = own_uri
+                self._by_uri.setdefault(own_uri, resource)
+            self._scan(schema, resource, "#", 0)
+        return resource
+
+    def find(self, uri: str, base: SchemaResource) -> SchemaResource:
+        """Return the resource that a URI, seen from another resource, names. Read its document if necessary."""
+        uri = resolve_uri(base.uri, uri)
+        if uri not in self._by_uri and uri in self._documents:
+            self.read(uri, self._documents[uri], default=base.dialect)
+        if uri not in self._by_uri:
+            raise SchemaError(f"no schema {quoted(uri)} was handed in, and none is ever fetched")
+        return self._by_uri[uri]
+
+    def owner_of(self, schema: JSON, parent: SchemaResource) -> SchemaResource:
+        """Return the resource that a subschema belongs to: the one that it is the root of, or its parent's."""
+        return self._by_schema.get(id(schema), parent)
+
+    def follow_pointer(self, pointer: str, resource: SchemaResource) -> tuple[JSON, SchemaResource]:
+        """Return the value that a JSON Pointer (RFC 6901) leads to, and the resource that the value belongs to."""
+        value = resource.schema
+        for token in pointer[1:].split("/"):
+            step = token.replace("~1", "/").replace("~0", "~")
+            if isinstance(value, dict) and step in value:
+                value = value[step]
+            elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+                value = value[int(step)]
+            else:
+                raise SchemaError(f"{quoted(pointer)} leads nowhere in {resource}")
+            resource = self.owner_of(value, resource)
+        return value, resource
+
+    # -- the scan
+
+    def _scan(self, schema: JSON, resource: SchemaResource, location: str, depth: int) -> None:
+        """Find the resources and anchors in a schema and its subschemas."""
+        if not isinstance(schema, dict):
+            return
+        self._scanned += 1
+        if self._scanned > self._limits.subschemas:
+            raise SchemaError(f"more than {self._limits.subschemas} subschemas")
+        if depth > self._limits.depth:
+            raise SchemaError(f"{location[:200]}…: schemas nested deeper than {self._limits.depth}")
+        own_uri = self._own_uri(schema, resource) if schema is not resource.schema else None
+        if own_uri is not None:  # Core 8.2.1: a subschema with $id is a resource, and the base of the URIs in it
+            resource = SchemaResource(own_uri, schema, self._dialect_of(schema, resource.dialect))
+            location = own_uri + "#"
+            self._by_uri[own_uri] = self._by_schema[id(schema)] = resource
+        self._add_anchors(schema, resource, location)
+        for keyword, value in schema.items():
+            if keyword in _BY_NAME and isinstance(value, dict):
+                for name, part in value.items():
+                    self._scan(part, resource, f"{location}/{keyword}/{escape_step(name)}", depth + 1)
+            elif keyword in _ARRAY and isinstance(value, list):
+                for index, part in enumerate(value):
+                    self._scan(part, resource, f"{location}/{keyword}/{index}", depth + 1)
+            elif keyword in _ONE:
+                self._scan(value, resource, f"{location}/{keyword}", depth + 1)
+
+    def _own_uri(self, schema: dict[str, JSON], resource: SchemaResource) -> str | None:
+        """Return the URI that `$id` gives to a schema, if it gives one."""
+        own_id = schema.get("$id")
+        if not isinstance(own_id, str):
+            return None
+        uri, _, fragment = own_id.partition("#")
+        if resource.dialect.is_draft_07:
+            if "$ref" in schema or not uri:
+                return None  # Draft-07 8.3: a $ref hides its siblings; 8.2.3: a $id of only a fragment is an anchor
+        elif fragment:
+            raise SchemaError(f"$id {quoted(own_id)}: Core 8.2.1 allows no fragment")
+        return resolve_uri(resource.uri, uri)
+
+    def _add_anchors(self, schema: dict[str, JSON], resource: SchemaResource, location: str) -> None:
+        if resource.dialect.is_draft_07:
+            own_id = schema.get("$id")
+            if isinstance(own_id, str) and "$ref" not in schema and (fragment := own_id.partition("#")[2]):
+                resource.anchors[fragment] = schema, location  # Draft-07 8.2.3
+            return
+        for keyword in ("$anchor", "$dynamicAnchor"):  # Core 8.2.2
+            name = schema.get(keyword)
+            if isinstance(name, str):
+                resource.add_anchor(name, schema, location)
+                if keyword == "$dynamicAnchor":
+                    resource.dynamic_anchors.add(name)
+
+    # -- dialects
+
+    def _dialect_of(self, schema: JSON, default: Dialect | None) -> Dialect:
+        """Return the dialect that `$schema` names (Core 8.1.1), or the default."""
+        uri = schema.get("$schema") if isinstance(schema, dict) else None
+        if uri is None:
+            return default or self._dialect(_DRAFT_2020_12 + "schema")
+        if not isinstance(uri, str):
+            raise SchemaError(f"$schema: expected a URI, got {quoted(uri)}")
+        return self._dialect(uri.removesuffix("#"))
+
+    def _dialect(self, uri: str) -> Dialect:
+        if uri not in self._dialects:
+            self._dialects[uri] = self._new_dialect(uri)
+        return self._dialects[uri]
+
+    def _new_dialect(self, uri: str) -> Dialect:
+        if uri == _DRAFT_2020_12 + "schema":
+            return Dialect(_ALL)
+        if uri.replace("https:", "http:") == _DRAFT_7:
+            return Dialect(_DRAFT_07, is_draft_07=True)
+        metaschema = self._documents.get(uri)
+        chosen = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
+        if not isinstance(chosen, dict):
+            raise SchemaError(f"$schema {quoted(uri)}: known are {_DRAFT_2020_12}schema and {_DRAFT_7}#")
+        names = []
+        for vocabulary, is_required in chosen.items():
+            name = vocabulary.removeprefix(_DRAFT_2020_12 + "vocab/")
+            if name in _VOCABULARIES:
+                names.append(name)
+            elif is_required:  # Core 8.1.2: refuse to process a schema that requires an unknown vocabulary
+                raise SchemaError(f"$schema {quoted(uri)} requires the unknown vocabulary {quoted(vocabulary)}")
+        rows = {row for name in ["core", *names] for row in _VOCABULARIES[name]}
+        return Dialect(tuple(row for row in _ALL if row in rows), asserts_formats="format-assertion" in names)
+
+
+# ------------------------------------------------------------------------------------ URIs and JSON Pointers
+
+_URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*:)?(//[^/?]*)?([^?]*)(\?.*)?", re.DOTALL)
+
+
+def resolve_uri(base: str, reference: str) -> str:
+    """Return the URI that a reference without a fragment means, seen from a base URI (RFC 3986 5.2.2)."""
+    if not base:
+        return reference
+    scheme, authority, path, query = _split(reference)
+    if scheme:
+        return reference
+    scheme, base_authority, base_path, base_query = _split(base)
+    if not authority:
+        authority = base_authority
+        if not path:
+            path, query = base_path, query or base_query
+        elif not path.startswith("/"):
+            path = base_path[: base_path.rfind("/") + 1] + path if base_path or not authority else "/" + path
+    return scheme + authority + _without_dot_segments(path) + query
+
+
+def _split(uri: str) -> tuple[str, str, str, str]:
+    """Return scheme, authority, path and query of a URI, each with its delimiter (RFC 3986 appendix B)."""
+    found = _URI.fullmatch(uri)
+    assert found is not None  # every text matches
+    scheme, authority, path, query = found.groups(default="")
+    return scheme, authority, path, query
+
+
+def _without_dot_segments(path: str) -> str:
+    """Return a path with `.` and `..` applied (RFC 3986 5.2.4)."""
+    kept: list[str] = []
+    for segment in path.split("/"):
+        if segment == "..":
+            del kept[max(len(kept) - 1, 1) :]
+        elif segment != ".":
+            kept.append(segment)
+    return "/".join(kept) + "/" * path.endswith(("/.", "/.."))
+
+
+def decode_percent(text: str) -> str:
+    """Return a text with its percent-encoded bytes decoded as UTF-8."""
+    return re.sub(
+        "(?:%[0-9a-fA-F]{2})+", lambda found: bytes.fromhex(found[0].replace("%", "")).decode(errors="replace"), text
+    )
+
+
+def escape_step(step: str | int) -> str:
+    """Return a property name or index as a step of a JSON Pointer."""
+    return str(step).replace("~", "~0").replace("/", "~1")
