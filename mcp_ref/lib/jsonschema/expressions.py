@@ -53,7 +53,7 @@ class CharacterSet:
         code = ord(char)
         found = any(low <= code <= high for low, high in self.ranges)
         if not found and self.categories:
-            from unicodedata import category  # a large module, rarely needed
+            from unicodedata import category  # lazy: a large extension module that only `\\p{…}` needs
 
             found = any(category(char).startswith(names) != negated for negated, names in self.categories)
         return found != self.negated
