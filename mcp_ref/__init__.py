@@ -113,7 +113,8 @@ READING_ORDER = (
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/people.py", "demo/bare.py", "demo/ways.py",
     "demo/earlier.py", "demo/tour.py",
-    "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/person.py", "cli/serve.py", "cli/changes.py", "cli/ask.py",
+    "cli/__init__.py", "cli/values.py", "cli/show.py", "cli/person.py", "cli/ask.py", "cli/serve.py",
+    "cli/revisions.py", "cli/toc.py", "cli/limits.py",
     "__main__.py",
 )  # fmt: skip
 """The modules from front to back, as paths inside the package."""

@@ -1,44 +1,49 @@
-"""The command line: `python3 -m mcp_ref COMMAND`, to watch, serve, ask and compare without writing a program.
+"""The command line: `python3 -m mcp_ref COMMAND`.
 
-Each command is imported when it is asked for, so that `--help` is as fast as Python starts. What a command prints for
-people goes through `cli/show.py`; with `--json` it is one JSON value on standard output, and nothing else is there.
-
-Above: nothing. Below: `cli/`, a module for each kind of command, and `demo/`.
+The commands watch the demo, serve a file, send requests to any server, and compare the revisions. This module reads the
+options; the modules of `cli/` and `demo/` do the work. With `--json` a command prints one JSON value to standard output
+and nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
+
+from .cli import UsageError
+from .cli.show import did_you_mean
+from .version import __version__
 
 OK, REFUSED, USAGE, NO_CONNECTION, INTERRUPTED = 0, 1, 2, 3, 130
 
 PROGRAM = f"python3 -m {__package__}"
 
 EPILOG = f"""\
-SERVER is the command that starts the server, or its URL, after two dashes:
+SERVER is the command that starts the server, or its URL. It follows two dashes:
 
   {PROGRAM} list -- python3 server.py
   {PROGRAM} call add a=1 b=2 -- npx -y some-server --its-option
   {PROGRAM} list -- http://127.0.0.1:8000/mcp
 
-Arguments are written NAME=VALUE, and read by the tool's input schema: a text where it takes a text, else JSON.
-NAME:=JSON is JSON in any case.
+Write an argument as NAME=VALUE. The value is a string if the tool's input schema says so, and JSON otherwise.
+NAME:=JSON is always JSON.
 
-exit codes: 0 done; 1 the server or the tool answered with an error; 2 the command line is wrong; 3 no connection, or
-lost, or no answer in time; 130 interrupted
+exit codes: 0 done; 1 the server or the tool returned an error; 2 the command line is wrong; 3 the connection failed or
+was lost, or a request timed out; 130 interrupted
 """
 
 
 def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser of the whole, and that of each command."""
+    """Return the parser of the command line, and the parser of each command by name."""
     raw = argparse.RawDescriptionHelpFormatter
     whole = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="The Model Context Protocol: watch it, serve it, and ask any server.",
+        description="The Model Context Protocol: watch it, serve it, and call any server.",
         epilog=EPILOG,
         formatter_class=raw,
     )
@@ -59,12 +64,12 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         made.usage = (made.usage or "").format(" ".join(positionals)).replace("  ", " ")
 
     made = command("demo", "watch a client and a server use every feature, message by message")
-    made.add_argument("--http", action="store_true", help="over Streamable HTTP, with what that adds")
+    made.add_argument("--http", action="store_true", help="use Streamable HTTP, and show what it adds")
     takes(made)
 
     made = command("run", "serve a Server object over standard input and output, or over HTTP")
     made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
-    made.add_argument("--revision", metavar="R", help="speak this revision alone")
+    made.add_argument("--revision", metavar="R", help="speak only this revision")
     made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     web_options(made)
     takes(made, "FILE[:NAME]")
@@ -77,13 +82,13 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
     takes(made, "TOOL [NAME=VALUE ...]")
 
-    made = command("read", "read a resource; to a file or pipe its bytes are written as they are", asks=True)
+    made = command("read", "read a resource; its bytes are written unchanged to a file or pipe", asks=True)
     made.add_argument("uri", metavar="URI")
     takes(made, "URI")
 
-    made = command("watch", "watch a resource: print its URI, or that of what is below it, when it changes", asks=True)
+    made = command("watch", "watch a resource: print the URI of each changed resource at or below it", asks=True)
     made.add_argument("uri", metavar="URI")
-    made.add_argument("--count", metavar="N", type=number, help="end after so many changes (Ctrl-C ends it anyway)")
+    made.add_argument("--count", metavar="N", type=number, help="stop after N changes (default: at Ctrl-C)")
     takes(made, "URI")
 
     made = command("prompt", "get a prompt's messages", asks=True)
@@ -94,91 +99,98 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     made = command("complete", "suggest values for an argument of a prompt or resource template", asks=True)
     made.add_argument("ref", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
     made.add_argument("argument", metavar="ARGUMENT")
-    made.add_argument("value", metavar="VALUE", nargs="?", default="", help="what is typed so far")
+    made.add_argument("value", metavar="VALUE", nargs="?", default="", help="the text typed so far")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
-                      help="the other arguments, where they are known")  # fmt: skip
+                      help="other arguments that are already known")  # fmt: skip
     takes(made, "PROMPT|TEMPLATE ARGUMENT [VALUE [NAME=VALUE ...]]")
 
-    made = command("revisions", "compare the revisions of the protocol, or tell what one changed")
+    made = command("revisions", "compare the revisions of the protocol, or list the changes of one revision")
     made.add_argument("revision", metavar="REVISION", nargs="?")
     made.add_argument("--json", action="store_true", help="print JSON, for programs")
     takes(made, "[REVISION]")
+
+    made = command("toc", "list the pages of the specification and the modules that implement each page")
+    made.add_argument("revision", metavar="REVISION", nargs="?")
+    made.add_argument("--json", action="store_true", help="print JSON, for programs")
+    takes(made, "[REVISION]")
+
+    made = command("limits", "list every limit of the package with its default")
+    made.add_argument("--json", action="store_true", help="print JSON, for programs")
+    takes(made)
     return whole, commands.choices
 
 
 def web_options(parser: argparse.ArgumentParser) -> None:
-    """How to serve over HTTP."""
+    """Add the options of a server over HTTP."""
     group = parser.add_argument_group("over HTTP")
-    group.add_argument("--http", action="store_true", help="serve over HTTP: Streamable HTTP, and HTTP+SSE beside it")
+    group.add_argument("--http", action="store_true", help="serve Streamable HTTP and HTTP+SSE")
     group.add_argument("--host", metavar="H", help="the address to listen on (127.0.0.1)")
-    group.add_argument("--port", metavar="P", type=int, help="the port; 0 takes any that is free (8000)")
+    group.add_argument("--port", metavar="P", type=int, help="the port; 0 chooses a free port (8000)")
     group.add_argument("--path", metavar="/P", help="the path of the endpoint (/mcp)")
-    group.add_argument("--json-responses", action="store_true", help="answer by JSON alone, without streams")
+    group.add_argument("--json-responses", action="store_true", help="respond with JSON only, without streams")
     group.add_argument("--allow-host", metavar="NAME", action="append",
-                       help="a name that reaches the server; * for any (those of this machine)")  # fmt: skip
+                       help="a Host header to accept; * for any (the names of this machine)")  # fmt: skip
     group.add_argument("--allow-origin", metavar="URL", action="append",
-                       help="an origin whose web pages may use it; * for any (this machine's)")  # fmt: skip
-    group.add_argument("--store", metavar="FILE", help="keep sessions and events in this SQLite file, over a restart")
+                       help="an origin whose web pages are accepted; * for any (this machine)")  # fmt: skip
+    group.add_argument("--store", metavar="FILE", help="keep sessions and events in this SQLite file across restarts")
 
 
 def seconds(word: str) -> float:
-    """A time limit. Zero, less and `nan` are none: every request would be over before it is sent."""
+    """Read a time limit in seconds. Refuse 0, negative numbers and `nan`: no request could be sent."""
     try:
         value = float(word)
     except ValueError:
         value = 0.0
     if not value > 0:
-        raise argparse.ArgumentTypeError(f"a number of seconds above 0, not {word!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0, got {word!r}")
     return value
 
 
 def number(word: str) -> int:
-    """How many, at least one."""
+    """Read a count of at least 1."""
     if not word.isdecimal() or int(word) < 1:
-        raise argparse.ArgumentTypeError(f"a number, 1 or more, not {word!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {word!r}")
     return int(word)
 
 
 def connection_options(parser: argparse.ArgumentParser) -> None:
-    """What can be said about any connection to a server."""
+    """Add the options of a connection to a server."""
     group = parser.add_argument_group("the connection")
-    group.add_argument("--revision", metavar="R", help="speak this revision alone")
+    group.add_argument("--revision", metavar="R", help="speak only this revision")
     group.add_argument("--timeout", metavar="S", type=seconds,
                        help="seconds for each request (60; 600 for a call, if there is a person to ask)")  # fmt: skip
     group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
                        help="a variable for the server, which inherits only a few such as PATH")  # fmt: skip
     group.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
                        help="a header for every HTTP request, such as 'Authorization: Bearer ...'")  # fmt: skip
-    group.add_argument("--root", metavar="PATH", action="append", help="a directory that the server may know of")
-    group.add_argument("--log", metavar="LEVEL", help="ask for log messages from this level on")
+    group.add_argument("--root", metavar="PATH", action="append", help="a directory to offer to the server as a root")
+    group.add_argument("--log", metavar="LEVEL", help="receive log messages of this level and above")
     group.add_argument("--stderr", action="store_true", help="show the server's standard error")
     group.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     group.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options, with what follows `--` as `command`. Raises SystemExit(2) for what cannot be understood."""
+    """Return the options; the words after `--` are `options.command`. Raise SystemExit(2) for a wrong command line."""
     whole, commands = parsers()
     words = list(arguments)
     server = words[words.index("--") + 1 :] if "--" in words else []
     words = words[: words.index("--")] if "--" in words else words
     if words and not words[0].startswith("-"):
         if words[0] not in commands:
-            from .cli.show import did_you_mean
-
-            whole.error(f"there is no command {words[0]!r}{did_you_mean(words[0], commands)}")
+            whole.error(f"unknown command {words[0]!r}{did_you_mean(words[0], commands)}")
         parser = commands[words[0]]
         options, surplus = parser.parse_known_intermixed_args(words[1:])
         options.name = words[0]
         misspelled = any(word.startswith("-") for word in surplus)
         if options.asks and not server and not misspelled:
             asked = [word for word in words if word not in surplus]
-            parser.error("no server to ask: end with two dashes and the command that starts it, or its URL, as in\n"
+            parser.error("the server is missing: end with two dashes and its command or URL, for example\n"
                          f"  {PROGRAM} {' '.join(asked)} -- {' '.join(surplus) or 'python3 server.py'}")  # fmt: skip
         if surplus:
             parser.error(f"unrecognized arguments: {' '.join(surplus)}")
         if server and not options.asks:
-            parser.error(f"{options.name} takes no server command, so what comes after -- is not used")
+            parser.error(f"{options.name} takes no server: leave out -- and the words after it")
         options.command = server
         return options
     options = whole.parse_args(words)
@@ -189,12 +201,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit code. arguments: as after `python3 -m mcp_ref`; by default the process's own."""
-    from .cli import UsageError
+    """Run one command and return its exit code.
 
+    Args:
+        arguments: The words after `python3 -m mcp_ref`. Default: those of this process.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # what the terminal cannot show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # print escapes for characters that the terminal cannot show
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         return run(options)
@@ -204,37 +218,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Who read our output, `head` say, has enough. Nothing must be flushed into the pipe at exit.
+        # The reader of our output, such as `head`, has closed the pipe. Nothing must be flushed into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command that was chosen."""
-    if options.name is None:
-        from . import __version__
+    """Run the chosen command and return its exit code."""
+    match options.name:
+        case None:
+            print(f"mcp_ref {__version__}")
+        case "demo":
+            _module("demo.tour").main(options.http)
+        case "revisions":
+            _module("cli.revisions").show_revisions(options.revision, options.json)
+        case "toc":
+            _module("cli.toc").show_toc(options.revision, options.json)
+        case "limits":
+            _module("cli.limits").show_limits(options.json)
+        case "run":
+            code: int = _module("cli.serve").serve(options)
+            return code
+        case _:
+            code = _module("cli.ask").ask(options)
+            return code
+    return OK
 
-        print(f"mcp_ref {__version__}")
-        return OK
-    if options.name == "demo":
-        import asyncio
 
-        from .demo.tour import tour
-
-        asyncio.run(tour(sys.stdout, options.http))
-        return OK
-    if options.name == "revisions":
-        from .cli.changes import show_revisions
-
-        show_revisions(options.revision, options.json)
-        return OK
-    if options.name == "run":
-        from .cli.serve import serve
-
-        return serve(options)
-    from .cli.ask import ask
-
-    return ask(options)
+def _module(path: str) -> ModuleType:
+    """Import the module of one command, so that `--help` is as fast as Python starts."""
+    return importlib.import_module(f".{path}", __package__)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,7 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
             raise UsageError(f"{path} has no Server called {name!r}{did_you_mean(name, servers)}")
         return servers[name]
     for key, value in vars(module).items():
-        package = type(value).__module__.removesuffix(".runtime.server")
+        package = type(value).__module__.removesuffix(".server.server")
         if not servers and type(value).__name__ == "Server" and package != type(value).__module__:
             raise UsageError(f"{path}: {key!r} is a Server of {package}, another copy than this {OURS}; ask that one, "
                              f"python3 -m {package}, to run it")  # fmt: skip

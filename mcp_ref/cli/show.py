@@ -10,15 +10,14 @@ import base64
 import difflib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
-
-from ..jsonrpc.messages import JSON, Object
 
 if TYPE_CHECKING:
     from ..basic.content import ContentBlock, ResourceContents
     from ..features.prompts import Prompt
     from ..features.tools import Tool
+    from ..jsonrpc.messages import JSON, Object
 
 
 def out(text: str = "") -> None:
@@ -53,7 +52,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 # ---------------------------------------------------------------------------------------------------- what it offers
 
 
-def table(title: str, rows: list[tuple[str, str, str | None]]) -> None:
+def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
     """A heading and rows of (name, what it takes, description), or nothing where there are no rows."""
     if not rows:
         return

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 import time
 from typing import TextIO
 
@@ -31,6 +32,11 @@ from .ways import PACKAGE, OverHttp, OverPipes, Way
 
 PATIENCE = 60.0
 """Seconds after which a demo that is stuck gives up."""
+
+
+def main(http: bool) -> None:
+    """Run the demo on standard output, over pipes or over HTTP."""
+    asyncio.run(tour(sys.stdout, http))
 
 
 async def tour(out: TextIO, http: bool = False) -> None:

@@ -319,7 +319,7 @@ def test_where_nobody_can_listen_is_1_and_said_in_one_line(where: list[str]) -> 
         (["--store", "x.db"], "--store is for HTTP: add --http"),
         (["--http", "--port", "http"], "argument --port: invalid int value: 'http'"),
         (["--http", "--store", "/no/such/folder/x.db"], "--store /no/such/folder/x.db: unable to open database file"),
-        (["--http", "--", "x"], "run takes no server command"),
+        (["--http", "--", "x"], "run takes no server"),
     ],
 )
 def test_options_of_http_that_make_no_sense_are_2(words: list[str], why: str) -> None:

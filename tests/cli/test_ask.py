@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.__main__ import main
-from mcp_ref.cli import UsageError, changes, show
+from mcp_ref.cli import UsageError, revisions, show
 from mcp_ref.cli.values import kinds, read_arguments, read_texts
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, METHODS, R2025_03_26, R2025_06_18, REVISIONS
@@ -254,19 +254,22 @@ def test_what_is_no_argument_is_2(word: str, capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["lst"], "there is no command 'lst'; did you mean 'list'?"),
-        (["list"], "no server to ask: end with two dashes and the command that starts it"),
-        (["list", "python3", "server.py", "--json"], "as in\n  python3 -m mcp_ref list --json -- python3 server.py\n"),
-        (["read", "a://b", "npx", "some-server"], "as in\n  python3 -m mcp_ref read a://b -- npx some-server\n"),
-        (["list", "--timeout", "nan", "--", "x"], "--timeout: a number of seconds above 0, not 'nan'"),
-        (["list", "--timeout", "-1", "--", "x"], "--timeout: a number of seconds above 0, not '-1'"),
-        (["list", "--timeout", "soon", "--", "x"], "--timeout: a number of seconds above 0, not 'soon'"),
+        (["lst"], "unknown command 'lst'; did you mean 'list'?"),
+        (["list"], "the server is missing: end with two dashes and its command or URL"),
+        (
+            ["list", "python3", "server.py", "--json"],
+            "for example\n  python3 -m mcp_ref list --json -- python3 server.py\n",
+        ),
+        (["read", "a://b", "npx", "some-server"], "for example\n  python3 -m mcp_ref read a://b -- npx some-server\n"),
+        (["list", "--timeout", "nan", "--", "x"], "--timeout: expected a number of seconds above 0, got 'nan'"),
+        (["list", "--timeout", "-1", "--", "x"], "--timeout: expected a number of seconds above 0, got '-1'"),
+        (["list", "--timeout", "soon", "--", "x"], "--timeout: expected a number of seconds above 0, got 'soon'"),
         (["list", "--tiemout", "1"], "unrecognized arguments: --tiemout"),
         (["call", "--", "x"], "the following arguments are required: TOOL\n"),
         (["prompt", "--", "x"], "the following arguments are required: NAME\n"),
         (["complete", "--", "x"], "the following arguments are required: PROMPT|TEMPLATE, ARGUMENT\n"),
-        (["list", "--", ""][:2], "no server to ask"),
-        (["demo", "--", "x"], "demo takes no server command"),
+        (["list", "--", ""][:2], "the server is missing"),
+        (["demo", "--", "x"], "demo takes no server"),
         (["list", "--tiemout", "1", "--", "x"], "unrecognized arguments: --tiemout"),
     ],
 )
@@ -318,7 +321,7 @@ def test_help_names_every_command_and_exit_code(capsys: Captured) -> None:
             "complete",
             "revisions",
             "130",
-            "no connection",
+            "the connection failed",
         ):
             assert word in out
 
@@ -335,7 +338,7 @@ def test_help_loads_no_page_of_the_protocol() -> None:
     source = "import sys, mcp_ref.__main__ as m\ntry: m.main(['--help'])\nexcept SystemExit: pass\nprint(*sys.modules)"
     done = subprocess.run(python(source), capture_output=True, text=True, timeout=20, check=True)
     loaded = {name for name in done.stdout.split() if name.startswith("mcp_ref.")}
-    assert loaded == {"mcp_ref.__main__", "mcp_ref.cli"}
+    assert loaded == {"mcp_ref.__main__", "mcp_ref.cli", "mcp_ref.cli.show", "mcp_ref.version"}
     assert "asyncio" not in done.stdout.split()
 
 
@@ -492,7 +495,7 @@ def test_a_file_that_fails_is_1_with_its_own_traceback(tmp_path: Path) -> None:
 
 
 def test_a_server_of_another_copy_of_the_package_is_told_apart_from_none(tmp_path: Path) -> None:
-    copy = "class Server:\n    def run(self): pass\n\nServer.__module__ = 'vendor.protocol.runtime.server'\n"
+    copy = "class Server:\n    def run(self): pass\n\nServer.__module__ = 'vendor.protocol.server.server'\n"
     done = run_file(serving(tmp_path, f"{copy}server = Server()\n"))
     assert done.returncode == 2
     assert b"'server' is a Server of vendor.protocol, another copy than this mcp_ref" in done.stderr
@@ -675,7 +678,7 @@ def test_revisions_in_json(capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out)["2025-03-26"]["batch"] is True
     assert main(["revisions", "2025-06-18", "--json"]) == 0
     changed = json.loads(capsys.readouterr().out)
-    assert changed == changes.changes(R2025_06_18)
+    assert changed == revisions.changes(R2025_06_18)
     assert changed["methods"] == {"added": ["elicitation/create"], "removed": []}
     assert changed["behaviour"]["batch"] == [True, False]
 
@@ -683,7 +686,7 @@ def test_revisions_in_json(capsys: Captured) -> None:
 def test_the_changes_of_all_revisions_add_up_to_the_method_table() -> None:
     present: set[str] = set()
     for revision in REVISIONS:
-        methods = changes.changes(revision)["methods"]
+        methods = revisions.changes(revision)["methods"]
         assert isinstance(methods, dict) and isinstance(methods["added"], list) and isinstance(methods["removed"], list)
         present = (present | set(map(str, methods["added"]))) - set(map(str, methods["removed"]))
         now = {m.name for m in METHODS if m.since <= revision and (m.until is None or revision < m.until)}
@@ -691,7 +694,7 @@ def test_the_changes_of_all_revisions_add_up_to_the_method_table() -> None:
 
 
 def test_a_new_types_members_are_not_listed_one_by_one() -> None:
-    born, _ = changes.members(R2025_03_26)
+    born, _ = revisions.members(R2025_03_26)
     assert "AudioContent" in born and not [name for name in born if name.startswith("AudioContent.")]
 
 

@@ -1,0 +1,72 @@
+"""`limits`: every bound of the package, read from its code.
+
+A limit is a documented number: a module's constant in capitals, or a field of a class whose name ends in `Limits`. Its
+docstring gives the meaning and the unit.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import itertools
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from .. import READING_ORDER
+from . import show
+
+_SKIPPED = ("cli/", "demo/", "__init__.py", "__main__.py", "version.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One bound: where it is defined, its value, and its docstring with the unit."""
+
+    module: str
+    name: str
+    value: float
+    meaning: str
+
+
+def show_limits(json: bool) -> None:
+    """Print all limits, one table for each module."""
+    found = list(limits())
+    if json:
+        return show.as_json([asdict(limit) for limit in found])
+    for module in dict.fromkeys(limit.module for limit in found):
+        rows = [(limit.name, f"{limit.value:,}", limit.meaning) for limit in found if limit.module == module]
+        show.table(module, rows)
+
+
+def limits() -> Iterator[Limit]:
+    """Yield every limit of the package, in reading order."""
+    package = __package__.rpartition(".")[0]
+    for path in READING_ORDER:
+        if path.startswith(_SKIPPED) or path.endswith("__init__.py"):
+            continue
+        name = f"{package}.{path.removesuffix('.py').replace('/', '.')}"
+        module = importlib.import_module(name)
+        tree = ast.parse(inspect.getsource(module))  # works in a zip file too
+        for constant, meaning in _documented(tree.body):
+            value = getattr(module, constant)
+            if constant.isupper() and _is_bound(value):
+                yield Limit(path, constant, value, meaning)
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Limits"):
+                defaults = getattr(module, node.name)()
+                for field, meaning in _documented(node.body):
+                    yield Limit(path, f"{node.name}.{field}", getattr(defaults, field), meaning)
+
+
+def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
+    """Yield the names that are assigned and followed by a docstring, with that docstring on one line."""
+    for statement, following in itertools.pairwise(body):
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
+        text = following.value if isinstance(following, ast.Expr) else None
+        if isinstance(target, ast.Name) and isinstance(text, ast.Constant) and isinstance(text.value, str):
+            yield target.id, " ".join(text.value.split())
+
+
+def _is_bound(value: object) -> bool:
+    return type(value) in (int, float) and not isinstance(value, bool) and float(str(value)) > 0

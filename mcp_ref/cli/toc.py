@@ -1,0 +1,123 @@
+"""`toc [REVISION]`: the pages of the specification, and the modules that implement each page.
+
+The table is data: a page, the revisions that have the page, and its modules. Tests compare the pages with the
+specification and the modules with the package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..jsonrpc.messages import JSON
+from ..revisions import (
+    LEGACY,
+    R2024_10_07,
+    R2024_11_05,
+    R2025_03_26,
+    R2025_06_18,
+    R2025_11_25,
+    R2026_07_28,
+    REVISIONS,
+    Revision,
+    revision_named,
+)
+from . import UsageError, show
+
+RELEASED = REVISIONS[1:]
+"""The revisions with a published specification. 2024-10-07 has only a schema."""
+
+FROM_2025_03_26 = REVISIONS[2:]
+FROM_2025_06_18 = REVISIONS[3:]
+WITH_HANDSHAKE = LEGACY[1:]
+STATELESS = (R2026_07_28,)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of the specification: its path, the revisions that have the page, and the modules that implement it."""
+
+    path: str
+    revisions: tuple[Revision, ...]
+    modules: tuple[str, ...]
+
+
+PAGES = (
+    Page("index", RELEASED, ()),
+    Page("architecture/index", RELEASED, ()),
+    Page("changelog", FROM_2025_03_26, ("revisions.py",)),
+    Page("deprecated", STATELESS, ("revisions.py",)),
+    Page("schema", FROM_2025_06_18, ("revisions.py", "codec.py")),
+    Page("basic/index", RELEASED, ("jsonrpc/messages.py", "jsonrpc/dispatcher.py", "basic/meta.py")),
+    Page("basic/messages", (R2024_11_05,), ("jsonrpc/messages.py",)),
+    Page("basic/lifecycle", WITH_HANDSHAKE, ("basic/lifecycle.py", "session.py", "client/negotiation.py")),
+    Page("basic/versioning", STATELESS, ("basic/versioning.py", "client/negotiation.py", "server/stateless.py")),
+    Page(
+        "basic/transports",
+        WITH_HANDSHAKE,
+        ("transports/stdio.py", "transports/streamable_http/", "transports/http_sse/"),
+    ),
+    Page("basic/transports/index", STATELESS, ("transports/base.py",)),
+    Page("basic/transports/stdio", STATELESS, ("transports/stdio.py",)),
+    Page(
+        "basic/transports/streamable-http",
+        STATELESS,
+        (
+            "transports/streamable_http/checks.py",
+            "transports/streamable_http/stateless.py",
+            "transports/streamable_http/stateless_client.py",
+            "basic/headers.py",
+        ),
+    ),
+    Page("basic/authorization", (R2025_03_26, R2025_06_18, R2025_11_25), ()),
+    Page("basic/authorization/index", STATELESS, ()),
+    Page("basic/authorization/authorization-server-discovery", STATELESS, ()),
+    Page("basic/authorization/client-registration", STATELESS, ()),
+    Page("basic/authorization/security-considerations", STATELESS, ()),
+    Page("basic/utilities/cancellation", WITH_HANDSHAKE, ("basic/cancellation.py",)),
+    Page("basic/utilities/ping", WITH_HANDSHAKE, ("basic/ping.py",)),
+    Page("basic/utilities/progress", WITH_HANDSHAKE, ("basic/progress.py",)),
+    Page("basic/utilities/tasks", (R2025_11_25,), ("extensions/tasks/",)),
+    Page("basic/patterns/index", STATELESS, ("basic/mrtr.py", "basic/subscriptions.py")),
+    Page("basic/patterns/cancellation", STATELESS, ("basic/cancellation.py",)),
+    Page("basic/patterns/mrtr", STATELESS, ("basic/mrtr.py", "server/stateless.py", "client/session.py")),
+    Page("basic/patterns/progress", STATELESS, ("basic/progress.py",)),
+    Page(
+        "basic/patterns/subscriptions",
+        STATELESS,
+        ("basic/subscriptions.py", "server/subscriptions.py", "client/subscriptions.py"),
+    ),
+    Page("server/index", RELEASED, ("features/__init__.py",)),
+    Page("server/discover", STATELESS, ("features/discover.py",)),
+    Page("server/prompts", RELEASED, ("features/prompts.py",)),
+    Page("server/resources", RELEASED, ("features/resources.py",)),
+    Page("server/tools", RELEASED, ("features/tools.py", "client/tools.py")),
+    Page("server/utilities/caching", STATELESS, ("features/caching.py",)),
+    Page("server/utilities/completion", RELEASED, ("features/completion.py",)),
+    Page("server/utilities/logging", RELEASED, ("features/logging.py",)),
+    Page("server/utilities/pagination", RELEASED, ("features/pagination.py",)),
+    Page("client/elicitation", FROM_2025_06_18, ("features/elicitation.py",)),
+    Page("client/roots", RELEASED, ("features/roots.py",)),
+    Page("client/sampling", RELEASED, ("features/sampling.py",)),
+)
+"""The specification's table of contents."""
+
+
+def show_toc(name: str | None, json: bool) -> None:
+    """Print the pages of one revision, or of every revision, with their modules."""
+    try:
+        revisions = [revision_named(name)] if name is not None else list(RELEASED)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    if R2024_10_07 in revisions:
+        raise UsageError(f"{R2024_10_07} has a schema and no pages: see `revisions {R2024_10_07}`")
+    if json:
+        tables: dict[str, JSON] = {r.name: {page.path: [*page.modules] for page in pages_of(r)} for r in revisions}
+        return show.as_json(tables)
+    for revision in revisions:
+        rows = [(page.path, "", ", ".join(page.modules) or "(not implemented)") for page in pages_of(revision)]
+        show.table(revision.name, rows)
+
+
+def pages_of(revision: Revision) -> list[Page]:
+    """Return the pages of a revision, in the order of the specification."""
+    return [page for page in PAGES if revision in page.revisions]

@@ -1,0 +1,47 @@
+"""`python3 -m mcp_ref limits`: every bound in the code is listed with its default."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+
+from mcp_ref.cli.limits import limits
+from tests.support import ROOT
+
+
+def test_limits_lists_every_constant_named_max() -> None:
+    listed = {(limit.module, limit.name) for limit in limits()}
+    for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
+        module = path.relative_to(ROOT / "mcp_ref").as_posix()
+        if module.startswith(("cli/", "demo/")):
+            continue
+        for name in re.findall(r"^(MAX_\w+)\b.* = ", path.read_text("utf-8"), re.MULTILINE):
+            assert (module, name) in listed, f"{module}: {name} has no docstring"
+
+
+def test_limits_lists_every_field_of_a_limits_class() -> None:
+    listed = {(limit.module, limit.name) for limit in limits()}
+    for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
+        module = path.relative_to(ROOT / "mcp_ref").as_posix()
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and node.name.endswith("Limits"):
+                for field in node.body:
+                    if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                        assert (module, f"{node.name}.{field.target.id}") in listed, f"{module}: {field.target.id}"
+
+
+def test_limits_are_positive_numbers() -> None:
+    for limit in limits():
+        assert limit.value > 0, limit
+
+
+def test_limits_command_prints_tables_and_json() -> None:
+    def printed(*options: str) -> str:
+        command = [sys.executable, "-m", "mcp_ref", "limits", *options]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True).stdout
+
+    assert "MAX_BATCH  1,000" in printed()
+    assert {"jsonrpc/messages.py"} <= {entry["module"] for entry in json.loads(printed("--json"))}
