@@ -15,8 +15,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from .cli import UsageError
-from .cli.show import did_you_mean
+from .cli import UsageError, did_you_mean
 from .version import __version__
 
 OK, REFUSED, USAGE, NO_CONNECTION, INTERRUPTED = 0, 1, 2, 3, 130

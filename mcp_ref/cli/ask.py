@@ -10,26 +10,26 @@ import argparse
 import asyncio
 import contextlib
 import itertools
+import json
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from ..basic.lifecycle import CapabilityError, UnsupportedRevision
 from ..client.client import Client
 from ..codec import codec_for
+from ..features.completion import PromptReference, ResourceTemplateReference
+from ..features.logging import LEVELS, LoggingMessageNotificationParams
+from ..features.tools import Tool
 from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import Object
 from ..lib.jsonschema import SchemaError, compile_schema
 from ..revisions import REVISIONS, NotInRevision
 from ..server.context import PERSON_TIMEOUT
 from ..session import TIMEOUT
-from . import UsageError, show
+from ..transports.trace import tracer
+from . import UsageError, did_you_mean, show
 from .person import asker
 from .values import read_arguments, read_texts
-
-if TYPE_CHECKING:
-    from ..features.logging import LoggingMessageNotificationParams
-    from ..features.tools import Tool
 
 
 def ask(options: argparse.Namespace) -> int:
@@ -51,8 +51,6 @@ def fail(code: int, error: Exception) -> int:
 
 def make_client(options: argparse.Namespace) -> Client:
     """The client that the options describe. Raises UsageError."""
-    from ..transports.trace import tracer
-
     person = asker()
     server = server_named(options.command)
     if options.header and not isinstance(server, str):
@@ -110,8 +108,6 @@ def environment(words: list[str]) -> dict[str, str]:
 
 def show_log(message: LoggingMessageNotificationParams) -> None:
     """One of the server's log messages."""
-    import json
-
     text = message.data if isinstance(message.data, str) else json.dumps(message.data, ensure_ascii=False)
     show.note(f"[{message.level}] {message.logger + ': ' if message.logger else ''}{text}")
 
@@ -158,10 +154,8 @@ def who(client: Client) -> str:
 
 async def set_level(client: Client, level: str) -> None:
     """Ask for log messages. Raises UsageError for a level that is none."""
-    from ..features.logging import LEVELS
-
     if level not in LEVELS:
-        raise UsageError(f"{level!r} is no log level{show.did_you_mean(level, LEVELS)}")
+        raise UsageError(f"{level!r} is no log level{did_you_mean(level, LEVELS)}")
     await client.set_logging_level(level)
 
 
@@ -292,8 +286,6 @@ async def prompt(client: Client, options: argparse.Namespace) -> int:
 
 async def complete(client: Client, options: argparse.Namespace) -> int:
     """Suggest values, one a line."""
-    from ..features.completion import PromptReference, ResourceTemplateReference
-
     is_uri = "{" in options.ref or "://" in options.ref
     ref = ResourceTemplateReference(options.ref) if is_uri else PromptReference(options.ref)
     known = read_texts(options.arguments) or None
@@ -320,4 +312,4 @@ async def completable(client: Client, is_uri: bool) -> list[str]:
 
 def hint(name: str, known: list[str]) -> str:
     """What the name could have meant, where the server does not list it."""
-    return "" if name in known else show.did_you_mean(name, known)
+    return "" if name in known else did_you_mean(name, known)

@@ -7,8 +7,11 @@ the `Life` on each field, and what replaces the handshake from the pages that re
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterator
 
+from ..basic import headers, versioning
+from ..client.session import QUESTIONS
 from ..codec import lives_of
 from ..jsonrpc.messages import JSON, Object
 from ..revisions import METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
@@ -57,9 +60,6 @@ def changes(revision: Revision) -> Object:
 
 def stateless() -> Object:
     """What there is in the place of a handshake, of sessions, and of requests from the server."""
-    from ..basic import headers, versioning
-    from ..client.session import QUESTIONS
-
     return {
         "each request says, in _meta": [
             versioning.PROTOCOL_VERSION,
@@ -104,8 +104,6 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
 
 def types() -> Iterator[type]:
     """The dataclasses of all pages that the method table leads to."""
-    import sys
-
     pages = {"basic.content:TextContent"} | {path for m in METHODS for path in (m.params, m.result) if path}
     for module in sorted({load(path).__module__ for path in pages}):
         for cls in vars(sys.modules[module]).values():

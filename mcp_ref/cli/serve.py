@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 
 from ..revisions import revision_named
 from ..server.server import Server
-from . import UsageError
-from .show import did_you_mean, note
+from ..transports.stdio import claimed_stdio
+from ..transports.trace import tracer
+from . import UsageError, did_you_mean
+from .show import note
 
 if TYPE_CHECKING:
     from ..transports.streamable_http.event_store import EventStore
@@ -29,9 +31,6 @@ OURS = __package__.rpartition(".")[0]
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until the client goes; gives the exit code. 1: the file itself failed, and its traceback was printed."""
-    from ..transports.stdio import claimed_stdio
-    from ..transports.trace import tracer
-
     path, name = split_target(options.target)
     revision = options.revision
     given = {option: getattr(options, option) for option in _WEB}
@@ -67,7 +66,7 @@ _WEB = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
     """Serve over HTTP until Ctrl-C or SIGTERM; 1 where it cannot listen."""
-    from ..server.http import HttpOptions
+    from ..server.http import HttpOptions  # lazy: a stdio server loads no HTTP
 
     web = HttpOptions(json_responses=options.json_responses)
     if options.path:
@@ -91,7 +90,7 @@ def open_store(path: str) -> EventStore:
     """The SQLite file for sessions and events. Raises UsageError where it cannot be one."""
     import sqlite3
 
-    from ..transports.streamable_http.event_store import SqliteEventStore
+    from ..transports.streamable_http.event_store import SqliteEventStore  # lazy: a stdio server loads no HTTP
 
     try:
         return SqliteEventStore(path)

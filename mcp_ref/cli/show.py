@@ -7,17 +7,14 @@ are. [2025-11-25 server/tools#security-considerations]
 from __future__ import annotations
 
 import base64
-import difflib
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from ..basic.content import ContentBlock, ResourceContents
-    from ..features.prompts import Prompt
-    from ..features.tools import Tool
-    from ..jsonrpc.messages import JSON, Object
+from ..basic.content import ContentBlock, ResourceContents, TextResourceContents
+from ..features.prompts import Prompt
+from ..features.tools import Tool
+from ..jsonrpc.messages import JSON, Object
 
 
 def out(text: str = "") -> None:
@@ -38,15 +35,6 @@ def as_json(value: JSON) -> None:
 def printable(text: str) -> str:
     """The text with control characters shown instead of obeyed, but for newlines and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'list'?`, or all there are where they are few, or nothing."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=3)
-    if near:
-        return f"; did you mean {' or '.join(repr(n) for n in near)}?"
-    return f"; there are {', '.join(names)}" if 0 < len(names) <= 12 else ""
 
 
 # ---------------------------------------------------------------------------------------------------- what it offers
@@ -120,8 +108,6 @@ def block_text(block: ContentBlock) -> str:
 
 def contents_text(contents: ResourceContents) -> str:
     """A resource's contents in words: its text, or what it is."""
-    from ..basic.content import TextResourceContents
-
     if isinstance(contents, TextResourceContents):
         return contents.text
     return f"[{contents.mime_type or 'bytes'}: {contents.uri}, {_size(contents.blob)} bytes]"
@@ -129,8 +115,6 @@ def contents_text(contents: ResourceContents) -> str:
 
 def write_contents(contents: ResourceContents) -> None:
     """A resource's contents on standard output: as they are where that is a file or pipe, in words on a terminal."""
-    from ..basic.content import TextResourceContents
-
     if sys.stdout.isatty():
         return out(contents_text(contents))
     if isinstance(contents, TextResourceContents):

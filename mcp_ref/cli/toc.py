@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from ..jsonrpc.messages import JSON
 from ..revisions import (
     LEGACY,
-    R2024_10_07,
     R2024_11_05,
     R2025_03_26,
     R2025_06_18,
@@ -108,8 +107,9 @@ def show_toc(name: str | None, json: bool) -> None:
         revisions = [revision_named(name)] if name is not None else list(RELEASED)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    if R2024_10_07 in revisions:
-        raise UsageError(f"{R2024_10_07} has a schema and no pages: see `revisions {R2024_10_07}`")
+    for revision in revisions:
+        if not pages_of(revision):
+            raise UsageError(f"{revision} has a schema and no pages: try `revisions {revision}`")
     if json:
         tables: dict[str, JSON] = {r.name: {page.path: [*page.modules] for page in pages_of(r)} for r in revisions}
         return show.as_json(tables)
