@@ -17,8 +17,9 @@ import asyncio
 import sys
 
 from mcp_ref import ProtocolError
-from mcp_ref.jsonrpc.dispatcher import Dispatcher, Transport
+from mcp_ref.jsonrpc.dispatcher import Dispatcher
 from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Notification, Object, Outgoing, Request, decode, encode
+from mcp_ref.jsonrpc.requester import Transport
 
 
 class Wire(Transport):

@@ -75,7 +75,7 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .version import __version__ as __version__
 
 READING_ORDER = (
-    "jsonrpc/__init__.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/dispatcher.py",
+    "jsonrpc/__init__.py", "jsonrpc/messages.py", "jsonrpc/errors.py", "jsonrpc/requester.py", "jsonrpc/dispatcher.py",
     "version.py", "revisions.py", "codec.py",
     "basic/__init__.py", "basic/meta.py", "basic/content.py", "basic/lifecycle.py", "basic/ping.py",
     "basic/cancellation.py", "basic/progress.py", "basic/versioning.py", "basic/mrtr.py", "basic/subscriptions.py",

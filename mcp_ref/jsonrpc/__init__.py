@@ -1,4 +1,5 @@
-"""JSON-RPC 2.0, and nothing of MCP: the messages and the dispatcher that pairs them.
+"""JSON-RPC 2.0, and nothing of MCP.
 
-Reading order: `messages.py` (bytes <-> messages), then `dispatcher.py` (what happens to them).
+Reading order: `messages.py` (bytes to messages and back), `errors.py` (exceptions), `requester.py` (requests that we
+send), `dispatcher.py` (requests that the peer sends, and the routing of both).
 """

@@ -1,18 +1,18 @@
-"""What can go wrong between two peers, each error saying who broke the rule.
+"""The exceptions of this package. Each type tells which side broke a rule.
 
-    McpError                     everything this package raises on purpose about a peer or a message
-    ├── ProtocolError            a JSON-RPC error, raised by a handler to be sent to the peer
-    │   └── RemoteError          one that the peer sent, raised where its request is awaited
-    ├── InvalidMessage           the peer answered with something that its revision does not allow
-    ├── RequestTimeout           the peer did not answer in time (also a TimeoutError)
-    ├── ConnectionClosed         the connection ended before the answer came (also a ConnectionError)
-    │   └── ForeignAnswer        the peer answered with what is no message at all
+    McpError                     base class: everything raised on purpose about a peer or a message
+    ├── ProtocolError            a JSON-RPC error; a handler raises it to send it to the peer
+    │   └── RemoteError          a JSON-RPC error that the peer sent; raised where its request is awaited
+    ├── InvalidMessage           the peer's response breaks a rule of its revision
+    ├── RequestTimeout           no response in time (also a TimeoutError)
+    ├── ConnectionClosed         the connection ended before the response (also a ConnectionError)
+    │   └── ForeignAnswer        the peer's reply is not a message of this protocol
     ├── UnsupportedRevision      client and server have no revision in common (basic/lifecycle.py)
-    └── CapabilityError          the local caller used what the peer did not declare (basic/lifecycle.py)
+    └── CapabilityError          the local caller used a feature that the peer did not declare (basic/lifecycle.py)
 
 Other mistakes of the local caller are ordinary TypeErrors, ValueErrors and RuntimeErrors.
 
-Spec:  basic/index#responses; the codes of each revision stand with the feature that uses them
+Spec:  basic/index#responses. Each page defines the error codes of its feature.
 """
 
 from __future__ import annotations
@@ -21,42 +21,40 @@ from .messages import JSON, Error
 
 
 class McpError(Exception):
-    """The root of the exceptions about a peer or a message."""
+    """The base class of the exceptions about a peer or a message."""
 
 
 class ProtocolError(McpError):
-    """A JSON-RPC error. A handler raises it to answer with exactly this `code`, `message` and `data`."""
+    """A JSON-RPC error. Raised by a handler, it becomes the error response, with this `code`, `message` and `data`."""
 
     def __init__(self, code: int, message: str, data: JSON = None) -> None:
         super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
+        self.code, self.message, self.data = code, message, data
 
     def __str__(self) -> str:
         details = "" if self.data is None else f": {self.data}"
         return f"{self.message} (error {self.code}){details}"
 
     def to_error(self) -> Error:
-        """The `error` member to put on the wire."""
+        """Return the `error` member of the response."""
         return Error(self.code, self.message, self.data)
 
 
 class RemoteError(ProtocolError):
-    """The peer answered a request with this error."""
+    """A JSON-RPC error that the peer sent in response to a request."""
 
 
 class InvalidMessage(McpError):
-    """The peer sent what its revision does not allow; the text says where and what was expected."""
+    """A response that the peer's revision does not allow. The text names the place and the expected value."""
 
 
 class RequestTimeout(McpError, TimeoutError):
-    """No answer within the time the caller gave, in seconds. The peer was told that nobody waits any more."""
+    """A response that did not come within the caller's time limit, in seconds. The peer was told of the end."""
 
 
 class ConnectionClosed(McpError, ConnectionError):
-    """The connection is gone. The text says why, with the exit code and the last words of a server process."""
+    """The end of a connection. The text has the reason, such as the exit code and last output of a server process."""
 
 
 class ForeignAnswer(ConnectionClosed):
-    """The peer is there, but what it answered is no message: perhaps it speaks something else."""
+    """A reply that is not a message of this protocol: the peer may speak another one."""

@@ -1,21 +1,29 @@
-"""JSON-RPC 2.0 messages: bytes in, messages out, and back. Pure functions; no I/O, no MCP.
+"""JSON-RPC 2.0 messages: bytes to messages, and back. Pure functions: no I/O, nothing of MCP.
 
-A frame is the bytes of one JSON text. `decode` says what a frame is: a `Request` (someone wants an answer), a
-`Notification` (nobody does), a `Response` or an `ErrorResponse` (the answer), a `Batch` of these, or `Malformed`, which
-carries the error that the sender deserves. It never raises, whatever the bytes are.
+A frame is the bytes of one JSON text. `decode` returns a `Request` (its sender waits for a response), a `Notification`
+(nobody waits), a `Response`, an `ErrorResponse`, a `Batch` of these, or `Malformed` with the error for the sender.
+
+Two readers of one message must never disagree on its meaning. A proxy that checks the first of two `"name"` keys would
+let through a call that the server reads from the second. So JSON is read more strictly than `json.loads` does: no
+duplicate keys, NaN, Infinity or lone surrogates. Work is bounded, because a small frame must not cost much: at most
+`MAX_DEPTH` levels, `MAX_BATCH` messages in a batch, and Python's limit of 4,300 digits in an integer.
+
+Rules that differ between revisions [2025-11-25 basic/index#requests] [2026-07-28 basic/index#requests]:
+    ids of requests     a string or an integer; unlike base JSON-RPC, never null
+                        2024-11-05 to 2025-11-25: never used before by that sender in the session
+                        2026-07-28: differs from the sender's requests in flight; only clients send requests
+    unreadable request  its error has "id": null up to 2025-06-18, and no id from 2025-11-25 on
+    batches             2025-03-26 only: receivers MUST accept them, senders MAY use them; removed in 2025-06-18
 
 Spec:  JSON-RPC 2.0; basic/index#messages (all revisions); batches: 2025-03-26 basic/index#batching
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping"}
        {"jsonrpc": "2.0", "id": 1, "result": {}}
-Above: `dispatcher.py`. Elsewhere: whether an array is welcome at all (the dispatcher asks the negotiated revision).
-
-JSON is read more strictly than `json.loads` does by itself, because two readers of one message must never disagree on
-what it says: no duplicate keys, no NaN or Infinity, no lone surrogates, no integers beyond Python's digit limit
-(4,300), no nesting beyond `MAX_DEPTH`.
+Above: `dispatcher.py`, which asks the negotiated revision whether an array is allowed.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from dataclasses import dataclass, field
@@ -32,18 +40,18 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
 MAX_DEPTH: Final = 200
-"""Arrays and objects within each other, at most. RFC 8259, section 9 lets a parser set it; deeper is a parse error."""
+"""Maximum depth of arrays and objects within each other, in levels. RFC 8259, section 9 lets a parser set it."""
 
 MAX_BATCH: Final = 1000
-"""Members of one batch, at most."""
+"""Maximum size of one batch, in messages."""
 
 RECOVERY_WINDOW: Final = 1 << 20
-"""Bytes at the start of an unreadable frame in which its `id` is looked for (1 MiB)."""
+"""Length of the start of an unreadable frame that is searched for its `id`, in bytes (1 MiB)."""
 
 
 @dataclass(slots=True)
 class Error:
-    """The `error` member of an error response. `data` is free-form and left out when None."""
+    """The `error` member of an error response. `data` is free-form, and left out when None."""
 
     code: int
     message: str
@@ -52,7 +60,7 @@ class Error:
 
 @dataclass(slots=True)
 class Request:
-    """A call that wants an answer with the same `id`. `params` is {} when the wire has none."""
+    """A call that gets one response with the same `id`. `params` is {} when the wire has none."""
 
     id: RequestId
     method: str
@@ -61,7 +69,7 @@ class Request:
 
 @dataclass(slots=True)
 class Notification:
-    """A one-way message; the receiver never answers it."""
+    """A message without an id. The receiver never responds to it."""
 
     method: str
     params: Object = field(default_factory=dict)
@@ -69,7 +77,7 @@ class Notification:
 
 @dataclass(slots=True)
 class Response:
-    """The successful answer to the request with this `id`."""
+    """The successful response to the request with this `id`."""
 
     id: RequestId
     result: Object
@@ -77,39 +85,33 @@ class Response:
 
 @dataclass(slots=True)
 class ErrorResponse:
-    """The failed answer. `id` is None where the request's id could not be read.
-
-    `omit_id` says how an unknown id is written: left out (MCP from 2025-11-25 on), or `null` (JSON-RPC 2.0, section 5).
-    """
+    """The failed response to a request. `id` is None if the request's id was unreadable."""
 
     id: RequestId | None
     error: Error
     omit_id: bool = False
+    """True if an unknown id is left out; else it is null, as in JSON-RPC 2.0, section 5."""
 
 
 @dataclass(slots=True)
 class Malformed:
-    """What could not be read as a message, and the error its sender deserves.
-
-    `id` is the request's where it could be read. An `answer` was itself meant as an answer, so it gets none: JSON-RPC
-    knows no errors about responses; its `id`, if known, says whose wait is over.
-    """
+    """A frame that is not a valid message, with the error for its sender."""
 
     error: Error
     id: RequestId | None = None
+    """Id of the request or response, if it was readable."""
     is_response: bool = False
+    """True if the frame was meant as a response. It gets no error: JSON-RPC has no errors about responses."""
 
 
 @dataclass(slots=True)
 class Undelivered:
-    """A transport's word that our request `id` will not be answered, and why. Not a message: nothing of it was sent.
-
-    foreign: the peer is there, and answered with what is no message of this protocol.
-    """
+    """A transport's notice that our request `id` will get no response, and why. It never crosses the wire."""
 
     id: RequestId
     reason: str
     foreign: bool = False
+    """True if the peer sent something that is not a message of this protocol."""
 
 
 Message: TypeAlias = Request | Notification | Response | ErrorResponse
@@ -117,7 +119,7 @@ Message: TypeAlias = Request | Notification | Response | ErrorResponse
 
 @dataclass(slots=True)
 class Batch:
-    """Several messages in one frame, a JSON array. Received ones may hold `Malformed` members."""
+    """Several messages in one frame, a JSON array. A received one may hold `Malformed` members."""
 
     messages: list[Message | Malformed]
 
@@ -130,31 +132,32 @@ Incoming: TypeAlias = Message | Malformed | Batch | Undelivered
 
 
 class _NotJSON(ValueError):
-    """The text breaks a rule of JSON that `json.loads` would let pass."""
+    """The text breaks a rule of JSON that `json.loads` does not enforce."""
 
 
 def _unique(pairs: list[tuple[str, JSON]]) -> Object:
-    """Build an object, refusing duplicate names. [RFC 8259, section 4: their meaning is unpredictable]"""
+    """Return an object. Raise _NotJSON for a duplicate key, whose meaning RFC 8259, section 4 calls unpredictable."""
     members = dict(pairs)
     if len(members) != len(pairs):
         seen: set[str] = set()
         name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise _NotJSON(f"the name {name[:80]!r} stands twice in one object")
+        raise _NotJSON(f"an object has the key {name[:80]!r} twice")
     return members
 
 
 def _no_constant(name: str) -> JSON:
-    raise _NotJSON(f"{name} is no JSON number")
+    raise _NotJSON(f"{name} is not a JSON number")
 
 
 _read_json = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant).decode
 
 
 def decode(frame: bytes | bytearray | memoryview) -> Incoming:
-    """Read one frame, the UTF-8 bytes of one JSON text, and say what it is. Never raises.
+    """Read one frame, the UTF-8 bytes of one JSON text. Never raises, whatever the bytes are.
 
-    Gives a `Message`, a `Batch` (whose members are read the same way), or `Malformed` with the error to answer:
-    -32700 when it is no JSON, -32600 when it is JSON but no message, -32602 when `params` is an array.
+    Returns:
+        A message, a `Batch` whose members are read the same way, or `Malformed`. Its error is -32700 for invalid JSON,
+        -32600 for JSON that is not a message, -32602 for `params` that are an array.
     """
     try:
         text = str(frame, "utf-8")
@@ -165,7 +168,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
         value = _read_json(text)
         if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
             raise RecursionError
-        if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # an escape that may name half a character
+        if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # an escape that may be half of a character
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
         return _unreadable(frame, f"it nests deeper than {MAX_DEPTH} levels")
@@ -181,22 +184,22 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
         return read_message(value)
     if type(value) is list:
         return _read_batch(value)
-    return _invalid("a message is a JSON object")
+    return invalid_request("a message is a JSON object")
 
 
 def read_message(value: Object) -> Message | Malformed:
-    """Say which message a JSON object is, checking every rule of basic/index#messages."""
+    """Return the message that a JSON object is. Check every rule of basic/index#messages."""
     id = value.get("id")
     known_id = id if is_request_id(id) else None
     if "method" not in value and ("result" in value or "error" in value):
         return _read_response(value, known_id)
     if value.get("jsonrpc") != "2.0":
-        return _invalid('a message has "jsonrpc": "2.0"', known_id)
+        return invalid_request('a message has "jsonrpc": "2.0"', known_id)
     method = value.get("method")
     if type(method) is not str:
-        return _invalid("a request or notification has a method, a string", known_id)
+        return invalid_request("a request or notification has a method, a string", known_id)
     if "result" in value or "error" in value:
-        return _invalid("a message is a request or a response, not both", known_id)
+        return invalid_request("a message is a request or a response, not both", known_id)
     params = value.get("params", {})
     if type(params) is not dict:
         code = INVALID_PARAMS if type(params) is list else INVALID_REQUEST
@@ -206,75 +209,74 @@ def read_message(value: Object) -> Message | Malformed:
     if "id" not in value:
         return Notification(method, params)
     # [2025-11-25 basic/index#requests] a string or integer ID; unlike base JSON-RPC, never null
-    return _invalid("an id is a string or an integer, never null, a fraction or a boolean")
+    return invalid_request("an id is a string or an integer, never null, a fraction or a boolean")
 
 
 def _read_response(value: Object, id: RequestId | None) -> Message | Malformed:
     if value.get("jsonrpc") != "2.0":
-        return _bad_answer('it lacks "jsonrpc": "2.0"', id)
+        return _invalid_response('it lacks "jsonrpc": "2.0"', id)
     if "result" in value and "error" in value:
         # [2025-06-18 basic/index#responses] a response MUST NOT set both
-        return _bad_answer("it has both a result and an error", id)
+        return _invalid_response("it has both a result and an error", id)
     if "result" in value:
         result = value["result"]
         if type(result) is not dict:
-            return _bad_answer("its result is not an object", id)
-        return Response(id, result) if id is not None else _bad_answer("its id is missing or no string or integer", id)
+            return _invalid_response("its result is not an object", id)
+        return Response(id, result) if id is not None else _invalid_response("its id is not a string or integer", id)
     error = value["error"]
     if type(error) is not dict or type(error.get("code")) is not int or type(error.get("message")) is not str:
         # [2025-11-25 basic/index#error-responses] code and message are required; codes MUST be integers
-        return _bad_answer("its error lacks an integer code or a message", id)
+        return _invalid_response("its error lacks an integer code or a message", id)
     return ErrorResponse(id, Error(error["code"], error["message"], error.get("data")))  # type: ignore[arg-type]
 
 
 def _read_batch(values: list[JSON]) -> Incoming:
     if not values:
-        return _invalid("a batch has at least one member")  # [JSON-RPC 2.0, section 7]
+        return invalid_request("a batch has at least one member")  # [JSON-RPC 2.0, section 7]
     if len(values) > MAX_BATCH:
-        return _invalid(f"a batch has at most {MAX_BATCH} members, not {len(values)}")
-    return Batch([read_message(v) if type(v) is dict else _invalid("a message is a JSON object") for v in values])
+        return invalid_request(f"a batch has at most {MAX_BATCH} members, not {len(values)}")
+    other = invalid_request("a message is a JSON object")
+    return Batch([read_message(value) if type(value) is dict else other for value in values])
 
 
 def is_request_id(value: JSON) -> TypeGuard[RequestId]:
-    """True for a string or an integer; `True` is an int in Python, but no integer in JSON."""
+    """Return True for a string or an integer. `True` is an int in Python, but a boolean in JSON."""
     return type(value) is str or type(value) is int
 
 
-def _invalid(rule: str, id: RequestId | None = None) -> Malformed:
+def invalid_request(rule: str, id: RequestId | None = None) -> Malformed:
+    """Return the error -32600, which quotes the broken rule."""
     return Malformed(Error(INVALID_REQUEST, f"Invalid Request: {rule}"), id)
 
 
-def _bad_answer(fault: str, id: RequestId | None) -> Malformed:
+def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
     return Malformed(Error(INVALID_REQUEST, f"Invalid response: {fault}"), id, is_response=True)
 
 
-# ------------------------------------------------------------------------------- saving the id of a bad frame
+# ------------------------------------------------------------------------------- the id of an unreadable frame
 
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TOKEN = re.compile(_STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++')
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def _unreadable(frame: bytes | bytearray | memoryview, fault: str) -> Malformed:
-    """A parse error, addressed to the request it spoilt if that can be made out. It is never silence."""
-    text = str(frame[:RECOVERY_WINDOW], "utf-8", "replace")
-    id, answer = _recover(text)
-    return Malformed(Error(PARSE_ERROR, f"Parse error: {fault}"), id, answer)
+    return _with_recovered_id(frame, Error(PARSE_ERROR, f"Parse error: {fault}"))
 
 
 def oversize(start: bytes, limit: int) -> Malformed:
-    """What stands for a frame longer than the transport's `limit` in bytes, of which only the `start` was kept."""
-    id, answer = _recover(str(start[:RECOVERY_WINDOW], "utf-8", "replace"))
-    return Malformed(Error(INVALID_REQUEST, f"Invalid Request: the message is longer than {limit} bytes"), id, answer)
+    """Return the error for a frame longer than a transport's `limit` in bytes, of which only the `start` was kept."""
+    text = f"Invalid Request: the message is longer than {limit} bytes"
+    return _with_recovered_id(start, Error(INVALID_REQUEST, text))
 
 
-def _recover(text: str) -> tuple[RequestId | None, bool]:
-    """Find the outermost object's `id`, and whether it is an answer, in a text that is no good JSON.
+def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
+    """Return an error for the request that an unreadable frame was, if its id can be found. Else its sender would wait.
 
-    One pass over its tokens with a depth counter, so no input can exhaust the stack.
+    One pass over the tokens with a depth counter, so that no input can exhaust the stack.
     """
-    depth, name, id, keys = 0, "", None, set[str]()
-    previous = ""
-    for match in _TOKEN.finditer(text):
+    depth, name, previous, id, keys = 0, "", "", None, set[str]()
+    for match in _TOKEN.finditer(str(frame[:RECOVERY_WINDOW], "utf-8", "replace")):
         token = match[0]
         if token in "[{":
             depth += 1
@@ -288,39 +290,32 @@ def _recover(text: str) -> tuple[RequestId | None, bool]:
                 value = json.loads(token)
             except ValueError:
                 value = None
-            id = value if is_request_id(value) and _is_text(value) else None
+            id = value if is_request_id(value) and not _SURROGATE.search(str(value)) else None
         previous = token
-    return id, '"method"' not in keys and ('"result"' in keys or '"error"' in keys)
-
-
-def _is_text(id: RequestId) -> bool:
-    return type(id) is int or str(id).encode(errors="replace").decode() == id
+    return Malformed(error, id, '"method"' not in keys and ('"result"' in keys or '"error"' in keys))
 
 
 def _depth(text: str) -> int:
-    """How deep a text that parsed as JSON nests."""
-    depth = deepest = 0
-    for match in re.finditer(_STRING + r"|[\[\]{}]", text):
-        if match[0] in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif match[0] in "]}":
-            depth -= 1
-    return deepest
+    """Return the depth of arrays and objects in a text that parsed as JSON."""
+    steps = {"[": 1, "{": 1, "]": -1, "}": -1}
+    brackets = re.finditer(_STRING + r"|[\[\]{}]", text)
+    return max(itertools.accumulate(steps.get(match[0], 0) for match in brackets))
 
 
 # ---------------------------------------------------------------------------------------------------- writing
 
-# ensure_ascii=False: UTF-8 as it is, and a lone surrogate fails here instead of at the peer. allow_nan=False: NaN is
-# no JSON. Raw newlines cannot occur: JSON escapes them inside strings and the compact separators add none.
+# ensure_ascii=False writes UTF-8 as it is, and a lone surrogate fails here instead of at the peer. allow_nan=False,
+# because JSON has no NaN. A frame has no raw newline: JSON escapes it in strings, and these separators add none.
 _write_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
 def encode(message: Outgoing) -> bytes:
     """Write one message or batch as a frame: UTF-8, one line, no trailing newline.
 
-    Raises ValueError, which also covers UnicodeEncodeError, for what JSON cannot hold: NaN, Infinity, a lone surrogate,
-    a cycle; RecursionError for nesting beyond the interpreter's stack; TypeError for a Python object of another type.
+    Raises:
+        ValueError: JSON cannot hold the message: NaN, Infinity, a lone surrogate or a cycle.
+        RecursionError: it nests deeper than the interpreter's stack.
+        TypeError: it holds a Python object of another type.
     """
     if type(message) is Batch:
         return b"[" + b",".join(encode(member) for member in message.messages) + b"]"  # type: ignore[arg-type]

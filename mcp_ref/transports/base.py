@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol
 
-from ..jsonrpc import dispatcher
+from ..jsonrpc import requester
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Incoming, Object, RequestId
 
@@ -38,7 +38,7 @@ Drain = Callable[[], Awaitable[None]]
 """Waits until the client has taken enough of what was sent on that way."""
 
 
-class Transport(dispatcher.Transport, Protocol):
+class Transport(requester.Transport, Protocol):
     """What carries one connection."""
 
     principal: str | None = None

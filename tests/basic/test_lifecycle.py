@@ -625,7 +625,7 @@ def test_the_choice_of_a_revision_is_membership_not_order() -> None:
 async def test_a_request_that_is_not_answered_in_its_own_time_is_cancelled_on_the_wire(revision: str) -> None:
     async with raw_server(of) as (client, wire):
         await greet(client, wire, revision)
-        with pytest.raises(RequestTimeout, match=r"ping: no answer within 0\.01 seconds"):
+        with pytest.raises(RequestTimeout, match=r"ping: no response within 0\.01 seconds"):
             await client.ping(timeout=0.01)
         asked, cancelled = await wire.receive_object(), await wire.receive_object()
         params: Object = {"requestId": asked["id"], "reason": "the request timed out"}

@@ -297,7 +297,7 @@ async def test_a_server_that_never_says_anything_is_an_error_in_time(make: objec
     async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
         client.timeout = 0.02
         both = make is of
-        with pytest.raises(RequestTimeout if both else UnsupportedRevision, match="no answer within"):
+        with pytest.raises(RequestTimeout if both else UnsupportedRevision, match="no response within"):
             await client.connect()
         await asyncio.wait_for(wire.closed.wait(), PATIENCE)
         methods = [json.loads(wire.frames.get_nowait())["method"] for _ in range(wire.frames.qsize())]

@@ -212,7 +212,7 @@ async def test_a_malformed_answer_raises_at_once_instead_of_hanging() -> None:
 )
 async def test_a_request_without_an_answer_times_out_and_the_peer_is_told() -> None:
     bench = Bench()
-    with pytest.raises(RequestTimeout, match=r"x: no answer within 0\.01 seconds"):
+    with pytest.raises(RequestTimeout, match=r"x: no response within 0\.01 seconds"):
         await bench.call(timeout=0.01)
     assert bench.abandoned == [(1, "the request timed out")]
     bench.receive(Response(1, {}))  # too late: ignored
@@ -255,15 +255,15 @@ async def test_progress_starts_the_time_anew_but_never_beyond_the_maximum() -> N
     call = asyncio.create_task(bench.call(timeout=1000, max_timeout=1500))
     await bench.transport.wait_for(1)
     pending = bench.dispatcher.pending[1]
-    assert pending.clock is not None
+    assert pending.timer is not None
     begun = loop.time()
-    first = pending.clock.when() or 0
+    first = pending.timer.when() or 0
     pending.extend()
-    assert first <= (pending.clock.when() or 0) <= begun + 1001
+    assert first <= (pending.timer.when() or 0) <= begun + 1001
     assert pending.deadline is not None
     pending.deadline = begun + 1  # as if most of the maximum were over
     pending.extend()
-    assert pending.clock.when() == begun + 1
+    assert pending.timer.when() == begun + 1
     bench.receive(Response(1, {}))
     await call
 
@@ -277,7 +277,7 @@ async def test_progress_starts_the_time_anew_but_never_beyond_the_maximum() -> N
 async def test_the_maximum_holds_also_where_the_time_limit_is_longer_or_there_is_none(timeout: float | None) -> None:
     bench = Bench()
     async with asyncio.timeout(5):
-        with pytest.raises(RequestTimeout, match=r"no answer within 0\.01 seconds"):
+        with pytest.raises(RequestTimeout, match=r"no response within 0\.01 seconds"):
             await bench.call(timeout=timeout, max_timeout=0.01)
 
 
@@ -287,9 +287,9 @@ async def test_a_time_limit_that_ended_is_told_as_the_one_that_it_was() -> None:
     await bench.transport.wait_for(1)
     await asyncio.sleep(0.15)
     bench.dispatcher.pending[1].extend()
-    with pytest.raises(RequestTimeout, match=r"no answer within 0\.3 seconds"):
+    with pytest.raises(RequestTimeout, match=r"no response within 0\.3 seconds"):
         await call
-    with pytest.raises(RequestTimeout, match=r"no answer within 0\.01 seconds"):
+    with pytest.raises(RequestTimeout, match=r"no response within 0\.01 seconds"):
         await bench.call(timeout=0.01, max_timeout=5)
 
 
@@ -356,8 +356,8 @@ def test_progress_that_meets_the_end_of_the_time_is_too_late_and_no_failure() ->
         call = asyncio.create_task(bench.call(timeout=0.01, max_timeout=5))
         await bench.transport.wait_for(1)
         (pending,) = bench.dispatcher.pending.values()
-        assert pending.clock is not None
-        pending.clock.reschedule(asyncio.get_running_loop().time())
+        assert pending.timer is not None
+        pending.timer.reschedule(asyncio.get_running_loop().time())
         late = asyncio.get_running_loop().call_soon(pending.extend)  # in the turn in which the time ends
         with pytest.raises(RequestTimeout):
             await call

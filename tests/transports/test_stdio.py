@@ -263,7 +263,7 @@ async def test_garbage_on_the_servers_stdout_is_skipped_and_not_answered() -> No
 
 async def test_a_server_that_answers_with_garbage_and_no_id_times_out_instead_of_hanging() -> None:
     source = "import sys\nfor line in sys.stdin:\n    print('Content-Length: 5', flush=True)\n"
-    with pytest.raises(TimeoutError, match="initialize: no answer within"):
+    with pytest.raises(TimeoutError, match="initialize: no response within"):
         async with Client(python(source), timeout=0.5):
             pass
 
