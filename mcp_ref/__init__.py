@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .jsonrpc.errors import RequestTimeout as RequestTimeout
     from .lib.http.client import ClientLimits as ClientLimits
     from .lib.http.client import HttpClient as HttpClient
-    from .lib.http.server import HttpLimits as HttpLimits
+    from .lib.http.message import HttpLimits as HttpLimits
     from .revisions import NotInRevision as NotInRevision
     from .revisions import Revision as Revision
     from .server.context import Context as Context
@@ -141,7 +141,7 @@ _PAGES = {
         "CreateMessageRequestParams CreateMessageResult SamplingMessage ToolResultContent ToolUseContent"
     ),
     "lib.http.client": "ClientLimits HttpClient",
-    "lib.http.server": "HttpLimits",
+    "lib.http.message": "HttpLimits",
     "jsonrpc.dispatcher": "Limits",
     "jsonrpc.errors": "ConnectionClosed InvalidMessage McpError ProtocolError RemoteError RequestTimeout",
     "revisions": "NotInRevision Revision",

@@ -21,8 +21,8 @@ from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
-from ..lib.http.message import Exchange, bracketed
-from ..lib.http.server import HttpLimits, serve
+from ..lib.http.message import Exchange, HttpLimits, bracketed
+from ..lib.http.server import serve
 from ..transports.http_sse.server import SseEndpoint
 from ..transports.streamable_http.checks import JSON_TYPE, LOOPBACK, Authenticate, HttpRefusal, RequestChecks
 from ..transports.streamable_http.server import StreamableHttpEndpoint

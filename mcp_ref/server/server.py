@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from ..features.task_augmentation import TaskMetadata
     from ..features.tools import CallToolResult, RegisteredTool, ToolOptions, Tools, Work
     from ..lib.http.asgi import Application
-    from ..lib.http.server import HttpLimits
+    from ..lib.http.message import HttpLimits
     from ..transports.base import Drain, Tell, Trace, Transport
     from .http import HttpApp, HttpOptions
     from .subscriptions import Listener, Subscriptions

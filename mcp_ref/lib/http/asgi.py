@@ -16,8 +16,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Final, TypeAlias, cast
 
-from .message import Handler, HeaderList, Headers, HttpRequest
-from .server import HttpLimits
+from .message import Handler, HeaderList, Headers, HttpLimits, HttpRequest
 
 Scope: TypeAlias = MutableMapping[str, object]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, object]]]

@@ -4,19 +4,22 @@
         async with http.request("POST", "https://example.com/mcp", {"Accept": "application/json"}, b"{}") as response:
             print(response.status, await response.read(limit=1_000_000))
 
-    async for piece in response: ...        a body as it comes; of any length
+    async for piece in response: ...        the body as it arrives, of any length
 
-A connection is used again when its response was read to the end. Through a proxy, where the environment names one
-(HTTPS_PROXY, HTTP_PROXY, NO_PROXY; in small letters, too). A redirect is followed within the origin that was asked.
+A connection is reused after its response was read to the end. If the environment names a proxy (HTTPS_PROXY,
+HTTP_PROXY, NO_PROXY, also in lower case), requests go through it. Redirects are followed within an origin (origin.py).
 
-Spec:  RFC 9110, RFC 9112
-Below: framing.py. Elsewhere: cookies, compression, HTTP/2: nothing here has them
+The server may be hostile. The head of a response must match the grammar exactly (framing.py), so that a server cannot
+append a second response to the first. Heads, bodies and waiting times are bounded (`ClientLimits`). Cookies,
+compression and HTTP/2 are not supported: a small compressed body could expand to fill the memory.
+
+Spec:  RFC 9110, sections 9.2.2 (idempotent methods) and 9.3.6 (CONNECT); RFC 9112
+Below: framing.py, origin.py
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import re
 import ssl
@@ -24,85 +27,121 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult
 
-from .framing import CHUNKED, UNTIL_CLOSE, BadMessage, ChunkedBody, check_fields, response_length
+from .framing import (
+    CHUNKED,
+    TOKEN,
+    BadMessage,
+    ChunkedBody,
+    body_length,
+    check_header,
+    keeps_alive,
+    parse_response_head,
+)
 from .message import Headers, bracketed
+from .origin import Origin, find_proxy, parse_url, proxy_credentials, redirect_target
 
 MAX_REDIRECTS: Final = 5
-PIECE: Final = 64 * 1024
+"""Maximum number of redirects that one request follows."""
+
+_PIECE: Final = 64 * 1024
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
-_STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)( [\t -~\x80-\xff]*)?")
-_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_VALUE: Final = re.compile("[\t -~\x80-\xff]*")
-_PORTS: Final = {"http": 80, "https": 443}
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_RESERVED: Final = frozenset({"host", "accept-encoding", "content-length", "transfer-encoding", "connection"})
 
 
 class HttpError(Exception):
-    """There is no whole response: the message says why."""
+    """A request got no complete response. The message says why."""
 
 
 class HttpTimeout(HttpError):
-    """The server, or the way to it, took too long."""
+    """The server, or the proxy before it, took too long."""
 
 
-class BrokenUse(HttpError):
-    """A connection ended before a byte of the response, as one does that was left open too long."""
+class StaleConnection(HttpError):
+    """A connection ended before the first byte of the response, as one does that was unused for too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """What a server may make us wait for (in seconds) and hold (in bytes; a body's bound is given where it is read)."""
+    """Bounds on the time and the memory that a server can cost a client. `HttpResponse.read` bounds a body."""
 
     connect: float = 10.0
-    """To connect, proxy and TLS included."""
+    """Seconds to connect, proxy and TLS included."""
     first_byte: float | None = 300.0
-    """From the request to the head of the response; None for no limit."""
+    """Seconds from the request to the whole head of the response; None for no limit."""
     idle: float | None = 300.0
-    """Between two pieces of a body; None for no limit."""
+    """Seconds between two pieces of a body; None for no limit."""
     keep: float = 4.0
-    """How long an unused connection is kept for the next request. (Node.js and uvicorn close theirs after 5 s.)"""
+    """Seconds that an unused connection is kept. (Node.js and uvicorn close unused connections after 5 s.)"""
     head_size: int = 64 * 1024
-    """The status line and the headers."""
+    """Maximum size of the status line and headers, in bytes."""
     header_count: int = 100
-    """Headers of one response."""
+    """Maximum number of headers in a response."""
     connections: int = 100
-    """Connections at a time; the next request waits for one, as long as for the first byte of its response."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Origin:
-    """Where a connection leads."""
-
-    scheme: str
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return bracketed(self.host) + (f":{self.port}" if self.port != _PORTS[self.scheme] else "")
+    """Maximum number of connections. The next request waits for a free one, for `first_byte` seconds at most."""
 
 
 class _Connection:
-    """One connection to an origin, or to the proxy before it."""
+    """A connection to an origin, or to the proxy before it."""
 
-    def __init__(self, origin: _Origin, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.origin = origin
+    def __init__(self, limits: ClientLimits, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
         self.used_before = False
-        self.free_since = 0.0
+        self.free_since = 0.0  # time of the event loop
+        self._limits = limits
 
     def is_open(self) -> bool:
-        """Whether the server has neither closed it nor sent what nobody asked for."""
+        """Return True if the server has neither closed the connection nor sent unrequested bytes."""
         return not (self.reader.at_eof() or self.reader._buffer or self.writer.is_closing())  # type: ignore[attr-defined]
 
     def has_more_to_send(self) -> bool:
-        """Whether a part of the request is still here."""
+        """Return True if a part of the request is still unsent."""
         return self.writer.transport.get_write_buffer_size() > 0
 
+    async def exchange(self, request: bytes) -> tuple[int, str, Headers]:
+        """Send a request. Return status, version and headers of the final response."""
+        seconds = self._limits.first_byte
+        try:
+            async with asyncio.timeout(seconds):
+                # No drain: the server may send its response, such as a refusal, before it has read the whole request.
+                self.writer.write(request)
+                head = await self.read_head()
+                while 100 <= head[0] < 200 and head[0] != 101:
+                    head = await self.read_head()  # [RFC 9110 15.2] interim responses precede the final one
+                return head
+        except TimeoutError:
+            raise HttpTimeout(f"no response within {seconds:g} s") from None
+
+    async def read_head(self) -> tuple[int, str, Headers]:
+        """Return status, version and headers of the next response."""
+        try:
+            head = await self.reader.readuntil(b"\r\n\r\n")
+            return parse_response_head(head, self._limits.header_count)
+        except BadMessage as bad:
+            raise HttpError(f"the response is not HTTP/1: {bad}") from bad
+        except asyncio.LimitOverrunError:
+            raise HttpError(f"the head of the response is larger than {self._limits.head_size} bytes") from None
+        except asyncio.IncompleteReadError as incomplete:
+            if incomplete.partial:
+                raise HttpError("the connection ended in the middle of the response's head") from None
+            raise StaleConnection("the connection ended without a response") from None
+        except OSError as error:
+            raise StaleConnection(f"the connection broke before the response: {error}") from error
+
+    async def read(self, size: int) -> bytes:
+        """Return at most `size` bytes of a body, or nothing at the end of the connection."""
+        try:
+            async with asyncio.timeout(self._limits.idle):
+                return await self.reader.read(size)
+        except TimeoutError:
+            raise HttpTimeout(f"nothing more of the response came for {self._limits.idle:g} s") from None
+        except OSError as error:
+            raise HttpError(f"the connection broke in the middle of the response: {error}") from error
+
     async def close(self) -> None:
-        """Close it, politely for a second at most."""
+        """Close the connection within a second."""
         if self.has_more_to_send():
             self.writer.transport.abort()
         self.writer.close()
@@ -114,36 +153,41 @@ class _Connection:
 
 
 class HttpResponse:
-    """A response whose head has come. The body is read once: with `read`, or with `async for`."""
+    """A response whose head has arrived. Read its body once: with `read`, or with `async for`.
+
+    Attributes:
+        url: The URL of the response, after redirects.
+        status: The status code.
+        headers: The headers.
+        is_complete: True if the body was read to its end.
+        keep_alive: True if the connection can be reused after the body.
+    """
 
     def __init__(
-        self,
-        url: str,
-        status: int,
-        headers: Headers,
-        connection: _Connection,
-        length: int,
-        idle: float | None,
-        keep_alive: bool,
+        self, url: str, status: int, headers: Headers, connection: _Connection, length: int | None, keep_alive: bool
     ) -> None:
         self.url = url
-        """Where it came from, after redirects."""
         self.status = status
         self.headers = headers
         self.is_complete = length == 0
-        """Whether the body was read to its end."""
-        self.keep_alive = keep_alive and length != UNTIL_CLOSE
+        self.keep_alive = keep_alive and length is not None
         self._connection = connection
-        self._length = length
-        self._left = max(length, 0)
-        self._chunks = ChunkedBody()
-        self._buffer = bytearray()  # of a chunked body: what has come and was not taken apart yet
-        self._idle = idle
+        self._length = length  # None: the body ends with the connection
+        self._left = _PIECE if length is None or length == CHUNKED else length
+        self._buffer = bytearray()  # received bytes of a chunked body that are not decoded
+        self._chunks = ChunkedBody(self._buffer)
 
     async def read(self, limit: int) -> bytes:
-        """The body. Raises HttpError when it has more than `limit` bytes, or ends before its end."""
-        if self._length > limit:
-            raise HttpError(f"the response has {self._length} bytes, more than the {limit} that were expected")
+        """Return the body.
+
+        Args:
+            limit: Maximum size of the body, in bytes.
+
+        Raises:
+            HttpError: The body is larger, or the connection broke before its end.
+        """
+        if self._length is not None and self._length > limit:
+            raise HttpError(f"the response has {self._length} bytes, more than the limit of {limit}")
         body = bytearray()
         async for piece in self:
             body += piece
@@ -152,47 +196,38 @@ class HttpResponse:
         return bytes(body)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The pieces of the body, as they come. Raises HttpError when it ends before its end."""
+        """Yield the pieces of the body as they arrive. Raise HttpError if the connection breaks before its end."""
         coding = self.headers.get("content-encoding") or "identity"
         if coding.lower() != "identity":
-            raise HttpError(f"the response is encoded ({coding[:40]}), which was not asked for")
+            raise HttpError(f"the response is compressed ({coding[:40]}), although the request did not accept that")
         while not self.is_complete:
-            piece = await self._read_some()
-            if self._length == CHUNKED:
+            piece = await self._connection.read(min(self._left, _PIECE))
+            if self._length is None:
+                self.is_complete = not piece
+            elif not piece:
+                raise HttpError("the connection ended in the middle of the response")
+            elif self._length == CHUNKED:
                 self._buffer += piece
                 try:
-                    piece = self._chunks.feed(self._buffer)
+                    piece = self._chunks.take()
                 except BadMessage as bad:
                     raise HttpError(f"the response is not HTTP: {bad}") from bad
                 self.is_complete = self._chunks.done
                 self.keep_alive = self.keep_alive and not self._buffer
-            elif self._length >= 0:
+            else:
                 self._left -= len(piece)
                 self.is_complete = self._left == 0
             if piece:
                 yield piece
 
-    async def _read_some(self) -> bytes:
-        size = min(self._left, PIECE) if self._length >= 0 else PIECE
-        try:
-            async with asyncio.timeout(self._idle):
-                piece = await self._connection.reader.read(size)
-        except TimeoutError:
-            raise HttpTimeout(f"nothing more of the response came for {self._idle:g} s") from None
-        except OSError as error:
-            raise HttpError(f"the connection broke in the middle of the response: {error}") from error
-        if not piece:
-            if self._length != UNTIL_CLOSE:
-                raise HttpError("the connection ended in the middle of the response")
-            self.is_complete = True
-        return piece
-
 
 class HttpClient:
-    """Makes requests. One for a program, or one for each server: connections are shared within it.
+    """A client with a pool of connections. A program can share one, or use one for each server.
 
-    ssl: a context for https; by default one that verifies certificates as the system does.
-    proxies: {"http": url, "https": url, "no": "host,.domain,…"}; by default what the environment says. {} for none.
+    Args:
+        limits: Bounds on time and memory; the defaults of `ClientLimits` if None.
+        ssl: A context for https; if None, one that verifies certificates as the system does.
+        proxies: {"http": url, "https": url, "no": "host,.domain"}; {} for none; if None, the environment's proxies.
     """
 
     def __init__(
@@ -205,7 +240,7 @@ class HttpClient:
         self._limits = limits or ClientLimits()
         self._ssl = ssl
         self._proxies = proxies
-        self._free: dict[_Origin, list[_Connection]] = {}
+        self._free: dict[Origin, list[_Connection]] = {}
         self._all: set[_Connection] = set()
         self._slots = asyncio.Semaphore(self._limits.connections)
         self._closed = False
@@ -219,7 +254,7 @@ class HttpClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; a response that is being read breaks."""
+        """Close all connections. Reading a response after that raises HttpError."""
         self._closed = True
         self._free.clear()
         await asyncio.gather(*(self._discard(connection) for connection in tuple(self._all)))
@@ -234,25 +269,38 @@ class HttpClient:
         *,
         extra: bool = False,
     ) -> AsyncIterator[HttpResponse]:
-        """Make a request; the response as soon as its head has come, of whatever status. Closed with the block.
+        """Send a request, and yield the response when its head has arrived. Leaving the block ends the response.
 
-        extra: make it also when all connections are in use, with one more: for what those may be waiting for.
-        Raises HttpError (HttpTimeout) when there is none, ValueError for a URL or header that cannot be sent.
+        Args:
+            method: The request method, such as "POST".
+            url: An http or https URL.
+            headers: Headers to add.
+            body: The whole body.
+            extra: True to exceed `ClientLimits.connections`, for a request that running requests wait for.
+
+        Raises:
+            HttpError: The server could not be reached, or sent an invalid response. HttpTimeout if it was too slow.
+            ValueError: The URL, the method or a header cannot be sent.
         """
         for _ in range(MAX_REDIRECTS + 1):
-            async with self._once(method, url, headers or {}, body, extra) as response:
-                target = _redirection(response)
-                if target is None:
+            async with self._request_once(method, url, headers or {}, body, extra) as response:
+                location = response.headers.get("location")
+                if response.status not in (307, 308) or location is None:
                     yield response
                     return
-                url = target
+                try:
+                    url = redirect_target(response.url, location)
+                except ValueError as error:
+                    raise HttpError(str(error)) from None
         raise HttpError(f"more than {MAX_REDIRECTS} redirects, the last to {url}")
 
     @contextlib.asynccontextmanager
-    async def _once(
+    async def _request_once(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes, extra: bool
     ) -> AsyncIterator[HttpResponse]:
-        parts, origin = _parse(url)
+        parts, origin = parse_url(url)
+        proxy = self._proxy_for(origin) if origin.scheme == "http" else None
+        request = _request_head(method, parts, origin, headers, len(body), proxy) + body
         try:
             async with asyncio.timeout(self._limits.first_byte):
                 if not extra:
@@ -265,9 +313,9 @@ class HttpClient:
             while response is None:
                 connection = await self._connection(origin)
                 try:
-                    response = await self._exchange(connection, method, url, parts, headers, body)
-                except BrokenUse:
-                    # [RFC 9110 9.2.2] what is not idempotent SHOULD NOT be sent again: it may have been done already
+                    response = _response(url, method, await connection.exchange(request), connection)
+                except StaleConnection:
+                    # [RFC 9110 9.2.2] a client SHOULD NOT repeat a request that is not idempotent: it may be done twice
                     if not connection.used_before or method not in _IDEMPOTENT:
                         raise
                     await self._discard(connection)
@@ -285,32 +333,27 @@ class HttpClient:
 
     # ------------------------------------------------------------------------------------- connections
 
-    async def _connection(self, origin: _Origin) -> _Connection:
-        """One that is free, or a new one."""
+    async def _connection(self, origin: Origin) -> _Connection:
+        """Return a free connection or a new one, and close connections that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
-        now = asyncio.get_running_loop().time()
-        stale = []
-        found = None
+        oldest = asyncio.get_running_loop().time() - self._limits.keep
         for key, free in list(self._free.items()):
-            fresh = [c for c in free if c.is_open() and now < c.free_since + self._limits.keep]
-            stale += [c for c in free if c not in fresh]
-            if key == origin and fresh:
-                found = fresh.pop()
-            if fresh:
-                self._free[key] = fresh
-            else:
+            fresh = [connection for connection in free if connection.free_since > oldest and connection.is_open()]
+            for connection in set(free).difference(fresh):
+                self._all.discard(connection)
+                connection.writer.transport.abort()  # nothing is under way on it
+            self._free[key] = fresh
+            if not fresh:
                 del self._free[key]
-        for connection in stale:  # nothing is under way on them, and nothing is waited for: `found` cannot get lost
-            self._all.discard(connection)
-            connection.writer.transport.abort()
-        return found or await self._connect(origin)
+        free = self._free.get(origin, [])
+        return free.pop() if free else await self._connect(origin)
 
     async def _discard(self, connection: _Connection) -> None:
         self._all.discard(connection)
         await connection.close()
 
-    async def _connect(self, origin: _Origin) -> _Connection:
+    async def _connect(self, origin: Origin) -> _Connection:
         proxy = self._proxy_for(origin)
         host, port = (proxy.hostname or "", proxy.port or 80) if proxy else (origin.host, origin.port)
         writer = None
@@ -325,8 +368,9 @@ class HttpClient:
                     ssl=context if direct else None,
                     ssl_shutdown_timeout=1.0 if direct else None,
                 )
+                connection = _Connection(self._limits, reader, writer)
                 if proxy is not None and context is not None:
-                    await self._tunnel(reader, writer, proxy, origin)
+                    await self._tunnel(connection, proxy, origin)
                     await writer.start_tls(context, server_hostname=origin.host)
         except BaseException as error:
             if writer is not None:
@@ -336,7 +380,6 @@ class HttpClient:
             if isinstance(error, (OSError, UnicodeError)):
                 raise HttpError(f"{host}:{port} cannot be reached: {error}") from error
             raise
-        connection = _Connection(origin, reader, writer)
         self._all.add(connection)
         return connection
 
@@ -345,171 +388,57 @@ class HttpClient:
             self._ssl = ssl.create_default_context()
         return self._ssl
 
-    def _proxy_for(self, origin: _Origin) -> SplitResult | None:
-        if origin.host in _LOOPBACK:
-            return None  # a proxy's loopback is not ours
+    def _proxy_for(self, origin: Origin) -> SplitResult | None:
         if self._proxies is None:
-            from urllib.request import getproxies_environment  # it imports much, and few need it
+            if origin.is_loopback:
+                return None
+            from urllib.request import getproxies_environment  # lazy: it loads http.client and email
 
             self._proxies = getproxies_environment()
-        url = self._proxies.get(origin.scheme)
-        if not url or _is_excepted(origin, self._proxies.get("no", "")):
-            return None
         try:
-            proxy = urlsplit(url if "://" in url else f"http://{url}")
-            if proxy.scheme == "http" and proxy.hostname and proxy.port != 0:
-                return proxy
-        except ValueError:
-            pass  # its text may hold a part of the password
-        raise HttpError(f"the proxy for {origin.scheme} is not of the form http://host:port")
+            return find_proxy(origin, self._proxies)
+        except ValueError as error:
+            raise HttpError(str(error)) from None
 
-    async def _tunnel(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, proxy: SplitResult, origin: _Origin
-    ) -> None:
-        """Ask a proxy for a way through. [RFC 9110 9.3.6]"""
+    async def _tunnel(self, connection: _Connection, proxy: SplitResult, origin: Origin) -> None:
+        """Open a tunnel through a proxy. [RFC 9110 9.3.6]"""
         target = f"{bracketed(origin.host)}:{origin.port}"
-        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *_proxy_credentials(proxy), "", ""]
-        writer.write("\r\n".join(lines).encode("ascii"))
-        status, *_ = await self._read_head(reader)
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *proxy_credentials(proxy), "", ""]
+        connection.writer.write("\r\n".join(lines).encode("ascii"))
+        status, *_ = await connection.read_head()
         if not 200 <= status < 300:
-            raise HttpError(f"the proxy {proxy.hostname} answered {status} when asked for {target}")
-        if reader._buffer:  # type: ignore[attr-defined]
-            # It would be read as if it had come through the tunnel.
-            raise HttpError(f"the proxy {proxy.hostname} spoke before {target} could")
-
-    # ------------------------------------------------------------------------------------- one request
-
-    async def _exchange(
-        self,
-        connection: _Connection,
-        method: str,
-        url: str,
-        parts: SplitResult,
-        headers: Mapping[str, str],
-        body: bytes,
-    ) -> HttpResponse:
-        """Send a request, and read the head of its response."""
-        proxy = self._proxy_for(connection.origin) if connection.origin.scheme == "http" else None
-        request = _request_head(method, parts, connection.origin, headers, body, proxy)
-        try:
-            async with asyncio.timeout(self._limits.first_byte):
-                # Not drained: an answer, a refusal say, may come before the server has taken everything.
-                connection.writer.write(request + body)
-                status, version, response_headers = await self._read_head(connection.reader)
-                while 100 <= status < 200 and status != 101:
-                    # [RFC 9110 15.2] interim responses come before the one that counts
-                    status, version, response_headers = await self._read_head(connection.reader)
-        except TimeoutError:
-            raise HttpTimeout(f"no response within {self._limits.first_byte:g} s") from None
-        if status == 101:
-            raise HttpError("the server changed to another protocol, which nobody asked for")
-        try:
-            length = response_length(response_headers, status, method)
-        except BadMessage as bad:
-            raise HttpError(f"the response is not HTTP: {bad}") from bad
-        options = ",".join(response_headers.get_all("connection")).lower()
-        keep_alive = version == 1 and "close" not in [option.strip() for option in options.split(",")]
-        return HttpResponse(url, status, response_headers, connection, length, self._limits.idle, keep_alive)
-
-    async def _read_head(self, reader: asyncio.StreamReader) -> tuple[int, int, Headers]:
-        """Status, minor version and headers."""
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            raise HttpError(f"the head of the response is larger than {self._limits.head_size} bytes") from None
-        except asyncio.IncompleteReadError as incomplete:
-            if incomplete.partial:
-                raise HttpError("the connection ended in the middle of the response's head") from None
-            raise BrokenUse("the connection ended without a response") from None
-        except OSError as error:
-            raise BrokenUse(f"the connection broke before the response: {error}") from error
-        status_line, *fields = head[:-4].split(b"\r\n")
-        found = _STATUS_LINE.fullmatch(status_line)
-        if found is None:
-            raise HttpError(f"the response is not HTTP/1: {status_line[:100]!r}")
-        try:
-            check_fields(fields, self._limits.header_count)
-        except BadMessage as bad:
-            raise HttpError(f"the response is not HTTP: {bad}") from bad
-        pairs = [line.decode("latin-1").split(":", 1) for line in fields]
-        return int(found[2]), int(found[1]), Headers((name, value.strip(" \t")) for name, value in pairs)
-
-
-def _parse(url: str) -> tuple[SplitResult, _Origin]:
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-        host = (parts.hostname or "").encode("idna").decode("ascii")
-    except ValueError:  # its text may hold a part of a password
-        raise ValueError("not a URL: its host or port is none") from None
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("a URL with credentials: send them in a header instead, where they do not show in logs")
-    if parts.scheme not in _PORTS or not host:
-        raise ValueError(f"not an http or https URL: {url!r}")
-    if not re.fullmatch("[!-~]+", host + parts.path + parts.query):
-        raise ValueError(f"a URL is percent-encoded ASCII: {url!r}")
-    return parts, _Origin(parts.scheme, host, port or _PORTS[parts.scheme])
+            raise HttpError(f"the proxy {proxy.hostname} answered {status} to CONNECT {target}")
+        if connection.reader._buffer:  # type: ignore[attr-defined]
+            # These bytes come from the proxy, but would be read as if they had come through the tunnel.
+            raise HttpError(f"the proxy {proxy.hostname} sent data before the tunnel to {target} was in use")
 
 
 def _request_head(
-    method: str,
-    parts: SplitResult,
-    origin: _Origin,
-    headers: Mapping[str, str],
-    body: bytes,
-    proxy: SplitResult | None,
+    method: str, parts: SplitResult, origin: Origin, headers: Mapping[str, str], size: int, proxy: SplitResult | None
 ) -> bytes:
-    if not _NAME.fullmatch(method):
-        raise ValueError(f"not a method: {method!r}")
+    if not re.fullmatch(TOKEN.decode(), method):
+        raise ValueError(f"invalid request method: {method!r:.100}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if proxy is not None:
-        target = f"{origin.scheme}://{origin}{target}"  # [RFC 9112 3.2.2] a proxy is asked in absolute-form
+        target = f"{origin.scheme}://{origin}{target}"  # [RFC 9112 3.2.2] proxies get the absolute-form
     lines = [f"{method} {target} HTTP/1.1", f"Host: {origin}", "Accept-Encoding: identity"]
-    if body or method in ("POST", "PUT", "PATCH"):
-        lines.append(f"Content-Length: {len(body)}")
+    if size or method in ("POST", "PUT", "PATCH"):
+        lines.append(f"Content-Length: {size}")
     if proxy is not None:
-        lines += _proxy_credentials(proxy)
+        lines += proxy_credentials(proxy)
     for name, value in headers.items():
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise ValueError(f"not a header that can be sent: {name!r}")  # without its value, which may be a secret
-        if name.lower() in ("host", "accept-encoding", "content-length", "transfer-encoding", "connection"):
-            raise ValueError(f"the header {name} is written by the client itself")
+        check_header(name, value, _RESERVED)
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def _redirection(response: HttpResponse) -> str | None:
-    """Where to ask again, with the same method and body; None where the response is the answer."""
-    location = response.headers.get("location")
-    if response.status not in (307, 308) or location is None:
-        return None
+def _response(url: str, method: str, head: tuple[int, str, Headers], connection: _Connection) -> HttpResponse:
+    status, version, headers = head
+    if status == 101:
+        raise HttpError("the server switched to another protocol, although the request did not ask for that")
     try:
-        target = urljoin(response.url, location)
-        old, new = _parse(response.url)[1], _parse(target)[1]
-    except ValueError as error:
-        raise HttpError(f"the server redirects to where we do not go: {error}") from None
-    upgraded = _Origin("https", old.host, 443)
-    if new != old and not (new == upgraded and old.port == 80):
-        # Whoever may name another place to send to would get what was meant for this one: the credentials, or a
-        # request from inside this network. And never from https to http.
-        raise HttpError(f"the server redirects to another origin; if you trust it, use its URL: {target!r:.200}")
-    return target
-
-
-def _is_excepted(origin: _Origin, exceptions: str) -> bool:
-    """Whether NO_PROXY names the host: "*", "host", ".domain" or "domain" (with all below it), each perhaps ":port"."""
-    for item in exceptions.lower().replace(" ", ",").split(","):
-        name, _, port = item.rpartition(":") if re.search(r":\d+$", item) and item.count(":") == 1 else (item, "", "")
-        if port and int(port) != origin.port:
-            continue
-        name = name.removeprefix("*.").lstrip(".")
-        if item == "*" or (name and (origin.host == name or origin.host.endswith("." + name))):
-            return True
-    return False
-
-
-def _proxy_credentials(proxy: SplitResult) -> list[str]:
-    if proxy.username is None:
-        return []
-    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
-    return [f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}"]
+        # [RFC 9112 6.3, rule 1] these have no body, whatever their headers say
+        length = 0 if method == "HEAD" or status in (204, 304) else body_length(headers)
+    except BadMessage as bad:
+        raise HttpError(f"the response is not HTTP: {bad}") from bad
+    return HttpResponse(url, status, headers, connection, length, keeps_alive(headers, version))

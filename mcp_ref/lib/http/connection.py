@@ -1,282 +1,287 @@
-"""One connection of the server: bytes in, exchanges out; answers in, bytes out.
+"""One TCP connection of a client to the server: exchanges for the handler, and their responses.
 
-    idle -> head -> body -> answer -> idle        one request after the other
-              |       |       |
-              +-------+-------+----> leave        nothing more is read; what was written still goes out
+The connection reads one request at a time, with its body, and only then starts the handler. A handler never waits for
+a slow client, and responses keep the order of their requests. Requests that a client sends ahead stay in a bounded
+buffer.
 
-Requests are read one at a time: what a client sends ahead of its answers waits, in order and within a bound. The body
-is read before the handler is called, so a handler never waits for the client.
+A client can attack by being slow: it sends a byte now and then, or never reads. Each phase has a time limit, however
+steadily the bytes arrive, and unread responses are bounded (see `Phase` and `HttpLimits`).
 
-Spec:  RFC 9112, sections 6 to 9
-Above: server.py, which owns the sockets and the clock. Below: framing.py, parser.py
+Spec:  RFC 9112, sections 7.1 (chunks), 9.3 (persistence), 9.6 (closing); RFC 9110, section 10.1.1 (100-continue)
+Above: server.py, which listens and has the clock. Below: parser.py, message.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final
 
-from .framing import CHUNKED, BadMessage, ChunkedBody, find_head_end
-from .message import HeaderList, HttpRequest
-from .parser import RequestHead, parse_request_head
-
-if TYPE_CHECKING:
-    from .server import HttpServer
+from .framing import BadMessage, ResponseHeads
+from .message import Handler, HeaderList, HttpLimits, HttpRequest
+from .parser import RequestHead, RequestParser
 
 log = logging.getLogger(__name__)
 
 MAX_AHEAD: Final = 64 * 1024
-"""Bytes that a client may send ahead of an answer before we stop reading (64 KiB)."""
+"""Maximum size of the requests that a client sends ahead of a response, in bytes. Then reading pauses."""
 
-MAX_KNOWN_HEADS: Final = 8
-"""Heads that a connection remembers. A client repeats itself: what changes is often but the body's length."""
+LINGER_SECONDS: Final = 2.0
+"""Seconds that a client has to read the last response and close. Then the connection is cut."""
 
-LINGER: Final = 2.0
-"""Seconds in which the client may read our last words and close, after which the connection is cut."""
+_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
-TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
+
+class Phase(Enum):
+    """The phase of a connection. A request that arrives at once skips HEAD and BODY.
+
+    IDLE -> HEAD -> BODY -> RESPONSE -> IDLE ...        one request after the other
+      (any of these) -> CLOSING -> CLOSED
+
+    Phase      Time limit                               When it is exceeded
+    IDLE       idle_time; head_time for the first one   close the connection
+    HEAD       head_time                                send 408 and close
+    BODY       body_time                                send 408 and close
+    RESPONSE   none for the handler                     (write_time if the client does not read)
+    CLOSING    LINGER_SECONDS                           cut the connection
+    """
+
+    IDLE = "idle"
+    HEAD = "head"
+    BODY = "body"
+    RESPONSE = "response"
+    CLOSING = "closing"
+    """Received bytes are dropped. Written bytes are still sent."""
+    CLOSED = "closed"
+
+
+class Connections:
+    """The open connections of one server, and the things that they share."""
+
+    def __init__(self, handler: Handler, limits: HttpLimits) -> None:
+        self.handler = handler
+        self.limits = limits
+        self.loop = asyncio.get_running_loop()
+        self.context = contextvars.copy_context()
+        """The context variables at the start of the server. Each handler starts with a copy."""
+        self.heads = ResponseHeads()
+        self._open: set[HttpConnection] = set()
+        self._all_closed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[HttpConnection]:
+        return iter(tuple(self._open))
+
+    def add(self, connection: HttpConnection) -> bool:
+        """Add a connection. Return False if it exceeds the limit and must close."""
+        self._open.add(connection)
+        return len(self._open) <= self.limits.connections
+
+    def remove(self, connection: HttpConnection) -> None:
+        """Remove a connection that is closed and whose handler has ended."""
+        self._open.discard(connection)
+        if not self._open:
+            self._all_closed.set()
+
+    async def wait_closed(self, seconds: float) -> None:
+        """Wait until all connections are removed, for a limited time in seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                while self._open:
+                    self._all_closed.clear()
+                    await self._all_closed.wait()
+        except TimeoutError:
+            pass
 
 
 class HttpConnection(asyncio.Protocol):
-    """One client's connection."""
+    """The server's end of one connection."""
 
-    def __init__(self, server: HttpServer) -> None:
-        self._server = server
-        self._loop = server.loop
-        self._limits = server.limits
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._limits = connections.limits
+        self._loop = connections.loop
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
         self._tls = False
-
-        self._phase = "idle"
-        self._deadline = math.inf  # when this phase has lasted too long
-        self._buffer = bytearray()  # what has come and was not taken yet
-        self._looked = 0  # how much of it was searched for the end of the head
-        self._known_heads: dict[bytes, RequestHead] = {}
-        self._head: RequestHead | None = None  # of the request whose body is being read
-        self._chunks: ChunkedBody | None = None
-        self._body = bytearray()
+        self._parser = RequestParser(connections.limits)
         self._reading_paused = False
-        self._half_closed = False  # the client will send no more, but may still read
+        self._half_closed = False  # the client has sent everything, but may still read
 
+        self._phase = Phase.IDLE
+        self._deadline = math.inf
         self._keep_alive = True
-        self._finishing = False  # the server stops
-        self._exchange: ServerExchange | None = None  # the one to be answered
-        self._task: asyncio.Task[None] | None = None  # that answers it
-        self._lost = False
-        self._written = 0
-        self._drained: asyncio.Future[None] | None = None  # while the client reads too slowly
-        self._progress = (0, 0.0)  # bytes that had been read by the client, and when that was seen first
+        self._stopping = False  # the server stops
+        self._exchange: HttpExchange | None = None
+        self._task: asyncio.Task[None] | None = None  # the handler's
 
-    # ------------------------------------------------------------------------------------- reading
+        self._written = 0
+        self._drained: asyncio.Future[None] | None = None  # exists while the client reads too slowly
+        self._progress = (0, 0.0)  # bytes that the client had read, and the time at which that was first seen
+
+    def _enter(self, phase: Phase, seconds: float = math.inf) -> None:
+        self._phase = phase
+        self._deadline = self._loop.time() + seconds
+
+    # ------------------------------------------------------------------------------------- requests
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client has come."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
         self._tls = transport.get_extra_info("sslcontext") is not None
-        self._deadline = self._loop.time() + self._limits.head_time
-        if not self._server.admit(self):
+        self._enter(Phase.IDLE, self._limits.head_time)
+        if not self._connections.add(self):
             self._refuse(503, "all connections are in use; try again later")
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
-        if self._phase == "leave":
+        if self._phase is Phase.CLOSING:
             return
-        self._buffer += data
-        if self._phase != "answer":
+        self._parser.buffer += data
+        if self._phase is not Phase.RESPONSE:
             self._read()
-        elif len(self._buffer) > MAX_AHEAD:
+        elif len(self._parser.buffer) > MAX_AHEAD:
             self._transport.pause_reading()
             self._reading_paused = True
 
     def _read(self) -> None:
-        """Take the next request, if all of it has come."""
+        """Start the handler of the next request, or wait for the rest of the request."""
         try:
-            self._exchange = self._take_exchange()
+            parsed = self._parser.next()
         except BadMessage as bad:
             return self._refuse(bad.status, str(bad))
-        if self._exchange is None:
-            return
-        self._phase, self._deadline = "answer", math.inf
-        # A task and a context of its own: what a handler sets there is no affair of the next one's. Not by the loop's
-        # factory: an eager one would begin to answer here, each request of a pipeline within the one before.
-        self._task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=self._server.context.copy())
-
-    def _take_exchange(self) -> ServerExchange | None:
-        head = self._head
-        if head is None:
-            head = self._head = self._take_head()
-            if head is None:
-                return None
-        body = self._take_body(head)
-        if body is None:
-            return None
-        self._head, self._looked = None, 0
+        if parsed is None:
+            return self._wait()
+        head, body = parsed
         request = HttpRequest(head.method, head.path, head.query, head.headers, body, self._client, self._tls)
-        return ServerExchange(request, self, head)
+        self._exchange = HttpExchange(request, self, head)
+        self._enter(Phase.RESPONSE)
+        # Each handler has its own context, so context variables do not leak into the next request. The task is not
+        # made by the loop's factory: an eager task would run each pipelined request inside the one before it.
+        context = self._connections.context.copy()
+        self._task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=context)
 
-    def _take_head(self) -> RequestHead | None:
-        if self._phase == "idle" and self._buffer[:2] == b"\r\n":
-            del self._buffer[:2]  # [RFC 9112 2.2] SHOULD ignore at least one empty line before the request line
-        size = find_head_end(self._buffer, self._looked)
-        if (size or len(self._buffer)) > self._limits.head_size:
-            raise BadMessage(431, f"the head is larger than {self._limits.head_size} bytes")
-        if not size:
-            self._looked = len(self._buffer)
-            if self._phase == "idle" and self._buffer:
-                self._phase, self._deadline = "head", self._loop.time() + self._limits.head_time
-            return None
-        raw = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        head = self._known_heads.get(raw)
-        if head is None:
-            head = parse_request_head(raw, self._limits.header_count)
-            if len(self._known_heads) >= MAX_KNOWN_HEADS:
-                self._known_heads.clear()
-            self._known_heads[raw] = head
-        if head.length > self._limits.body_size:
-            raise BadMessage(413, f"the body is larger than {self._limits.body_size} bytes")
-        return head
-
-    def _take_body(self, head: RequestHead) -> bytes | None:
-        """The body, if all of it has come."""
-        if head.length == 0:
-            return b""
-        if self._phase != "body" and (head.length == CHUNKED or len(self._buffer) < head.length):
-            self._phase, self._deadline = "body", self._loop.time() + self._limits.body_time
-            if head.expects_continue and not self._buffer:
-                # [RFC 9110 10.1.1] the client waits for leave to send the body
-                self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if head.length != CHUNKED:
-            if len(self._buffer) < head.length:
-                return None
-            body = bytes(self._buffer[: head.length])
-            del self._buffer[: head.length]
-            return body
-        self._chunks = self._chunks or ChunkedBody()
-        self._body += self._chunks.feed(self._buffer)
-        if len(self._body) > self._limits.body_size:
-            raise BadMessage(413, f"the body is larger than {self._limits.body_size} bytes")
-        if not self._chunks.done:
-            return None
-        body = bytes(self._body)
-        self._chunks = None
-        self._body.clear()
-        return body
+    def _wait(self) -> None:
+        if self._parser.head is not None and self._phase is not Phase.BODY:
+            self._enter(Phase.BODY, self._limits.body_time)
+            if self._parser.client_waits:
+                self._write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1]
+        elif self._parser.buffer and self._phase is Phase.IDLE:
+            self._enter(Phase.HEAD, self._limits.head_time)
 
     def eof_received(self) -> bool:
-        """The client will send no more. True where it may still wait for an answer."""
+        """Return True to keep the connection open for a response."""
         self._half_closed = True
         exchange = self._exchange
-        if exchange is not None and exchange.watched is not None:
-            exchange.leave()  # who asks whether the client has left is told too often rather than too late
-        # A client that has left looks the same. It may keep us from reading an answer, but not from ending a stream.
-        return self._phase == "answer" and not self._tls and (exchange is None or exchange.carrier is None)
+        if exchange is not None:
+            # The client may have left, or may still read. A handler that asks prefers a false alarm to a late one.
+            exchange.leave()
+        # A client that has left looks the same. It may cost us a response that nobody reads, but no endless stream.
+        streaming = exchange is not None and exchange.response is not None
+        return self._phase is Phase.RESPONSE and not self._tls and not streaming
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone, or we have closed. A handler that is at work goes on."""
-        self._lost = True
-        self._phase, self._deadline = "leave", math.inf
-        self._buffer.clear()
-        if self._drained is not None:
-            self._drained.set_result(None)
-            self._drained = None
+        """Release everything except a running handler, which continues."""
+        self._enter(Phase.CLOSED)
+        self._parser.buffer.clear()
+        self.resume_writing()
         if self._exchange is not None:
             self._exchange.leave()
-            if self._exchange.carrier is not None:
-                self._exchange.carrier.end()
+            if self._exchange.response is not None:
+                self._exchange.response.end()
         if self._task is None or self._task.done():
-            self._server.release(self)
+            self._connections.remove(self)
 
     @property
-    def is_left(self) -> bool:
-        """Whether the client has left, as far as can be seen."""
-        return self._lost or self._half_closed
+    def client_left(self) -> bool:
+        """True if the client has closed the connection, or its half of it."""
+        return self._half_closed or self._phase is Phase.CLOSED
 
-    # ------------------------------------------------------------------------------------- answering
+    # ------------------------------------------------------------------------------------- responses
 
-    async def _serve(self, exchange: ServerExchange) -> None:
-        """Answer an exchange, and go on to the next."""
+    async def _serve(self, exchange: HttpExchange) -> None:
+        """Run the handler, then continue with the next request."""
         try:
-            await self._answer(exchange)
+            await self._run_handler(exchange)
             self._exchange = None
-            if self._drained is not None and self._keep_alive:
-                await self.drain()  # who does not read gets no further answers
-            self._turn()
-        except BaseException:  # the server stops, or a handler has cancelled itself
+            if self._keep_alive:
+                await self.drain()  # a client that does not read gets no further responses
+            self._next_request()
+        except BaseException:  # the server stops, or the handler has cancelled its own task
             self._transport.abort()
             raise
         finally:
-            if self._lost:
-                self._server.release(self)
+            if self._phase is Phase.CLOSED:
+                self._connections.remove(self)
 
-    async def _answer(self, exchange: ServerExchange) -> None:
+    async def _run_handler(self, exchange: HttpExchange) -> None:
+        name = f"{exchange.request.method} {exchange.request.path}"
         try:
-            await self._server.handler(exchange)
+            await self._connections.handler(exchange)
         except Exception:
-            log.exception("the handler of %s %s failed", exchange.request.method, exchange.request.path)
-            if not exchange.answered:
-                self.respond(exchange, 500, TEXT, b"the server failed\n")
-            elif exchange.carrier is not None and not exchange.carrier.gone.done():
-                self._transport.abort()  # an end that looks orderly would pass for a whole answer
+            log.exception("the handler of %s failed", name)
+            if not exchange.responded:
+                self.respond(exchange, 500, _TEXT, b"the server failed\n")
+            elif exchange.response is not None and not exchange.response.gone.done():
+                self._transport.abort()  # an orderly end would make the body look complete
             return
-        if not exchange.answered and self.is_left:
+        if exchange.response is not None:
+            exchange.response.close()
+        elif not exchange.responded and self.client_left:
             self._keep_alive = False
-        elif not exchange.answered:
-            log.error("the handler of %s %s did not answer", exchange.request.method, exchange.request.path)
-            self.respond(exchange, 500, TEXT, b"the server did not answer\n")
-        elif exchange.carrier is not None:
-            exchange.carrier.close()
+        elif not exchange.responded:
+            log.error("the handler of %s returned without a response", name)
+            self.respond(exchange, 500, _TEXT, b"the server did not send a response\n")
 
-    def _turn(self) -> None:
-        """After an answer: on to the next request, or away."""
-        self._task = None  # with what the handler has set in its context
-        if self._lost or self._phase == "leave" or self._transport.is_closing():
+    def _next_request(self) -> None:
+        self._task = None  # frees the context variables that the handler has set
+        if self._phase is not Phase.RESPONSE or self._transport.is_closing():
             return
         if not self._keep_alive:
-            return self._leave(linger=not self._finishing or bool(self._buffer))
-        self._phase, self._deadline = "idle", self._loop.time() + self._limits.idle_time
+            return self._close(linger=not self._stopping or bool(self._parser.buffer))
+        self._enter(Phase.IDLE, self._limits.idle_time)
         if self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
-        if self._buffer:
+        if self._parser.buffer:
             self._read()
         if self._exchange is None and self._half_closed:
-            self._leave()
+            self._close()
 
-    def respond(self, exchange: ServerExchange, status: int, headers: HeaderList, body: bytes) -> None:
-        """Write a whole answer."""
+    def respond(self, exchange: HttpExchange, status: int, headers: HeaderList, body: bytes) -> None:
+        """Write a whole response."""
         head = self._begin(exchange, status, headers)
-        if status == 204 or status == 304:
-            head += b"\r\n"  # [RFC 9110 8.6] MUST NOT send Content-Length in a 204
-            body = b""
+        if status in (204, 304):
+            head, body = head + b"\r\n", b""  # [RFC 9110 8.6] MUST NOT send Content-Length in a 204
         else:
             head += b"Content-Length: %d\r\n\r\n" % len(body)
         self._write(head if exchange.request.method == "HEAD" else head + body)
 
-    def stream(self, exchange: ServerExchange, status: int, headers: HeaderList) -> ServerStreamingResponse:
-        """Write the head of an answer that is written piece by piece."""
+    def stream(self, exchange: HttpExchange, status: int, headers: HeaderList) -> HttpStreamingResponse:
+        """Write the head of a response whose body is written piece by piece."""
         chunked = not exchange.head.is_http_1_0
         head = self._begin(exchange, status, headers)
         self._write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
-        self._known_heads.clear()  # a stream may last for hours, and there may be thousands of them
-        carrier = ServerStreamingResponse(self, chunked, exchange.request.method != "HEAD")
-        if self._lost or self._half_closed:
-            carrier.end()
+        self._parser.forget_heads()
+        response = HttpStreamingResponse(self, chunked, exchange.request.method != "HEAD")
+        if self.client_left:
+            response.end()
             self._keep_alive = False
-        return carrier
+        return response
 
-    def _begin(self, exchange: ServerExchange, status: int, headers: HeaderList) -> bytes:
-        if exchange.answered:
-            raise RuntimeError("the exchange was answered before")
+    def _begin(self, exchange: HttpExchange, status: int, headers: HeaderList) -> bytes:
+        if exchange.responded:
+            raise RuntimeError("the exchange was answered before: a handler sends one response")
         self._keep_alive = self._keep_alive and exchange.head.keep_alive
-        head = self._server.response_head(status, headers, not self._keep_alive)
-        exchange.answered = True
+        head = self._connections.heads.write(status, headers, not self._keep_alive)
+        exchange.responded = True
         return head
 
     # ------------------------------------------------------------------------------------- writing
@@ -287,71 +292,69 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(data)
 
     def write_piece(self, data: bytes) -> None:
-        """Write a piece of a stream, unless the client has left too much unread: then cut the connection."""
+        """Write a piece of a stream. Cut the connection if the client has left too much unread."""
         if self._transport.get_write_buffer_size() > self._limits.write_buffer:
-            log.info("%s does not read its stream: disconnected", self._client)
+            log.info("%s left more than %d bytes unread: disconnected", self._client, self._limits.write_buffer)
             self._transport.abort()
         else:
             self._write(data)
 
     def pause_writing(self) -> None:
-        """The client reads too slowly."""
         self._drained = self._loop.create_future()
         self._progress = (-1, 0.0)
 
     def resume_writing(self) -> None:
-        """The client has read."""
         if self._drained is not None:
             self._drained.set_result(None)
             self._drained = None
 
     async def drain(self) -> None:
-        """Wait until the client has read most of what was written, or has gone."""
+        """Wait until the client has read most of the written bytes, or has disconnected."""
         if self._drained is not None:
             await asyncio.shield(self._drained)
 
-    # ------------------------------------------------------------------------------------- ending
+    # ------------------------------------------------------------------------------------- closing
 
     def _refuse(self, status: int, why: str) -> None:
-        """Say what was wrong, and leave."""
-        log.debug("refused %s: %s", self._client, why)
+        """Send an error response, and close."""
+        log.debug("%s got %d: %s", self._client, status, why)
         body = f"{why}\n".encode()
-        head = self._server.response_head(status, TEXT, True)
+        head = self._connections.heads.write(status, _TEXT, True)
         self._write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
-        self._leave()
+        self._close()
 
-    def _leave(self, linger: bool = True) -> None:
-        """Send what was written, and close; lingering: when the client has, so that it can read our last words."""
-        # [RFC 9112 9.6] closing at once, with bytes of the client's unread, could destroy the answer on its way
-        self._phase, self._deadline = "leave", self._loop.time() + LINGER
-        self._buffer.clear()
+    def _close(self, linger: bool = True) -> None:
+        """Close after the written bytes are sent. With `linger`, wait until the client has read them and closed."""
+        # [RFC 9112 9.6] closing while bytes of the client are unread resets the connection and can lose the response
+        self._enter(Phase.CLOSING, LINGER_SECONDS)
+        self._parser.buffer.clear()
         if self._reading_paused:
             self._transport.resume_reading()
         if self._half_closed or not linger or not self._transport.can_write_eof():
             return self._transport.close()
         try:
             self._transport.write_eof()
-        except OSError:  # the client has reset the connection, and we have not read of it yet
+        except OSError:  # the client has reset the connection, but the event loop has not noticed yet
             self._transport.abort()
 
     def finish(self) -> None:
-        """The server stops: leave when the present answer has been given."""
-        self._keep_alive, self._finishing = False, True
-        if self._phase not in ("answer", "leave"):
-            self._leave(linger=self._phase != "idle")
+        """Close after the current response, because the server stops."""
+        self._keep_alive, self._stopping = False, True
+        if self._phase in (Phase.IDLE, Phase.HEAD, Phase.BODY):
+            self._close(linger=self._phase is not Phase.IDLE)
 
     def abort(self) -> asyncio.Task[None] | None:
-        """Cut the connection and cancel the handler; the task that still has to end, if any."""
+        """Cut the connection and cancel its handler. Return the handler's task, if it runs."""
         self._transport.abort()
         if self._task is None or self._task.done():
             return None
-        self._exchange = None  # it is cancelled once, and not again when the connection is lost
+        self._exchange = None  # the handler is cancelled: it is not also told that the client has left
         self._task.cancel()
         return self._task
 
     def check_time(self, now: float) -> None:
-        """End what has lasted too long. Called by the server's clock."""
-        if self._drained is not None and not self._lost:
+        """End a phase or a write that has exceeded its time limit. Called by the server's clock."""
+        if self._drained is not None:
             read = self._written - self._transport.get_write_buffer_size()
             if read != self._progress[0]:
                 self._progress = (read, now)
@@ -360,53 +363,50 @@ class HttpConnection(asyncio.Protocol):
                 return self._transport.abort()
         if now < self._deadline:
             return
-        if self._phase in ("head", "body"):
-            seconds = self._limits.head_time if self._phase == "head" else self._limits.body_time
-            self._refuse(408, f"the {self._phase} of the request did not come within {seconds:g} s")
-        elif self._phase == "idle":
-            self._leave(linger=False)
+        if self._phase is Phase.IDLE:
+            self._close(linger=False)
+        elif self._phase in (Phase.HEAD, Phase.BODY):
+            seconds = self._limits.head_time if self._phase is Phase.HEAD else self._limits.body_time
+            self._refuse(408, f"the {self._phase.value} of the request did not arrive within {seconds:g} s")
         else:
             self._transport.abort()
 
 
-class ServerExchange:
-    """The Exchange of one request on a connection."""
+class HttpExchange:
+    """The `Exchange` of one request on a connection."""
 
-    __slots__ = ("_connection", "answered", "carrier", "head", "request", "watched")
+    __slots__ = ("_connection", "_gone", "head", "request", "responded", "response")
 
     def __init__(self, request: HttpRequest, connection: HttpConnection, head: RequestHead) -> None:
         self.request = request
         self.head = head
-        self.answered = False
-        self.carrier: ServerStreamingResponse | None = None
-        self.watched: asyncio.Future[None] | None = None
+        self.responded = False
+        self.response: HttpStreamingResponse | None = None
         self._connection = connection
+        self._gone: asyncio.Future[None] | None = None  # made on demand: few handlers need it
 
     def gone(self) -> asyncio.Future[None]:
-        """See Exchange."""
-        if self.watched is None:
-            self.watched = asyncio.get_running_loop().create_future()
-            if self._connection.is_left:
-                self.watched.set_result(None)
-        return self.watched
+        if self._gone is None:
+            self._gone = asyncio.get_running_loop().create_future()
+            if self._connection.client_left:
+                self._gone.set_result(None)
+        return self._gone
 
     def leave(self) -> None:
-        """The client has left."""
-        if self.watched is not None and not self.watched.done():
-            self.watched.set_result(None)
+        """Tell the handler that the client has left, if it asked."""
+        if self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        """See Exchange."""
         self._connection.respond(self, status, headers, body)
 
-    async def stream(self, status: int, headers: HeaderList) -> ServerStreamingResponse:
-        """See Exchange."""
-        self.carrier = self._connection.stream(self, status, headers)
-        return self.carrier
+    async def stream(self, status: int, headers: HeaderList) -> HttpStreamingResponse:
+        self.response = self._connection.stream(self, status, headers)
+        return self.response
 
 
-class ServerStreamingResponse:
-    """The StreamingResponse of one response on a connection."""
+class HttpStreamingResponse:
+    """The `StreamingResponse` of one response on a connection."""
 
     __slots__ = ("_chunked", "_connection", "_has_body", "gone")
 
@@ -418,7 +418,7 @@ class ServerStreamingResponse:
 
     def write(self, data: bytes) -> None:
         if data and self._has_body and not self.gone.done():
-            # [RFC 9112 7.1] a chunk: its size in hexadecimal, and its data. One of size 0 is the end.
+            # [RFC 9112 7.1] a chunk is its size in hexadecimal, then its data; a chunk of size 0 ends the body
             self._connection.write_piece(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
     async def drain(self) -> None:
@@ -432,6 +432,6 @@ class ServerStreamingResponse:
             self.end()
 
     def end(self) -> None:
-        """Nothing more can be written."""
+        """Mark the response as ended."""
         if not self.gone.done():
             self.gone.set_result(None)

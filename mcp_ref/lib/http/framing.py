@@ -1,121 +1,119 @@
-"""Where a message ends, and what is not HTTP: checks that come before the standard library's lenient parsers.
-
-Two programs that disagree about where a message ends can be made to disagree about whose the next one is (request
-smuggling). So whatever two readers could read in two ways is refused, also where the RFC would let us guess.
+"""The parts of HTTP/1.1 that client and server share: header lines, the length of a body, chunks.
 
     POST /mcp HTTP/1.1            \\
-    Host: localhost                > the head: lines that end in CRLF, then an empty one
+    Host: localhost                > the head: lines that end in CRLF, then an empty line
     Content-Length: 2             /
 
-    {}                              the body: so many bytes; or chunks, each with its size before it
+    {}                              the body: as many bytes as Content-Length says, or chunks, each after its size
 
-Spec:  RFC 9112, sections 2.2 (parsing), 5 (fields), 6 (body length), 7 (transfer codings)
+Two programs on the way of a request, such as a proxy and a server, must agree where it ends. If they disagree, an
+attacker hides a second request in the body of the first (request smuggling, RFC 9112 section 11.2). It passes the
+checks of the proxy, or takes the response that belongs to another user. So whatever two readers could read in two
+ways is refused here, also where the RFC permits a guess:
+
+    Refused                                           Disagreement
+    Content-Length and Transfer-Encoding together     one reader counts bytes, the other reads chunks
+    Content-Length twice, or with a sign or comma     each reader takes another value
+    Transfer-Encoding other than "chunked"            a reader that does not know the coding ignores the header
+    LF without CR, CR without LF                      some readers see a line end there
+    a line that begins with a space (obs-fold)        a new header, or more of the value above
+    a space before the colon                          `Content-Length :` is a header, or is ignored
+    a chunk size with a sign, prefix or space         some number parsers accept them
+
+In the other direction, a line break in a header value would begin a header, or a body, of the attacker's choice
+(response splitting, section 11.1). `check_header` refuses it before anything is sent.
+
+Spec:  RFC 9112, sections 2.2 (parsing), 5 (fields), 6 (body length), 7 (transfer codings), 9.3 (persistence)
 """
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Generator
+from http import HTTPStatus
 from typing import Final
 
-from .message import Headers
+from .message import HeaderList, Headers
 
 CHUNKED: Final = -1
-"""In the place of a length: the body comes in chunks."""
-
-UNTIL_CLOSE: Final = -2
-"""In the place of a length: the body ends with the connection. Responses only."""
+"""Body length that stands for a chunked body."""
 
 MAX_CHUNK_OVERHEAD: Final = 16 * 1024
-"""Bytes of one message that chunk extensions and trailers may take (16 KiB, as in Go's net/http)."""
+"""Maximum size of the chunk extensions and trailers of one message, in bytes (as in Go's net/http)."""
+
+MAX_WRITTEN_HEADS: Final = 256
+"""Maximum number of written response heads that a server keeps for reuse."""
 
 TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-"""[RFC 9110 5.6.2] what methods and field names are made of"""
+"""Pattern of methods and header names [RFC 9110 5.6.2]."""
 
-_REQUEST_LINE: Final = re.compile(rb"(%b) ([!-~]+) HTTP/(\d\.\d)" % TOKEN)
 _FIELD: Final = re.compile(rb"%b:[\t -~\x80-\xff]*" % TOKEN)
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_RESERVED: Final = frozenset({"connection", "content-length", "date", "transfer-encoding"})
+_NAME: Final = re.compile(TOKEN.decode())
+_VALUE: Final = re.compile("[\t -~\x80-\xff]*")
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)( [\t -~\x80-\xff]*)?")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[\t ]*(;[\t -~\x80-\xff]*)?")
 
 
 class BadMessage(Exception):
-    """What came is not HTTP, or too much of it. `status`: how a server answers that."""
+    """The received bytes are not HTTP, or exceed a limit. `status` is the status of the server's response."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
 
 
-def find_head_end(buffer: bytearray, start: int = 0) -> int:
-    """The length of the head that `buffer` begins with, its empty line included; 0 while that has not come.
-
-    start: how far an earlier call has looked. Raises BadMessage when it can no longer come: a line ends without CR.
-    """
-    end = buffer.find(b"\r\n\r\n", max(0, start - 3))
-    # [RFC 9112 2.2] MAY recognise a single LF as a line end; others do not, so it is refused
-    if end < 0 and buffer.count(b"\n") != buffer.count(b"\r\n"):
-        raise BadMessage(400, "a line of the head ends in LF without CR")
-    return end + 4 if end >= 0 else 0
-
-
-def check_request_head(head: bytes, max_headers: int) -> None:
-    """Refuse a head that is not exactly what the grammar says."""
-    request_line, *fields = head[:-4].split(b"\r\n")
-    found = _REQUEST_LINE.fullmatch(request_line)
-    if found is None:
-        raise BadMessage(400, "the request line is not `method target HTTP/version`, with one space between each")
-    if found[3][:1] != b"1":
-        raise BadMessage(505, "this is an HTTP/1 server")
-    if b"#" in found[2]:
-        raise BadMessage(400, "a request target has no fragment")
-    check_fields(fields, max_headers)
-
-
-def check_fields(fields: list[bytes], max_headers: int) -> None:
-    """Refuse field lines, without their CRLF, that are not exactly what the grammar says."""
-    if len(fields) > max_headers:
-        raise BadMessage(431, f"more than {max_headers} header fields")
-    for line in fields:
+def check_fields(lines: list[bytes], max_headers: int) -> None:
+    """Raise BadMessage if a header line, without its CRLF, does not match the grammar exactly."""
+    if len(lines) > max_headers:
+        raise BadMessage(431, f"more than {max_headers} headers")
+    for line in lines:
         if _FIELD.fullmatch(line):
             continue
         if line[:1] in (b" ", b"\t"):
             # [RFC 9112 5.2] a server MUST reject obs-fold, or unfold it
-            raise BadMessage(400, "a header field is folded over two lines")
+            raise BadMessage(400, "a header is folded over two lines")
         name, colon, _ = line.partition(b":")
         if colon and re.fullmatch(TOKEN, name):
-            raise BadMessage(400, f"the header field {name.decode()[:100]} has a control character in its value")
+            raise BadMessage(400, f"the header {name.decode()[:100]} has a control character in its value")
         # [RFC 9112 5.1] whitespace between the name and the colon MUST be rejected
         raise BadMessage(400, f"a header line is not `name: value`: {line[:100]!r}")
 
 
-def request_length(headers: Headers, version: str) -> int:
-    """The length of a request's body, or CHUNKED. version: such as "HTTP/1.1"."""
-    length = _stated_length(headers)
-    if length == CHUNKED and version < "HTTP/1.1":
-        # [RFC 9112 6.1] Transfer-Encoding in an HTTP/1.0 message: framing is faulty
-        raise BadMessage(400, "Transfer-Encoding is not for HTTP/1.0")
-    return 0 if length is None else length  # [RFC 9112 6.3, rule 7] no length: no body
+def parse_response_head(head: bytes, max_headers: int) -> tuple[int, str, Headers]:
+    """Return status, version and headers of a response head, which ends in an empty line. Raise BadMessage."""
+    status_line, *lines = head[:-4].split(b"\r\n")
+    found = _STATUS_LINE.fullmatch(status_line)
+    if found is None:
+        raise BadMessage(502, f"the first line is {status_line[:100]!r}, not `HTTP/1.1 status reason`")
+    check_fields(lines, max_headers)
+    pairs = [line.decode("latin-1").split(":", 1) for line in lines]
+    return int(found[2]), f"HTTP/1.{found[1].decode()}", Headers((name, value.strip(" \t")) for name, value in pairs)
 
 
-def response_length(headers: Headers, status: int, method: str) -> int:
-    """The length of a response's body, CHUNKED or UNTIL_CLOSE. method: that of the request."""
-    if method == "HEAD" or status < 200 or status in (204, 304):
-        return 0  # [RFC 9112 6.3, rule 1]
-    length = _stated_length(headers)
-    return UNTIL_CLOSE if length is None else length
+def keeps_alive(headers: Headers, version: str) -> bool:
+    """Return True if the sender of a head keeps the connection open. HTTP/1.0 keep-alive is not supported."""
+    options = ",".join(headers.get_all("connection")).lower().split(",")
+    return version >= "HTTP/1.1" and "close" not in [option.strip() for option in options]
 
 
-def _stated_length(headers: Headers) -> int | None:
+def body_length(headers: Headers) -> int | None:
+    """Return the length of a body in bytes, CHUNKED, or None if the head states no length. [RFC 9112 6.3]"""
     lengths, codings = headers.get_all("content-length"), headers.get_all("transfer-encoding")
     if codings:
         if lengths:
-            # [RFC 9112 6.1] a server MAY reject a message with both; each is how requests are smuggled past the other
+            # [RFC 9112 6.1] a server MAY reject a request that has both
             raise BadMessage(400, "Content-Length and Transfer-Encoding exclude each other")
         if [coding.lower() for coding in codings] != ["chunked"]:
-            raise BadMessage(501, f"Transfer-Encoding may be chunked, once, and nothing else: {codings!r:.100}")
+            raise BadMessage(501, f"the only supported Transfer-Encoding is one `chunked`, not {codings!r:.100}")
         return CHUNKED
     if not lengths:
         return None
     if len(lengths) > 1:
-        raise BadMessage(400, "Content-Length stands there twice")
+        raise BadMessage(400, "duplicate header Content-Length")
     if not (lengths[0].isascii() and lengths[0].isdigit()):
         raise BadMessage(400, f"Content-Length is not a number: {lengths[0]!r:.100}")
     if len(lengths[0]) > 15:
@@ -124,62 +122,113 @@ def _stated_length(headers: Headers) -> int | None:
 
 
 class ChunkedBody:
-    """Takes a chunked body apart, as it comes."""
+    """A decoder for a chunked body, which may arrive in pieces of any size.
 
-    def __init__(self) -> None:
+    The state is the place in `_decode`, a generator that is resumed when more bytes have arrived.
+    """
+
+    def __init__(self, buffer: bytearray) -> None:
         self.done = False
-        self._left = 0  # bytes of the current chunk that have not come
-        self._next = "size"  # what stands next, when no chunk data do: its size, the CRLF after it, or a trailer
-        self._overhead = 0
+        """True if the body is complete."""
+        self._buffer = buffer
+        self._overhead = 0  # bytes of extensions and trailers so far
+        self._pieces = self._decode()
 
-    def feed(self, buffer: bytearray) -> bytes:
-        """Take what has come out of `buffer`, and give the data in it. Bytes after the body stay. Raises BadMessage."""
-        data = bytearray()
-        while not self.done:
-            if self._left:
-                piece = buffer[: self._left]
-                if not piece:
-                    break
-                del buffer[: len(piece)]
-                self._left -= len(piece)
-                data += piece
-            elif (line := self._take_line(buffer)) is None:
+    def take(self) -> bytes:
+        """Remove the body's bytes from the buffer and return the data in them. Bytes after the body stay.
+
+        Raises:
+            BadMessage: A size, line end, extension or trailer is invalid, or there are too many of them.
+        """
+        return b"".join(iter(self._pieces.__next__, b""))
+
+    def _decode(self) -> Generator[bytes, None, None]:
+        """Yield pieces of data, and an empty piece when the buffer needs more bytes."""
+        while True:
+            line = yield from self._line()
+            found = _CHUNK_SIZE.fullmatch(line)
+            if found is None:
+                raise BadMessage(400, f"invalid chunk size: {line[:100]!r}")
+            left = int(found[1], 16)
+            self._count_overhead(len(line) - len(found[1]))  # [RFC 9112 7.1.1] unknown extensions MUST be ignored
+            if left == 0:
                 break
-            else:
-                self._take(line)
-        return bytes(data)
-
-    def _take_line(self, buffer: bytearray) -> bytes | None:
-        end = buffer.find(b"\n")
-        if end < 0:
-            if len(buffer) > MAX_CHUNK_OVERHEAD or (self._next == "end" and bytes(buffer[:2]) not in (b"", b"\r")):
+            while left:
+                piece = bytes(self._buffer[:left])
+                del self._buffer[: len(piece)]
+                left -= len(piece)
+                yield piece
+            if (yield from self._line(must_be_empty=True)):
                 raise BadMessage(400, "a chunk does not end where its size says")
-            return None
+        while line := (yield from self._line()):
+            self._count_overhead(len(line))
+            check_fields([line], 1)  # [RFC 9112 7.1.2] a recipient MAY discard trailers
+        self.done = True
+
+    def _line(self, must_be_empty: bool = False) -> Generator[bytes, None, bytes]:
+        buffer = self._buffer
+        while (end := buffer.find(b"\n")) < 0:
+            if len(buffer) > MAX_CHUNK_OVERHEAD or (must_be_empty and bytes(buffer[:2]) not in (b"", b"\r")):
+                raise BadMessage(400, "a chunk does not end where its size says")
+            yield b""
         line = bytes(buffer[:end])
         del buffer[: end + 1]
         if not line.endswith(b"\r"):
             raise BadMessage(400, "a line between chunks ends in LF without CR")
         return line[:-1]
 
-    def _take(self, line: bytes) -> None:
-        if self._next == "size":
-            found = _CHUNK_SIZE.fullmatch(line)
-            if found is None:
-                raise BadMessage(400, f"not the size of a chunk: {line[:100]!r}")
-            self._left = int(found[1], 16)
-            self._spend(len(line) - len(found[1]))  # [RFC 9112 7.1.1] unknown extensions MUST be ignored; but not many
-            self._next = "end" if self._left else "trailer"
-        elif self._next == "end":
-            if line:
-                raise BadMessage(400, "a chunk does not end where its size says")
-            self._next = "size"
-        elif line:
-            self._spend(len(line))
-            check_fields([line], 1)  # [RFC 9112 7.1.2] trailers MAY be discarded
-        else:
-            self.done = True
-
-    def _spend(self, size: int) -> None:
+    def _count_overhead(self, size: int) -> None:
         self._overhead += size
         if self._overhead > MAX_CHUNK_OVERHEAD:
-            raise BadMessage(400, f"chunk extensions and trailers of more than {MAX_CHUNK_OVERHEAD} bytes")
+            raise BadMessage(400, f"more than {MAX_CHUNK_OVERHEAD} bytes of chunk extensions and trailers")
+
+
+def check_header(name: str, value: str, reserved: frozenset[str]) -> None:
+    """Raise ValueError if a header must not be sent: it is malformed, or `reserved` for this package."""
+    if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+        # The message leaves out the value, which may be a secret.
+        raise ValueError(f"the header {name!r} cannot be sent: its name or value has a forbidden character")
+    if name.lower() in reserved:
+        raise ValueError(f"the header {name} is written by the library itself: remove it")
+
+
+class ResponseHeads:
+    """A writer of response heads, shared by the connections of a server.
+
+    A server sends the same few heads again and again, so it keeps them. Only the date changes, once a second.
+    """
+
+    def __init__(self) -> None:
+        self._written: dict[tuple[int, tuple[tuple[str, str], ...], bool], bytes] = {}
+        self._date = (0, b"")  # the second that it is for, and the header line
+
+    def write(self, status: int, headers: HeaderList, close: bool) -> bytes:
+        """Return a head that lacks the body's length and the empty line. Raise ValueError for an invalid header."""
+        key = (status, tuple(headers), close)
+        head = self._written.get(key)
+        if head is None:
+            head = _write_head(status, headers, close)
+            if len(self._written) >= MAX_WRITTEN_HEADS:
+                self._written.clear()
+            self._written[key] = head
+        now = int(time.time())
+        if now != self._date[0]:
+            # [RFC 9110 5.6.7] the names are English; strftime would follow the locale
+            t = time.gmtime(now)
+            date = f"{_DAYS[t.tm_wday]}, {t.tm_mday:02} {_MONTHS[t.tm_mon - 1]} {time.strftime('%Y %H:%M:%S GMT', t)}"
+            self._date = (now, f"Date: {date}\r\n".encode())
+        return head + self._date[1]
+
+
+def _write_head(status: int, headers: HeaderList, close: bool) -> bytes:
+    try:
+        reason = HTTPStatus(status).phrase
+    except ValueError:
+        reason = ""
+    lines = [f"HTTP/1.1 {status} {reason}"]  # no Server header: attackers search for software with known flaws
+    for name, value in headers:
+        check_header(name, value, _RESERVED)
+        lines.append(f"{name}: {value}")
+    if close:
+        lines.append("Connection: close")
+    return "\r\n".join([*lines, ""]).encode("latin-1")

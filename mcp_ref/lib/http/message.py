@@ -1,18 +1,16 @@
-"""A request, and the exchange through which a handler answers it: the same for every kind of server.
+"""One HTTP request, and the exchange through which a handler sends the response. The same for every kind of server.
 
     async def handler(exchange: Exchange) -> None:
         await exchange.respond(200, [("Content-Type", "text/plain")], b"hello")
 
-or piece by piece, until we have said everything or the client has left:
+A body can also be written piece by piece, until the handler closes it or the client disconnects:
 
-        stream = await exchange.stream(200, [("Content-Type", "text/event-stream")])
-        stream.write(encode_event(b"hello"))
-        await stream.gone
+        response = await exchange.stream(200, [("Content-Type", "text/event-stream")])
+        response.write(encode_event(b"hello"))
+        await response.gone
 
-A server presents the same `Headers` object again when a connection repeats a head byte for byte, so what is decided
-from headers alone can be remembered by their identity.
-
-Spec:  RFC 9110
+Spec:  RFC 9110, sections 5 (fields), 6 (messages) and 15 (status codes)
+Above: server.py and asgi.py, which call the handler
 """
 
 from __future__ import annotations
@@ -24,16 +22,16 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 HeaderList: TypeAlias = list[tuple[str, str]]
-"""Header fields to be sent, in order."""
+"""Headers to send, as (name, value) pairs, in order."""
 
 
 class Headers:
-    """The fields of a head that came, in order. Names are compared in any case. Never changed."""
+    """The headers of a received head, in order. Names compare without regard to case. Immutable."""
 
     __slots__ = ("__weakref__", "_items", "_values")
 
     def __init__(self, items: Iterable[tuple[str, str]] = ()) -> None:
-        # Names are the same from connection to connection: interned, thousands of these share them.
+        # Clients send the same few names. Interning lets thousands of Headers share the strings.
         self._items = tuple((sys.intern(name), value) for name, value in items)
         self._values: dict[str, tuple[str, ...]] = {}
         for name, value in self._items:
@@ -42,12 +40,12 @@ class Headers:
             self._values[name] = (*self._values.get(name, ()), value)
 
     def get(self, name: str) -> str | None:
-        """The first value of that name, None where there is none."""
+        """Return the first value of a header, or None without the header."""
         values = self._values.get(name.lower())
         return values[0] if values else None
 
     def get_all(self, name: str) -> list[str]:
-        """All values of that name, in order; empty where there is none."""
+        """Return all values of a header, in order."""
         return list(self._values.get(name.lower(), ()))
 
     def __contains__(self, name: str) -> bool:
@@ -65,65 +63,94 @@ class Headers:
 
 @dataclass(slots=True)
 class HttpRequest:
-    """What a client asks.
-
-    path: without the query, percent-encoded as it came. query: what followed "?", or "".
-    body: the whole body, already without chunks. client: the peer's address and port, None where it has none.
-    tls: whether it came encrypted. root: what precedes `path` where we are mounted below another application, or "".
-    """
+    """A request, with its whole body."""
 
     method: str
     path: str
+    """The path without the query, percent-encoded as the client sent it."""
     query: str
+    """The text after "?", or ""."""
     headers: Headers
     body: bytes = b""
+    """The whole body. Chunk sizes are already removed."""
     client: tuple[str, int] | None = None
+    """The client's address and port. None for a connection without them, such as a Unix socket."""
     tls: bool = False
+    """True if the request came over TLS."""
     root: str = ""
+    """The path below which an outer application has mounted the handler, or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpLimits:
+    """Bounds on the memory and the time that one client can cost a server. Sizes are in bytes, times in seconds."""
+
+    connections: int = 10_000
+    """Maximum number of connections. The next connection gets a 503 response and is closed. A connection whose client
+    has left counts until its handler ends."""
+    head_size: int = 32 * 1024
+    """Maximum size of the request line and headers, in bytes. A larger head gets a 431 response."""
+    header_count: int = 100
+    """Maximum number of headers, else 431. `http.client`, which parses them, accepts at most 100."""
+    body_size: int = 4 * 1024 * 1024
+    """Maximum size of a body without its chunk sizes, in bytes. A larger body gets a 413 response. If Content-Length
+    announces it, the body is not read."""
+    head_time: float = 10.0
+    """Seconds for a whole head, from its first byte, else 408. A new connection must send its first byte as soon."""
+    body_time: float = 60.0
+    """Seconds for a whole body, from the end of the head. A slower client gets a 408 response."""
+    idle_time: float = 75.0
+    """Seconds that a connection stays open without a request (as in nginx)."""
+    write_buffer: int = 4 * 1024 * 1024
+    """Maximum size of the unread part of a streamed body, in bytes. Then the client is disconnected."""
+    write_time: float = 30.0
+    """Seconds without reading, after which a client that has more than 64 KiB to read is disconnected."""
 
 
 class StreamingResponse(Protocol):
-    """A response body that is written piece by piece."""
+    """A response whose body is written piece by piece."""
 
     gone: asyncio.Future[None]
-    """Done when the response has ended: we closed it, or the client left. Never fails."""
+    """Done when the response has ended: it was closed, or the client disconnected. Never fails."""
 
     def write(self, data: bytes) -> None:
-        """Send a piece. Never waits; dropped when the response has ended. A client that leaves too much unread is
-        disconnected."""
+        """Send a piece of the body, without waiting. Do nothing if the response has ended.
+
+        A client that leaves too much unread is disconnected.
+        """
 
     async def drain(self) -> None:
-        """Wait until the client has read most of what was written, or has left."""
+        """Wait until the client has read most of the body written so far, or has disconnected."""
 
     def close(self) -> None:
-        """End the response: nothing more will be written."""
+        """End the body."""
 
 
 class Exchange(Protocol):
-    """One request, to be answered once: with `respond`, or with `stream`. Answering twice is a RuntimeError.
+    """One request and its response. A handler calls `respond` or `stream`, once; a second call is a RuntimeError.
 
-    The length of the body and how the connection goes on are the server's affair: headers that say so
-    (Content-Length, Transfer-Encoding, Connection, Date) are a ValueError, as is a line break in any.
-    An answer to a client that has left is dropped, without an error; none is needed.
+    The server itself writes Content-Length, Transfer-Encoding, Connection and Date. A handler that sets one of them,
+    or a header with a line break, gets a ValueError. If the client has disconnected, the response is dropped without
+    an error, and the handler may also return without one.
     """
 
     request: HttpRequest
 
     def gone(self) -> asyncio.Future[None]:
-        """Done when the client has left before its answer has begun. (From then on, the stream's own `gone` tells.)"""
+        """Return a future that is done if the client disconnects before the response has begun."""
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        """Answer with a whole body. Does not wait for the client to read it."""
+        """Send a whole response. Do not wait until the client has read it."""
 
     async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
-        """Answer with a body that is written piece by piece. It ends with the handler, at the latest."""
+        """Send the head of a response, and return an object that writes the body. The body ends with the handler."""
 
 
 Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
-"""Answers one exchange, in a task of its own. It goes on when the client leaves. What it raises is logged, and is a 500
-to the client."""
+"""A coroutine function that serves one exchange, in its own task. It continues if the client disconnects. An exception
+is logged, and the client gets a 500 response."""
 
 
 def bracketed(host: str) -> str:
-    """A host as it stands in a URL: an IPv6 address is put in brackets."""
+    """Return the host as a URL spells it: an IPv6 address stands in brackets."""
     return f"[{host}]" if ":" in host else host

@@ -12,8 +12,7 @@ import pytest
 from mcp_ref import Context, Server
 from mcp_ref.lib.http import asgi
 from mcp_ref.lib.http.asgi import application
-from mcp_ref.lib.http.message import Exchange, Handler
-from mcp_ref.lib.http.server import HttpLimits
+from mcp_ref.lib.http.message import Exchange, Handler, HttpLimits
 from tests.http_wires import alone_headers
 from tests.support import PATIENCE, alone
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.lib.http.client import BrokenUse, ClientLimits, HttpClient, HttpError, HttpTimeout
+from mcp_ref.lib.http.client import ClientLimits, HttpClient, HttpError, HttpTimeout, StaleConnection
 from tests.support import PATIENCE, run
 
 PEM = Path(__file__).parent / "localhost.pem"
@@ -316,7 +316,7 @@ async def test_a_get_that_meets_a_connection_as_the_server_closes_it_is_sent_aga
 async def test_a_post_that_meets_a_connection_as_the_server_closes_it_is_not_sent_twice() -> None:
     async with scripted([OK, hang_up], [OK]) as server, client() as http:
         await get(http, server.url())
-        with pytest.raises(BrokenUse):
+        with pytest.raises(StaleConnection):
             await get(http, server.url(), "POST", b"{}")
         assert len(server.asked) == 2 and server.connections == 1
 
@@ -437,7 +437,7 @@ async def test_a_large_body_arrives_whole() -> None:
 async def test_a_body_larger_than_the_reader_takes_is_an_error_and_is_not_waited_for(data: bytes) -> None:
     async with scripted([then_hold(data)]) as server, client() as http:
         async with http.request("GET", server.url()) as response:
-            with pytest.raises(HttpError, match=r"more than 10 bytes|11 bytes, more than the 10"):
+            with pytest.raises(HttpError, match=r"more than 10 bytes|11 bytes, more than the limit of 10"):
                 await response.read(10)
         await eventually(lambda: server.left == 1)
 
@@ -508,7 +508,7 @@ async def test_what_is_not_a_response_is_an_error_that_says_so(data: bytes) -> N
     async with scripted([data]) as server, client() as http:
         with pytest.raises(HttpError) as caught:
             await get(http, server.url())
-        assert not isinstance(caught.value, (HttpTimeout, BrokenUse)) and str(caught.value)
+        assert not isinstance(caught.value, (HttpTimeout, StaleConnection)) and str(caught.value)
         await eventually(lambda: server.left == 1)
 
 

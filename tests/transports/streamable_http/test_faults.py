@@ -26,7 +26,8 @@ import pytest
 
 from mcp_ref import Client, Context, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.lib.http.server import HttpLimits, HttpServer, serve
+from mcp_ref.lib.http.message import HttpLimits
+from mcp_ref.lib.http.server import HttpServer, serve
 from mcp_ref.server.http import HttpApp, HttpOptions
 from mcp_ref.transports.streamable_http.session import EndpointLimits, HttpSession
 from tests.http_program import Program, serving

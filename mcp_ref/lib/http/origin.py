@@ -1,0 +1,106 @@
+"""The origin that a client's request goes to, directly or through a proxy, and the redirects that it may follow.
+
+A URL is text that others may have chosen, and a redirect certainly is. Three rules limit the damage:
+
+- A URL must not contain credentials. They would appear in logs and error messages; a header does not.
+- A redirect stays at its origin (scheme, host, port). Another origin would receive the credentials and the body that
+  were meant for the first, or a request from inside this network that its author could not send. The one exception is
+  the step from http to https on the same host.
+- Only 307 and 308 are followed. They keep method and body, and the other redirects can turn a POST into a GET.
+
+Spec:  RFC 9110, sections 4.3 (origin), 15.4 (redirects); RFC 9112, section 3.2.2
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+
+from .message import bracketed
+
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The scheme, host and port of a server. As text: the value of the Host header."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        """True if the host is this machine. Always reached directly: a proxy's loopback is another machine."""
+        return self.host in ("localhost", "127.0.0.1", "::1")
+
+    def __str__(self) -> str:
+        return bracketed(self.host) + (f":{self.port}" if self.port != _PORTS[self.scheme] else "")
+
+
+def parse_url(url: str) -> tuple[SplitResult, Origin]:
+    """Return the parts of a URL and its origin. Raise ValueError if no request can be sent to the URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        host = (parts.hostname or "").encode("idna").decode("ascii")
+    except ValueError:  # the message of the exception may contain a part of a password
+        raise ValueError("invalid URL: its host or port cannot be parsed") from None
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("the URL contains credentials: send them in a header instead, so that logs do not show them")
+    if parts.scheme not in _PORTS or not host:
+        raise ValueError(f"the URL does not begin with http:// or https:// and a host: {url!r:.200}")
+    if not re.fullmatch("[!-~]+", host + parts.path + parts.query):
+        raise ValueError(f"the URL contains characters that must be percent-encoded: {url!r:.200}")
+    return parts, Origin(parts.scheme, host, port or _PORTS[parts.scheme])
+
+
+def redirect_target(url: str, location: str) -> str:
+    """Return the URL that a redirect leads to. Raise ValueError for another origin."""
+    try:
+        target = urljoin(url, location)
+        old, new = parse_url(url)[1], parse_url(target)[1]
+    except ValueError as error:
+        raise ValueError(f"the server redirects to an unusable URL: {error}") from None
+    upgraded = Origin("https", old.host, 443)
+    if new != old and not (new == upgraded and old.port == 80):
+        raise ValueError(f"the server redirects to another origin; if you trust it, use its URL: {target!r:.200}")
+    return target
+
+
+def find_proxy(origin: Origin, proxies: Mapping[str, str]) -> SplitResult | None:
+    """Return the URL of the proxy for an origin, or None for a direct connection. Raise ValueError for a bad URL."""
+    url = proxies.get(origin.scheme)
+    if not url or origin.is_loopback or _is_excepted(origin, proxies.get("no", "")):
+        return None
+    try:
+        proxy = urlsplit(url if "://" in url else f"http://{url}")
+        if proxy.scheme == "http" and proxy.hostname and proxy.port != 0:
+            return proxy
+    except ValueError:
+        pass  # the message of the exception may contain a part of the password
+    raise ValueError(f"the proxy for {origin.scheme} is not of the form http://host:port")
+
+
+def _is_excepted(origin: Origin, exceptions: str) -> bool:
+    """Return True if NO_PROXY lists the host: "*", "host", or "domain" with its subdomains; each perhaps ":port"."""
+    for item in exceptions.lower().replace(" ", ",").split(","):
+        name, _, port = item.rpartition(":") if re.search(r":\d+$", item) and item.count(":") == 1 else (item, "", "")
+        if port and int(port) != origin.port:
+            continue
+        name = name.removeprefix("*.").lstrip(".")
+        if item == "*" or (name and (origin.host == name or origin.host.endswith("." + name))):
+            return True
+    return False
+
+
+def proxy_credentials(proxy: SplitResult) -> list[str]:
+    """Return the Proxy-Authorization line for the user and password in a proxy's URL, if any."""
+    if proxy.username is None:
+        return []
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}".encode()
+    return [f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}"]
