@@ -14,10 +14,10 @@ Above: server.py, which listens and has the clock. Below: parser.py, message.py
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 import math
-from collections.abc import Iterator
 from enum import Enum
 from typing import Final
 
@@ -69,35 +69,23 @@ class Connections:
         self.context = contextvars.copy_context()
         """The context variables at the start of the server. Each handler starts with a copy."""
         self.heads = ResponseHeads()
-        self._open: set[HttpConnection] = set()
+        self.open: set[HttpConnection] = set()
+        """The connections that are not closed, or whose handler still runs."""
         self._all_closed = asyncio.Event()
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-    def __iter__(self) -> Iterator[HttpConnection]:
-        return iter(tuple(self._open))
-
-    def add(self, connection: HttpConnection) -> bool:
-        """Add a connection. Return False if it exceeds the limit and must close."""
-        self._open.add(connection)
-        return len(self._open) <= self.limits.connections
 
     def remove(self, connection: HttpConnection) -> None:
         """Remove a connection that is closed and whose handler has ended."""
-        self._open.discard(connection)
-        if not self._open:
+        self.open.discard(connection)
+        if not self.open:
             self._all_closed.set()
 
     async def wait_closed(self, seconds: float) -> None:
         """Wait until all connections are removed, for a limited time in seconds."""
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                while self._open:
+                while self.open:
                     self._all_closed.clear()
                     await self._all_closed.wait()
-        except TimeoutError:
-            pass
 
 
 class HttpConnection(asyncio.Protocol):
@@ -138,7 +126,8 @@ class HttpConnection(asyncio.Protocol):
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
         self._tls = transport.get_extra_info("sslcontext") is not None
         self._enter(Phase.IDLE, self._limits.head_time)
-        if not self._connections.add(self):
+        self._connections.open.add(self)
+        if len(self._connections.open) > self._limits.connections:
             self._refuse(503, "all connections are in use; try again later")
 
     def data_received(self, data: bytes) -> None:
@@ -163,8 +152,8 @@ class HttpConnection(asyncio.Protocol):
         request = HttpRequest(head.method, head.path, head.query, head.headers, body, self._client, self._tls)
         self._exchange = HttpExchange(request, self, head)
         self._enter(Phase.RESPONSE)
-        # Each handler has its own context, so context variables do not leak into the next request. The task is not
-        # made by the loop's factory: an eager task would run each pipelined request inside the one before it.
+        # Each handler has its own context, so its context variables do not leak into the next request. The loop's task
+        # factory is not used: an eager task would run each pipelined request inside the one before it.
         context = self._connections.context.copy()
         self._task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=context)
 
@@ -172,7 +161,7 @@ class HttpConnection(asyncio.Protocol):
         if self._parser.head is not None and self._phase is not Phase.BODY:
             self._enter(Phase.BODY, self._limits.body_time)
             if self._parser.client_waits:
-                self._write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1]
+                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1]
         elif self._parser.buffer and self._phase is Phase.IDLE:
             self._enter(Phase.HEAD, self._limits.head_time)
 
@@ -222,13 +211,13 @@ class HttpConnection(asyncio.Protocol):
                 self._connections.remove(self)
 
     async def _run_handler(self, exchange: HttpExchange) -> None:
-        name = f"{exchange.request.method} {exchange.request.path}"
+        request = exchange.request
         try:
             await self._connections.handler(exchange)
         except Exception:
-            log.exception("the handler of %s failed", name)
+            log.exception("the handler of %s %s failed", request.method, request.path)
             if not exchange.responded:
-                self.respond(exchange, 500, _TEXT, b"the server failed\n")
+                await exchange.respond(500, _TEXT, b"the server failed\n")
             elif exchange.response is not None and not exchange.response.gone.done():
                 self._transport.abort()  # an orderly end would make the body look complete
             return
@@ -237,8 +226,8 @@ class HttpConnection(asyncio.Protocol):
         elif not exchange.responded and self.client_left:
             self._keep_alive = False
         elif not exchange.responded:
-            log.error("the handler of %s returned without a response", name)
-            self.respond(exchange, 500, _TEXT, b"the server did not send a response\n")
+            log.error("the handler of %s %s returned without a response", request.method, request.path)
+            await exchange.respond(500, _TEXT, b"the server did not send a response\n")
 
     def _next_request(self) -> None:
         self._task = None  # frees the context variables that the handler has set
@@ -255,41 +244,26 @@ class HttpConnection(asyncio.Protocol):
         if self._exchange is None and self._half_closed:
             self._close()
 
-    def respond(self, exchange: HttpExchange, status: int, headers: HeaderList, body: bytes) -> None:
-        """Write a whole response."""
-        head = self._begin(exchange, status, headers)
-        if status in (204, 304):
-            head, body = head + b"\r\n", b""  # [RFC 9110 8.6] MUST NOT send Content-Length in a 204
-        else:
-            head += b"Content-Length: %d\r\n\r\n" % len(body)
-        self._write(head if exchange.request.method == "HEAD" else head + body)
-
-    def stream(self, exchange: HttpExchange, status: int, headers: HeaderList) -> HttpStreamingResponse:
-        """Write the head of a response whose body is written piece by piece."""
-        chunked = not exchange.head.is_http_1_0
-        head = self._begin(exchange, status, headers)
-        self._write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
-        self._parser.forget_heads()
-        response = HttpStreamingResponse(self, chunked, exchange.request.method != "HEAD")
-        if self.client_left:
-            response.end()
-            self._keep_alive = False
-        return response
-
-    def _begin(self, exchange: HttpExchange, status: int, headers: HeaderList) -> bytes:
-        if exchange.responded:
-            raise RuntimeError("the exchange was answered before: a handler sends one response")
-        self._keep_alive = self._keep_alive and exchange.head.keep_alive
-        head = self._connections.heads.write(status, headers, not self._keep_alive)
-        exchange.responded = True
-        return head
-
     # ------------------------------------------------------------------------------------- writing
 
-    def _write(self, data: bytes) -> None:
+    def begin(self, status: int, headers: HeaderList, keep_alive: bool) -> bytes:
+        """Return a response's head that lacks the body's length. Raise ValueError for an invalid header."""
+        head = self._connections.heads.write(status, headers, not (self._keep_alive and keep_alive))
+        self._keep_alive = self._keep_alive and keep_alive
+        return head
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, without a limit."""
         if not self._transport.is_closing():
             self._written += len(data)
             self._transport.write(data)
+
+    def stream_begun(self, response: HttpStreamingResponse) -> None:
+        """Prepare for a long response, or end it at once if the client has left."""
+        self._parser.forget_heads()
+        if self.client_left:
+            response.end()
+            self._keep_alive = False
 
     def write_piece(self, data: bytes) -> None:
         """Write a piece of a stream. Cut the connection if the client has left too much unread."""
@@ -297,7 +271,7 @@ class HttpConnection(asyncio.Protocol):
             log.info("%s left more than %d bytes unread: disconnected", self._client, self._limits.write_buffer)
             self._transport.abort()
         else:
-            self._write(data)
+            self.write(data)
 
     def pause_writing(self) -> None:
         self._drained = self._loop.create_future()
@@ -320,7 +294,7 @@ class HttpConnection(asyncio.Protocol):
         log.debug("%s got %d: %s", self._client, status, why)
         body = f"{why}\n".encode()
         head = self._connections.heads.write(status, _TEXT, True)
-        self._write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+        self.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         self._close()
 
     def _close(self, linger: bool = True) -> None:
@@ -375,14 +349,14 @@ class HttpConnection(asyncio.Protocol):
 class HttpExchange:
     """The `Exchange` of one request on a connection."""
 
-    __slots__ = ("_connection", "_gone", "head", "request", "responded", "response")
+    __slots__ = ("_connection", "_gone", "_head", "request", "responded", "response")
 
     def __init__(self, request: HttpRequest, connection: HttpConnection, head: RequestHead) -> None:
         self.request = request
-        self.head = head
         self.responded = False
         self.response: HttpStreamingResponse | None = None
         self._connection = connection
+        self._head = head
         self._gone: asyncio.Future[None] | None = None  # made on demand: few handlers need it
 
     def gone(self) -> asyncio.Future[None]:
@@ -398,11 +372,27 @@ class HttpExchange:
             self._gone.set_result(None)
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        self._connection.respond(self, status, headers, body)
+        head = self._begin(status, headers)
+        if status in (204, 304):
+            head, body = head + b"\r\n", b""  # [RFC 9110 8.6] MUST NOT send Content-Length in a 204
+        else:
+            head += b"Content-Length: %d\r\n\r\n" % len(body)
+        self._connection.write(head if self.request.method == "HEAD" else head + body)
 
     async def stream(self, status: int, headers: HeaderList) -> HttpStreamingResponse:
-        self.response = self._connection.stream(self, status, headers)
+        chunked = not self._head.is_http_1_0
+        head = self._begin(status, headers)
+        self._connection.write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
+        self.response = HttpStreamingResponse(self._connection, chunked, self.request.method != "HEAD")
+        self._connection.stream_begun(self.response)
         return self.response
+
+    def _begin(self, status: int, headers: HeaderList) -> bytes:
+        if self.responded:
+            raise RuntimeError("the exchange was answered before: a handler sends one response")
+        head = self._connection.begin(status, headers, self._head.keep_alive)
+        self.responded = True
+        return head
 
 
 class HttpStreamingResponse:

@@ -34,16 +34,15 @@ CANCEL_SECONDS: Final = 5.0
 class HttpServer:
     """A listening server. `serve` makes one; `async with` closes it."""
 
-    def __init__(self, handler: Handler, limits: HttpLimits) -> None:
-        self._connections = Connections(handler, limits)
-        self._limits = limits
-        self._listener: asyncio.Server | None = None
-        self._clock: asyncio.Task[None] | None = None
+    def __init__(self, connections: Connections, listener: asyncio.Server) -> None:
+        self._connections = connections
+        self._listener = listener
+        self._clock = asyncio.create_task(self._check_times())
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port of the first listening socket. Raises RuntimeError if the server is closed."""
-        if self._listener is None or not self._listener.sockets:
+        if not self._listener.sockets:
             raise RuntimeError("the server is closed")
         host, port, *_ = self._listener.sockets[0].getsockname()
         return str(host), int(port)
@@ -51,20 +50,7 @@ class HttpServer:
     @property
     def connections(self) -> int:
         """Number of connections, with those that are being closed."""
-        return len(self._connections)
-
-    async def listen(self, host: str | None, port: int, ssl: SSLContext | None) -> None:
-        """Start to accept connections."""
-        self._listener = await asyncio.get_running_loop().create_server(
-            lambda: HttpConnection(self._connections),
-            host,
-            port,
-            ssl=ssl,
-            backlog=1024,
-            ssl_handshake_timeout=self._limits.head_time if ssl else None,
-            ssl_shutdown_timeout=LINGER_SECONDS if ssl else None,
-        )
-        self._clock = asyncio.create_task(self._check_times())
+        return len(self._connections.open)
 
     async def close(self, grace: float = 3.0) -> None:
         """Accept no more connections, let handlers finish, and cancel the handlers that do not.
@@ -72,22 +58,20 @@ class HttpServer:
         Args:
             grace: Seconds that handlers have to finish.
         """
-        if self._listener is None:
+        if not self._listener.is_serving():
             return
-        listener, self._listener = self._listener, None
-        listener.close()
-        for connection in self._connections:
+        self._listener.close()
+        for connection in tuple(self._connections.open):
             connection.finish()
         await self._connections.wait_closed(grace)
-        tasks = [task for connection in self._connections if (task := connection.abort()) is not None]
+        tasks = [task for connection in tuple(self._connections.open) if (task := connection.abort()) is not None]
         if tasks:
             _, running = await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
             for task in running:
                 log.error("a handler still runs %g s after it was cancelled: %r", CANCEL_SECONDS, task)
         await self._connections.wait_closed(1.0)
-        if self._clock is not None:
-            self._clock.cancel()
-            await asyncio.wait([self._clock])
+        self._clock.cancel()
+        await asyncio.wait([self._clock])
 
     async def __aenter__(self) -> Self:
         return self
@@ -99,13 +83,13 @@ class HttpServer:
 
     async def _check_times(self) -> None:
         # One clock serves all connections. A timer for each phase would cost more than the rest of a short request.
-        limits = self._limits
+        limits = self._connections.limits
         shortest = min(limits.head_time, limits.body_time, limits.idle_time, limits.write_time, LINGER_SECONDS)
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(min(1.0, shortest / 4))
             now = loop.time()
-            for connection in self._connections:
+            for connection in tuple(self._connections.open):
                 connection.check_time(now)
 
 
@@ -131,6 +115,14 @@ async def serve(
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.
     """
-    server = HttpServer(handler, limits or HttpLimits())
-    await server.listen(host, port, ssl)
-    return server
+    connections = Connections(handler, limits or HttpLimits())
+    listener = await connections.loop.create_server(
+        lambda: HttpConnection(connections),
+        host,
+        port,
+        ssl=ssl,
+        backlog=1024,
+        ssl_handshake_timeout=connections.limits.head_time if ssl else None,
+        ssl_shutdown_timeout=LINGER_SECONDS if ssl else None,
+    )
+    return HttpServer(connections, listener)

@@ -274,8 +274,8 @@ async def test_a_client_that_sends_far_ahead_is_not_read_until_it_is_answered() 
         client = await b.client()
         count = 1000
         client.writer.write(post(b"x" * 10_000) * count)
-        await eventually(lambda: len(b.server._connections) == 1)
-        [connection] = b.server._connections
+        await eventually(lambda: len(b.server._connections.open) == 1)
+        [connection] = b.server._connections.open
         await eventually(lambda: connection._reading_paused)
         assert len(connection._parser.buffer) < 1_000_000  # ten have been sent
         gate.set()
@@ -1042,7 +1042,7 @@ async def test_close_does_not_mind_a_client_that_has_just_reset_its_connection()
     server = await serve(echo)
     client = socket.create_connection(server.address)
     client.sendall(GET[:10])
-    await eventually(lambda: any(connection._phase is Phase.HEAD for connection in server._connections))
+    await eventually(lambda: any(connection._phase is Phase.HEAD for connection in server._connections.open))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
     await server.close(grace=0.1)  # before the loop has read of the reset
