@@ -199,7 +199,7 @@ class HttpResponse:
         """Yield the pieces of the body as they arrive. Raise HttpError if the connection breaks before its end."""
         coding = self.headers.get("content-encoding") or "identity"
         if coding.lower() != "identity":
-            raise HttpError(f"the response is compressed ({coding[:40]}), although the request did not accept that")
+            raise HttpError(f"the response is encoded ({coding[:40]}), although the request did not accept that")
         while not self.is_complete:
             piece = await self._connection.read(min(self._left, _PIECE))
             if self._length is None:
