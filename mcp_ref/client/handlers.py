@@ -108,7 +108,7 @@ class ClientHandlers:
         return await self._as_task(params.request.task, self._elicit(params), connection)
 
     async def _elicit(self, params: ElicitRequestParams) -> ElicitResult:
-        from ..features.elicitation import ElicitRequestURLParams, ElicitResult, complete_answer
+        from ..features.elicitation import ElicitRequestURLParams, ElicitResult, checked_result
 
         assert self._elicitation is not None
         if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
@@ -116,7 +116,7 @@ class ClientHandlers:
         result = await _awaitable(self._elicitation(params.request), "elicitation")
         if not isinstance(result, ElicitResult):
             raise TypeError(f"the elicitation handler gives an ElicitResult, not {type(result).__name__}")
-        return complete_answer(params.request, result)
+        return checked_result(params.request, result)
 
     # ------------------------------------------------------------------------------------- visits to a URL
 

@@ -1,8 +1,24 @@
-"""Completion: suggestions for the argument that a person is typing, of a prompt or of a resource template.
+"""Completion: suggestions for the argument that a user is typing, as an editor shows them.
 
-Spec:  server/utilities/completion (2024-10-07 to 2026-07-28); schema: CompleteRequest, CompleteResult
+The client sends the text so far. The server returns at most 100 values, the best first. Two kinds of arguments can be
+completed: those of a prompt (`ref/prompt`), and the variables of a resource template (`ref/resource`). Arguments of
+tools cannot.
+
+Both sides MUST prevent disclosure by completion [2025-11-25 server/utilities/completion#security]: without access
+control, a caller can read a list that it may not see (users, files, customers), one letter after the other. So a
+completer suggests only values that its caller may see. Servers SHOULD limit the rate of requests. Clients SHOULD
+debounce, that is, wait for a pause in the typing.
+
+    2024-10-07  `completion/complete`. No capability announces it: a client can only try.
+    2025-03-26  The capability `completions` MUST be declared. Without it the method is -32601, an unknown prompt or a
+                missing argument is -32602 (all SHOULD).
+    2025-06-18  `context.arguments`: the arguments that are already filled in, so that suggestions can depend on them.
+    2026-07-28  The page says that the `uri` of `ref/resource` is a URI or a URI template. The shape is the same.
+
+Spec:  server/utilities/completion (2024-11-05 to 2026-07-28); schema: CompleteRequest, CompleteResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"ref": {"type": "ref/prompt",
-        "name": "code_review"}, "argument": {"name": "language", "value": "py"}}}
+        "name": "review"}, "argument": {"name": "language", "value": "py"}}}
+       {"jsonrpc": "2.0", "id": 1, "result": {"completion": {"values": ["python"], "total": 1, "hasMore": false}}}
 """
 
 from __future__ import annotations
@@ -18,46 +34,49 @@ from ..revisions import R2025_06_18, Life
 from .invoke import Scope, call
 
 MAX_VALUES = 100
-"""[2025-11-25 server/utilities/completion#completion-results] maximum 100 items per response"""
+"""Maximum number of values in one result. [2025-11-25 server/utilities/completion#completion-results]"""
 
 # ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass
 class PromptReference:
-    """The prompt whose argument is completed."""
+    """The prompt whose argument is being typed."""
 
     type: Literal["ref/prompt"] = field(default="ref/prompt", kw_only=True)
     name: str
+    """The name of the prompt."""
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
 
 
 @dataclass
 class ResourceTemplateReference:
-    """The resource or template whose variable is completed; `uri` may be the template itself."""
+    """The resource template whose variable is being typed."""
 
     type: Literal["ref/resource"] = field(default="ref/resource", kw_only=True)
     uri: str
+    """The URI template, or a URI."""
 
 
 @dataclass
 class CompleteArgument:
-    """The argument being typed, and what there is of it so far."""
+    """The argument that is being typed."""
 
     name: str
     value: str
+    """The text so far."""
 
 
 @dataclass
 class CompleteContext:
-    """What the other arguments are already."""
+    """The other arguments that are already filled in."""
 
     arguments: dict[str, str] | None = None
 
 
 @dataclass
 class CompleteRequestParams:
-    """What to complete."""
+    """The argument to complete."""
 
     ref: PromptReference | ResourceTemplateReference
     argument: CompleteArgument
@@ -67,16 +86,19 @@ class CompleteRequestParams:
 
 @dataclass
 class Completion:
-    """Suggestions, best first, at most 100; `total` is how many there are in all, where known."""
+    """The suggestions for one argument."""
 
     values: list[str]
+    """At most 100 values, the best first."""
     total: int | None = None
+    """Number of all matching values, if known."""
     has_more: bool | None = None
+    """True if more values match than are listed."""
 
 
 @dataclass
 class CompleteResult:
-    """The answer to `completion/complete`."""
+    """The result of `completion/complete`."""
 
     completion: Completion
     meta: Object | None = None
@@ -88,9 +110,11 @@ Reference: TypeAlias = PromptReference | ResourceTemplateReference
 
 
 class Completions:
-    """A server's completions, by what they complete: a prompt's name or a template's URI, and the argument.
+    """The completers of a server, by prompt name or URI template, and by argument.
 
-    `is_known(ref)` says whether the server has the prompt or the resource that a request refers to.
+    Args:
+        context_type: class of the context that a function may ask for.
+        is_known: returns True if the server has the prompt or resource of a reference.
     """
 
     def __init__(self, context_type: type | None, is_known: Callable[[Reference], bool]) -> None:
@@ -99,9 +123,12 @@ class Completions:
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
 
     def add(self, target: str, argument: str, function: Callable[..., object]) -> None:
-        """Register `function(value)`, or `function(value, arguments)` to see the other arguments.
+        """Register a completer: `function(value)` or `function(value, arguments)`, with the other arguments.
 
-        target: a prompt's name, or a resource template. It returns a list of str, or a `Completion`.
+        Args:
+            target: name of a prompt, or a URI template.
+            argument: name of the argument or variable.
+            function: returns a list of str, or a `Completion`.
         """
         signature = signature_of(function, context_type=self._context_type)
         names = [parameter.name for parameter in signature.parameters]
@@ -110,7 +137,7 @@ class Completions:
         self._completers[target, argument] = (function, signature)
 
     async def complete(self, params: CompleteRequestParams, scope: Scope) -> CompleteResult:
-        """Serve `completion/complete`. What is known but has no completer has no suggestions."""
+        """Serve `completion/complete`. An argument without a completer has no suggestions."""
         target = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         if not self._is_known(params.ref):
             # [2025-11-25 server/utilities/completion#error-handling] invalid prompt name: -32602

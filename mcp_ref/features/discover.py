@@ -1,8 +1,21 @@
-"""Discovery: a client asks a server who it is, which revisions it speaks, and what it offers, before anything else.
+"""Discovery: `server/discover` returns a server's identity, the revisions that it speaks, and its capabilities.
 
-It takes the place of the handshake's answer, but nothing has to be asked: any request may come first.
+It came in 2026-07-28, which has no handshake. Servers MUST implement it; clients MAY call it
+[2026-07-28 server/discover]. A client can send any other request first, because each request names its own revision. If
+the server does not speak that revision, the error -32022 lists those that it speaks.
 
-Spec:  2026-07-28 server/discover
+Two uses [2026-07-28 server/discover#when-to-call]. A client can show the server's offer after one request. And a client
+of both eras can recognize a legacy server on stdio, which has no HTTP status: it SHOULD send `server/discover` first,
+and after an error or a timeout it sends `initialize`.
+
+    until 2025-11-25, InitializeResult          2026-07-28, DiscoverResult
+    `protocolVersion`: one, negotiated          `supportedVersions`: all; the client chooses for each request
+    `serverInfo`: required, in the body         `_meta["io.modelcontextprotocol/serverInfo"]`: SHOULD
+    `capabilities`, `instructions`: session     the same, but the client may cache them (`ttlMs`, `cacheScope`)
+
+The identity is not verified. It is for display and logs, and clients SHOULD NOT base security decisions on it.
+
+Spec:  2026-07-28 server/discover; schema: DiscoverResult
 Wire:  C->S server/discover
 """
 
@@ -17,9 +30,12 @@ from .caching import CacheableResult
 
 @dataclass
 class DiscoverResult(CacheableResult):
-    """Revisions by name, the latest first. Who the server is stands in `_meta`, as in every result."""
+    """The result of `server/discover`."""
 
     supported_versions: list[str]
+    """Names of the revisions, the latest first."""
     capabilities: ServerCapabilities
     instructions: str | None = None
+    """Advice for the model on the use of this server."""
     meta: Object | None = None
+    """Holds the server's identity, like the `_meta` of every result."""

@@ -1,14 +1,43 @@
-"""Elicitation: a server asks the client's user a question in the middle of a request.
+"""Elicitation: a server asks the client's user for information in the middle of a request.
 
-Two ways to ask. *Form* mode (2025-06-18 on) sends a flat JSON Schema, from which the client makes a form, and gets the
-answers back through the client. *URL* mode (2025-11-25 on) sends a web address for what must not pass through the
-client, such as a password; `accept` then means that the user agreed to open it, not that it is done.
+*Form mode*: the server sends a message and a flat JSON Schema. The client shows a form and returns the values.
+*URL mode*: the server sends a web address. The user opens it in a browser, and the data never pass through the client.
+The user is in control, and can accept, decline (an explicit no), or cancel (close the form). In URL mode `accept` means
+that the user agreed to open the address, not that anything is done there.
 
-Spec:  client/elicitation (2025-06-18, 2025-11-25); schema: ElicitRequest, ElicitResult, PrimitiveSchemaDefinition
+Secrets. Servers MUST NOT ask for passwords, API keys, tokens or payment data in a form, and MUST use URL mode for them
+[2025-11-25 client/elicitation#user-interaction-model]. Values of a form pass through the client, its logs, the model's
+context and servers in between. URL mode exists for that reason (SEP-1036): for API keys, payments, and third-party
+OAuth, where the server is the OAuth client. The third party's tokens MUST NOT reach the MCP client. URL mode MUST NOT
+be used to authorize the client itself.
+
+Phishing [2025-11-25 client/elicitation#phishing]. Alice starts an elicitation and sends its URL to Bob. Bob logs in,
+and the server binds Bob's tokens to Alice: an account takeover. So the server MUST verify that the user who opens the
+URL is the user who started the request. It sends a link to a page of its own, which compares the browser's session
+with the caller (the `sub` claim), and only then redirects. A user's claim in a form ("I am Joe") proves nothing.
+
+Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent. It MUST
+NOT prefetch the URL, and MUST open it where neither client nor model can look inside (a browser, not an embedded web
+view). It SHOULD highlight the domain and warn of Punycode. The server MUST NOT put user data or a ready-made login into
+the URL, because a malicious client could use it. A form SHOULD NOT hold clickable links: so a client can treat every
+link outside `url` as suspicious. The client MUST show which server asks, and SHOULD limit the rate (until 2025-11-25).
+
+    2025-06-18  Form mode only; no sensitive data at all (MUST NOT). Clients SHOULD name the server, let the user review
+                the values, and offer decline and cancel. Titles of choices in `enumNames`. Defaults for booleans only.
+    2025-11-25  URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 for a request
+                that needs a URL first. The duties above became MUST. Modes are declared, and `{}` means form only. An
+                undeclared mode is -32602 (MUST). Choices with `oneOf` and `const`, multiple choices, defaults for all
+                types (SEP-1330, SEP-1034). State MUST NOT be bound to a session id alone, but to the user.
+    2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The retry tells the client
+                the outcome, so `elicitationId`, the notification and -32042 went; `requestState` carries the server's
+                own identifier. The client cannot return an error: servers MUST cope with its silence.
+
+Spec:  client/elicitation (2025-06-18 to 2026-07-28); schema: ElicitRequest, ElicitResult, PrimitiveSchemaDefinition
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "Your name?",
         "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}}
-       S->C notifications/elicitation/complete
-Elsewhere: what a tool calls is `Context.elicit` and `Context.elicit_url`.
+       {"jsonrpc": "2.0", "id": 1, "result": {"action": "accept", "content": {"name": "Ada"}}}
+       {"jsonrpc": "2.0", "method": "notifications/elicitation/complete", "params": {"elicitationId": "550e8400"}}
+Above: server/context.py (`Context.elicit`, `Context.elicit_url`), client/handlers.py
 """
 
 from __future__ import annotations
@@ -25,29 +54,35 @@ from ..revisions import R2025_11_25, R2026_07_28, Life, Revision
 from .task_augmentation import TaskHint, without_task
 
 URL_ELICITATION_REQUIRED = -32042
-"""[2025-11-25 client/elicitation#url-elicitation-required-error] the user must visit a URL before this can be served"""
+"""The error code of a request that needs the user to visit a URL first; 2025-11-25 only.
+[2025-11-25 client/elicitation#url-elicitation-required-error]"""
 
 # ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass
 class ElicitRequestFormParams:
-    """A question with a form. `requested_schema` is an object of strings, numbers, booleans and choices, not nested."""
+    """A question with a form."""
 
     message: str
+    """The reason for the question, for the user."""
     requested_schema: Object
+    """A JSON Schema of the form: a flat object of strings, numbers, booleans and choices."""
     mode: Annotated[Literal["form"] | None, Life(since=R2025_11_25)] = None
+    """None means "form"."""
     meta: Object | None = None
     task: TaskHint = None
 
 
 @dataclass
 class ElicitRequestURLParams:
-    """A web page for the user to visit. `elicitation_id` names this question in a later notification, in 2025-11-25."""
+    """A web page for the user to visit."""
 
     message: str
+    """The reason for the visit, for the user."""
     url: str
     elicitation_id: Annotated[str | None, Life(until=R2026_07_28, required_since=R2025_11_25)] = None
+    """A unique identifier, which the notification of completion repeats. 2025-11-25 only."""
     meta: Object | None = None
     mode: Literal["url"] = "url"
     task: TaskHint = None
@@ -55,41 +90,42 @@ class ElicitRequestURLParams:
 
 @dataclass
 class ElicitRequestParams:
-    """Either of the two, told apart by `mode`; no mode is a form."""
+    """The params of `elicitation/create`: a form or a URL, told apart by `mode`."""
 
     request: ElicitRequestFormParams | ElicitRequestURLParams
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """The wire has no such envelope."""
+        """Write the request itself: the wire has no envelope."""
         inner = wire["request"]
         assert isinstance(inner, dict)
         return inner
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """See `to_wire`."""
         return {"request": without_task(wire, revision)}
 
 
 @dataclass
 class ElicitResult:
-    """What the user did. accept: with `content` for a form; decline: said no; cancel: closed it without choosing."""
+    """The user's decision."""
 
     action: Literal["accept", "decline", "cancel"]
+    """ "decline" is an explicit no, "cancel" a form closed without a choice."""
     content: dict[str, str | int | float | bool | list[str]] | None = None
+    """The values of an accepted form."""
     meta: Object | None = None
 
 
 @dataclass
 class ElicitationCompleteNotificationParams:
-    """What the user was sent to do at a URL is done."""
+    """The identifier of a URL elicitation that the user has completed. 2025-11-25 only."""
 
     elicitation_id: str
     meta: Object | None = None
 
 
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestFormParams | ElicitRequestURLParams], Awaitable[ElicitResult]]
-"""Shows the question to the user, and who asks. For a URL: shows it whole, and opens it only with consent."""
+"""The function of the client that shows the question and the server's name, and opens a URL only with consent."""
 
 # ---------------------------------------------------------------------------------------------------- both sides
 
@@ -102,25 +138,25 @@ _KEYWORDS: dict[str, set[str]] = {
     "array": _TEXT | {"minItems", "maxItems", "items"},
 }
 FORMATS = ("email", "uri", "date", "date-time")
+"""The formats of a text field. [2025-11-25 client/elicitation#requested-schema]"""
 
 
 def schema_fault(schema: Object, revision: Revision) -> str | None:
-    """What makes a schema unfit for a form, or None. [2025-11-25 client/elicitation#requested-schema]"""
+    """Return the reason why a schema is unfit for a form, or None. Only flat schemas fit: clients show them easily."""
+    # [2025-11-25 client/elicitation#requested-schema]
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict):
-        return 'requestedSchema is a flat object: {"type": "object", "properties": {...}}'
+        return 'requestedSchema must be a flat object: {"type": "object", "properties": {...}}'
     for name, field in properties.items():
         kind = field.get("type") if isinstance(field, dict) else None
         if not isinstance(field, dict) or type(kind) is not str or kind not in _KEYWORDS:
-            return f"{name}: a field is a string, number, integer, boolean or a list of choices, not nested"
+            return f"{name}: a field must be a string, number, integer, boolean or a list of choices, not nested"
         if kind == "array" and (not revision.elicitation_modes or not _is_choice(field.get("items"))):
-            return (
-                f"{name}: a list is a choice of strings (items.enum or items.anyOf), in revision 2025-11-25 and later"
-            )
+            return f"{name}: a list must be a choice of strings (items.enum or items.anyOf), since revision 2025-11-25"
         if unknown := field.keys() - _KEYWORDS[kind]:
             return f"{name}: {', '.join(sorted(unknown))} cannot be used in a form's {kind} field"
         if field.get("format") is not None and field["format"] not in FORMATS:
-            return f"{name}: the format is one of {', '.join(FORMATS)}"
+            return f"{name}: the format must be one of {', '.join(FORMATS)}"
     return None
 
 
@@ -129,16 +165,16 @@ def _is_choice(items: JSON) -> bool:
 
 
 def url_fault(url: str) -> str | None:
-    """What makes a URL unfit to be shown to a user, or None: only http and https, with a host."""
+    """Return the reason why a URL is unfit to be opened, or None. Only http and https with a host are fit."""
     parts = urlsplit(url) if url.isprintable() and " " not in url else None
     if parts is None or parts.scheme not in ("https", "http") or not parts.hostname:
-        # [2025-11-25 client/elicitation#safe-url-handling] never hand anything else to the system to open
-        return f"the url is an http or https address, not {url[:100]!r}"
+        # [2025-11-25 client/elicitation#safe-url-handling] file: or javascript: could act on the user's computer
+        return f"the url must be an http or https address, not {url[:100]!r}"
     return None
 
 
 def content_errors(schema: Object, content: Object) -> list[str]:
-    """What is wrong with a form's answers, by its schema; formats count."""
+    """Return the errors of a form's values against its schema, formats included."""
     return [str(error) for error in compile_schema(schema, assert_formats=True).errors(content)]
 
 
@@ -146,8 +182,8 @@ def content_errors(schema: Object, content: Object) -> list[str]:
 
 
 def supported_modes(capability: Object) -> set[str]:
-    """The modes that an `elicitation` capability declares. `{}` means form."""
-    # [2025-11-25 client/elicitation#capabilities] an empty object is equivalent to form mode alone
+    """Return the modes that an `elicitation` capability declares."""
+    # [2025-11-25 client/elicitation#capabilities] {} means form mode only
     modes = {mode for mode in ("form", "url") if capability.get(mode) is not None}
     return modes or {"form"}
 
@@ -155,10 +191,10 @@ def supported_modes(capability: Object) -> set[str]:
 def check_request(
     request: ElicitRequestFormParams | ElicitRequestURLParams, modes: set[str], revision: Revision
 ) -> None:
-    """Refuse, with -32602, what this client did not declare or what is no proper question."""
+    """Raise ProtocolError -32602 for a mode that the client did not declare, or an invalid question."""
     mode = "url" if isinstance(request, ElicitRequestURLParams) else "form"
     if mode not in modes:
-        # [2025-11-25 client/elicitation#error-handling] a mode that was not declared is -32602
+        # [2025-11-25 client/elicitation#error-handling] an undeclared mode MUST be -32602
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: this client does not support elicitation mode {mode!r}")
     if isinstance(request, ElicitRequestURLParams):
         fault = url_fault(request.url)
@@ -168,13 +204,14 @@ def check_request(
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
 
 
-def complete_answer(request: ElicitRequestFormParams | ElicitRequestURLParams, result: ElicitResult) -> ElicitResult:
-    """Fill in the schema's defaults for fields that the user left alone, and check the rest, before it is sent.
+def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, result: ElicitResult) -> ElicitResult:
+    """Return the result to send: defaults filled in, values checked against the schema.
 
-    Raises ValueError when the handler's content does not match the schema that the server asked for.
+    Raises:
+        ValueError: the handler's content does not match the schema.
     """
     if result.action != "accept" or isinstance(request, ElicitRequestURLParams):
-        # [2025-11-25 client/elicitation#response-actions] content only for an accepted form
+        # [2025-11-25 client/elicitation#response-actions] content only with an accepted form
         return ElicitResult(result.action, None, result.meta)
     properties = request.requested_schema["properties"]
     assert isinstance(properties, dict)
@@ -187,7 +224,7 @@ def complete_answer(request: ElicitRequestFormParams | ElicitRequestURLParams, r
 
 
 def required_ids(error: ProtocolError) -> list[str]:
-    """The ids of the elicitations that the error -32042 asks for; none for any other error."""
+    """Return the ids of the elicitations in an error -32042; none for any other error."""
     listed = error.data.get("elicitations") if isinstance(error.data, dict) else None
     if error.code != URL_ELICITATION_REQUIRED or not isinstance(listed, list):
         return []
@@ -199,7 +236,7 @@ def required_ids(error: ProtocolError) -> list[str]:
 
 
 def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
-    """The questions that stand for the error -32042 in 2026-07-28, which has none; empty for any other error."""
+    """Return the input requests that replace the error -32042 in 2026-07-28; none for any other error."""
     found = {}
     for id in required_ids(error):
         assert isinstance(error.data, dict) and isinstance(error.data["elicitations"], list)
@@ -209,9 +246,13 @@ def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
 
 
 def url_required(message: str, elicitations: list[ElicitRequestURLParams]) -> ProtocolError:
-    """The error to raise when a request cannot be served before the user has been to these URLs.
+    """Return the error to raise if the user must visit URLs before a request can be served.
 
-    In 2026-07-28 the client is asked for that in the result, and the request comes again.
+    2025-11-25 gets the error -32042. 2026-07-28 gets an `input_required` result, and sends the request again.
+
+    Args:
+        message: the reason, for the user.
+        elicitations: the URLs; each has an `elicitation_id`.
     """
     data: JSON = [
         {"mode": "url", "message": e.message, "url": e.url, "elicitationId": e.elicitation_id} for e in elicitations

@@ -1,11 +1,25 @@
-"""Logging: a server sends structured log messages, and the client says from which level on it wants them.
+"""Logging: log messages that a server sends to its client, with the severities of syslog (RFC 5424).
 
-Spec:  server/utilities/logging (2024-10-07 to 2026-07-28); schema: SetLevelRequest, LoggingMessageNotification
+The client chooses the least severe level that it wants. A server that sends messages MUST declare the capability
+`logging`. Tools send them with `Context.log`.
+
+Deprecated since 2026-07-28 (SEP-2577), removable in the first revision on or after 2027-07-28. Use stderr on stdio, or
+OpenTelemetry: they exist everywhere and do it better [2026-07-28 changelog#deprecated].
+
+Messages MUST NOT contain credentials, personal data, or internals that help an attacker
+[2025-11-25 server/utilities/logging#security]: they leave the server, and the client may show or store them. This
+package cannot recognize a secret, so that is the author's duty. Servers SHOULD limit the rate of messages.
+
+    2024-10-07  `logging/setLevel` for the whole session. Without it the server decides which messages it sends. An
+                unknown level is -32602 (SHOULD since 2024-11-05).
+    2026-07-28  `logging/setLevel` went, with the session that kept the level. Each request names its level in
+                `_meta["io.modelcontextprotocol/logLevel"]`. Without it the server MUST NOT send messages for that
+                request. They go on the request's own response stream, never on `subscriptions/listen`
+                [2026-07-28 server/utilities/logging#per-request-log-level].
+
+Spec:  server/utilities/logging (2024-11-05 to 2026-07-28); schema: SetLevelRequest, LoggingMessageNotification
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": "info"}}
-       {"jsonrpc": "2.0", "method": "notifications/message",
-        "params": {"level": "error", "logger": "database", "data": {"error": "Connection failed"}}}
-Elsewhere: what a tool calls is `Context.log`. Messages hold no credentials and no personal data: that is their
-author's duty.
+       {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "error", "data": "down"}}
 """
 
 from __future__ import annotations
@@ -22,7 +36,7 @@ LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error",
 LEVELS: Final[tuple[LoggingLevel, ...]] = (
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
 )  # fmt: skip
-"""The severities of RFC 5424, the least first."""
+"""The severities of RFC 5424, the least severe first."""
 
 
 @dataclass
@@ -35,11 +49,13 @@ class SetLevelRequestParams:
 
 @dataclass
 class LoggingMessageNotificationParams:
-    """One log message. `data` is any JSON; `logger` names the part of the server that speaks."""
+    """One log message."""
 
     level: LoggingLevel
     data: JSON
+    """Any JSON: a text, or an object with details."""
     logger: str | None = None
+    """The part of the server that logs."""
     meta: Object | None = None
 
 
@@ -50,13 +66,13 @@ class LevelScope(Scope, Protocol):
 
 
 async def set_level(params: SetLevelRequestParams, scope: LevelScope) -> EmptyResult:
-    """Serve `logging/setLevel`. An unknown level never gets here: it is -32602."""
+    """Serve `logging/setLevel`. The codec has already refused an unknown level with -32602."""
     scope.logging_level = params.level
     return EmptyResult()
 
 
 def is_wanted(level: LoggingLevel, minimum: LoggingLevel | None) -> bool:
-    """Whether a message of `level` reaches a client that asked for `minimum` and above; None asks for none."""
+    """Return True if the client wants messages of `level`. A `minimum` of None asks for no messages."""
     if level not in LEVELS:
-        raise ValueError(f"{level!r} is no log level; these are: {', '.join(LEVELS)}")
+        raise ValueError(f"{level!r} is not a log level; choose one of {', '.join(LEVELS)}")
     return minimum is not None and LEVELS.index(level) >= LEVELS.index(minimum)

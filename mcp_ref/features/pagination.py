@@ -1,11 +1,23 @@
-"""Pagination: a long list is handed out in pages, each with a cursor that says where the next one starts.
+"""Pagination: a long list is sent in pages, and each page has a cursor that says where the next page starts.
 
-A cursor is opaque to the client. Here it names the last item that was handed out by its place in the order of
-registration, so it stays good when the list changes in between: what was removed is not missed, what was added comes
-at the end.
+The server chooses the size of a page. A cursor, unlike a page number, stays right when the list changes between two
+pages. Clients MUST treat cursors as opaque [2025-11-25 server/utilities/pagination#implementation-guidelines], so that
+a server can change their format. A server checks them like any input: an invalid cursor SHOULD be -32602.
 
-Spec:  server/utilities/pagination (2024-11-05 on)
-Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "eyJwYWdlIjogM30="}}
+A cursor here holds the serial number of the last item that was sent. Removed items leave no gap, and new items come at
+the end. A forged cursor only skips items of the same list, so it reveals nothing. A malicious server could send pages
+without end, and fill the client's memory; `all_pages` therefore has limits.
+
+    2024-10-07  No pages: a list comes as a whole.
+    2024-11-05  `cursor` and `nextCursor` on tools/list, prompts/list, resources/list and resources/templates/list. A
+                page without `nextCursor` is the last one. Clients MUST NOT keep cursors for another session.
+    2025-11-25  `tasks/list`, too.
+    2026-07-28  An empty string is a valid cursor and MUST NOT end the list; only a missing one does. All pages share
+                one `cacheScope`. The rule about sessions went with the sessions, and `tasks/list` went with the tasks.
+
+Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
+Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "YWZ0ZXI6Mw=="}}
+       {"jsonrpc": "2.0", "id": 2, "result": {"tools": [], "nextCursor": "YWZ0ZXI6Ng=="}}
 """
 
 from __future__ import annotations
@@ -21,13 +33,13 @@ from ..jsonrpc.messages import INVALID_PARAMS
 T = TypeVar("T")
 
 PAGE_SIZE = 1000
-"""Items in a page, by default."""
+"""Default number of items in a page."""
 
 MAX_PAGES = 10_000
-"""Pages that a client follows before it gives up on a server."""
+"""Maximum number of pages of one list that a client fetches."""
 
 MAX_ITEMS = 1_000_000
-"""Items of a list that a client collects before it gives up on a server."""
+"""Maximum number of items of one list that a client collects."""
 
 
 def cursor_of(serial: int) -> str:
@@ -49,10 +61,13 @@ def serial_of(cursor: str) -> int:
 
 
 async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]) -> list[T]:
-    """The client's part: follow the cursors to the end of a list. `fetch(cursor)` gives a page and the next cursor.
+    """Return all items of a server's list: the client's part of pagination.
 
-    Raises InvalidMessage when a server sends the same cursor twice in a row, more than `MAX_PAGES` pages or more than
-    `MAX_ITEMS` items.
+    Args:
+        fetch: requests the page of a cursor (None for the first), and returns its items and the next cursor.
+
+    Raises:
+        InvalidMessage: a cursor leads to itself, or the list exceeds `MAX_PAGES` or `MAX_ITEMS`.
     """
     items: list[T] = []
     cursor: str | None = None
@@ -67,4 +82,4 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str |
         if following == cursor:
             raise InvalidMessage(f"the server's pages do not end: cursor {cursor[:40]!r} leads to itself")
         cursor = following
-    raise InvalidMessage(f"the server's pages do not end: gave up after {MAX_PAGES}")
+    raise InvalidMessage(f"the server's pages do not end: gave up after {MAX_PAGES} pages")

@@ -1,11 +1,25 @@
-"""Prompts: messages that a server has ready for a person to choose, filled in with arguments.
+"""Prompts: message templates that a server offers and a user picks, for example as a slash command.
 
-`prompts/list` says which there are and what they ask for; `prompts/get` gives one's messages. Arguments are always
-strings.
+A client lists the prompts (`prompts/list`). The user chooses one and fills in its arguments. The client then fetches
+the finished messages (`prompts/get`) for the conversation with its model. Prompts are controlled by the user: the user
+decides when a prompt is used, and the server writes its content [2026-07-28 server/prompts]. Arguments are strings,
+because people type them. An unknown prompt or a missing argument is -32602 (SHOULD).
 
-Spec:  server/prompts (2024-10-07 to 2026-07-28); schema: Prompt, GetPromptRequest, GetPromptResult
+Both sides MUST validate the arguments and the messages [2025-11-25 server/prompts#security]. Arguments become part of
+the conversation, so a crafted argument can inject instructions for the model, or name a resource that the user may not
+read.
+
+    2024-11-05  Text, images and embedded resources; pages.
+    2025-03-26  Audio.
+    2025-06-18  `title`, `_meta`, resource links (in the schema; the page describes them since 2026-07-28).
+    2025-11-25  `icons`.
+    2026-07-28  `ttlMs` and `cacheScope` on the list. `prompts/get` may return `input_required`. The list MUST NOT vary
+                per connection; it MAY vary by authorization. list_changed goes only to clients that listen for it.
+
+Spec:  server/prompts (2024-11-05 to 2026-07-28); schema: Prompt, GetPromptRequest, GetPromptResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": {"name": "review", "arguments": {"code": "x"}}}
-       S->C notifications/prompts/list_changed
+       {"jsonrpc": "2.0", "id": 2, "result": {"messages": [{"role": "user", "content": {"type": "text", "text": "x"}}]}}
+       {"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"}
 """
 
 from __future__ import annotations
@@ -14,16 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, TypedDict, get_args
 
-from ..basic.content import (
-    AudioContent,
-    ContentBlock,
-    EmbeddedResource,
-    Icon,
-    ImageContent,
-    ResourceLink,
-    Role,
-    TextContent,
-)
+from ..basic.content import ContentBlock, Icon, Role, TextContent
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
@@ -43,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class PromptArgument:
-    """One thing that a prompt asks for."""
+    """One argument of a prompt."""
 
     name: str
     description: str | None = None
@@ -53,7 +58,7 @@ class PromptArgument:
 
 @dataclass
 class Prompt:
-    """What a client learns about a prompt."""
+    """The description of a prompt, as a client sees it."""
 
     name: str
     description: str | None = None
@@ -65,16 +70,17 @@ class Prompt:
 
 @dataclass
 class PromptMessage:
-    """One message: who speaks, and one content block."""
+    """One message of a conversation."""
 
     role: Role
+    """The speaker: "user" or "assistant"."""
     content: ContentBlock
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Only the roles that there are."""
+        """Refuse an unknown role."""
         # [2025-11-25 server/prompts#security] MUST carefully validate all prompt inputs and outputs
         if self.role not in get_args(Role):
-            raise ValueError(f"a prompt's message is of role user or assistant, not {self.role!r:.80}")
+            raise ValueError(f"the role of a prompt's message must be user or assistant, not {self.role!r:.80}")
         return wire
 
 
@@ -89,7 +95,7 @@ class ListPromptsResult(CacheableResult):
 
 @dataclass
 class GetPromptRequestParams:
-    """Which prompt to get, filled in with which arguments."""
+    """The name of the prompt to get, and its arguments."""
 
     name: str
     arguments: dict[str, str] | None = None
@@ -98,15 +104,17 @@ class GetPromptRequestParams:
 
 @dataclass
 class GetPromptResult:
-    """A prompt's messages."""
+    """The finished messages of a prompt."""
 
     messages: list[PromptMessage]
+    """The messages, in order."""
     description: str | None = None
+    """The purpose of the prompt, for people."""
     meta: Object | None = None
 
 
 class PromptOptions(TypedDict, total=False):
-    """What can be said about a prompt beyond its function."""
+    """Options of a prompt. The function's docstring gives `description` if it is left out."""
 
     title: str
     description: str
@@ -119,17 +127,17 @@ class PromptOptions(TypedDict, total=False):
 
 @dataclass
 class RegisteredPrompt:
-    """A prompt and the function that makes its messages."""
+    """A prompt, and the function that makes its messages."""
 
     prompt: Prompt
     function: Callable[..., object]
     signature: Signature
     check_arguments: Validator
-    """The schema of the function's parameters, compiled: which strings are among the choices, or match a pattern."""
+    """The compiled schema of the function's parameters, with their choices and patterns."""
 
 
 class Prompts:
-    """A server's prompts: what is registered, `prompts/list` and `prompts/get`."""
+    """The prompts of a server: those registered, and the handlers of `prompts/list` and `prompts/get`."""
 
     def __init__(
         self, context_type: type | None = None, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None
@@ -143,10 +151,14 @@ class Prompts:
         name: str | None = None,
         **options: Unpack[PromptOptions],
     ) -> Prompt:
-        """Register a function as a prompt; its parameters, which take strings, are the prompt's arguments.
+        """Register a function as a prompt. The function's parameters, all strings, are the prompt's arguments.
 
-        It returns a str (what the user says), a content block, a PromptMessage, a list of these, or a GetPromptResult.
-        Raises TypeError for a parameter that takes no strings, ValueError for a name that is taken.
+        The function returns a str (a message of the user), a content block, a PromptMessage, a list of these, or a
+        GetPromptResult.
+
+        Raises:
+            TypeError: a parameter does not take strings.
+            ValueError: the name is taken.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))
@@ -154,7 +166,7 @@ class Prompts:
         for parameter in signature.parameters:
             types = parameter.schema.get("type", "string")
             if types != "string" and not (isinstance(types, list) and "string" in types):
-                raise TypeError(f"{signature.name}({parameter.name}): arguments of prompts are strings; annotate it so")
+                raise TypeError(f"{signature.name}({parameter.name}): a prompt takes strings; annotate it as str")
         arguments = [PromptArgument(p.name, p.description or None, p.required) for p in signature.parameters]
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
         prompt = replace(prompt, **options)
@@ -163,11 +175,11 @@ class Prompts:
         return prompt
 
     def remove(self, name: str) -> None:
-        """Remove a prompt; KeyError when there is none."""
+        """Remove a prompt. Raise KeyError if the name is unknown."""
         self._registry.remove(name)
 
     def has(self, name: str) -> bool:
-        """Whether there is a prompt of that name."""
+        """Return True if a prompt has this name."""
         return self._registry.get(name) is not None
 
     async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListPromptsResult:
@@ -202,13 +214,13 @@ class Prompts:
 
 
 def _messages_of(value: object) -> list[PromptMessage]:
-    """Make messages of what a prompt's function returned."""
+    """Return the messages for the value that a prompt's function returned."""
     if isinstance(value, PromptMessage):
         return [value]
     if isinstance(value, str):
         return [PromptMessage("user", TextContent(value))]
-    if isinstance(value, (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)):
+    if isinstance(value, ContentBlock):
         return [PromptMessage("user", value)]
     if isinstance(value, (list, tuple)):
         return [message for item in value for message in _messages_of(item)]
-    raise TypeError(f"a prompt's function returns text or messages, not {type(value).__name__}")
+    raise TypeError(f"a prompt's function must return text or messages, not {type(value).__name__}")

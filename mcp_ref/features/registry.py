@@ -1,6 +1,10 @@
-"""Registry: the tools, resources or prompts that a server offers, each under a unique name or URI.
+"""Registry: the tools, resources or prompts of a server, each under a unique name or URI, listed in pages.
 
-Spec:  server/utilities/pagination
+The order is that of registration, so two lists of the same items are equal. That keeps a client's cache, and its
+model's prompt cache, useful [2026-07-28 server/tools#capabilities]. Every change calls `changed`, which leads to a
+list_changed notification.
+
+Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 """
 
 from __future__ import annotations
@@ -17,7 +21,13 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Items under unique keys, in the order of their registration. `changed` is called after every change."""
+    """Items under unique keys, in the order of registration.
+
+    Args:
+        kind: word for an item in error messages, such as "tool".
+        page_size: number of items in a page.
+        changed: called after every change.
+    """
 
     def __init__(self, kind: str, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None) -> None:
         self._kind, self._page_size, self._changed = kind, page_size, changed
@@ -25,19 +35,19 @@ class Registry(Generic[T]):
         self._serials = count(1)
 
     def add(self, key: str, item: T) -> None:
-        """Register an item. Raises ValueError when the key is taken."""
+        """Register an item. Raise ValueError if the key is taken."""
         if key in self._items:
-            raise ValueError(f"a {self._kind} {key!r} is registered already; remove it first, or choose another name")
+            raise ValueError(f"a {self._kind} {key!r} is already registered; remove it first, or choose another name")
         self._items[key] = (next(self._serials), item)
         self._changed()
 
     def remove(self, key: str) -> None:
-        """Remove an item. Raises KeyError when there is none."""
+        """Remove an item. Raise KeyError if the key is unknown."""
         del self._items[key]
         self._changed()
 
     def get(self, key: str) -> T | None:
-        """The item of that key, or None."""
+        """Return the item of that key, or None."""
         entry = self._items.get(key)
         return entry[1] if entry is not None else None
 
@@ -48,14 +58,15 @@ class Registry(Generic[T]):
         return len(self._items)
 
     def page(self, cursor: str | None, revision: Revision) -> tuple[list[T], str | None]:
-        """The items after `cursor`, and the cursor of the page after, None for the last page.
+        """Return the page that starts after `cursor`, and the next cursor: None after the last page.
 
-        Raises ProtocolError -32602 for a cursor that this server did not make.
+        Raises:
+            ProtocolError: -32602, this server did not make the cursor.
         """
         entries = list(self._items.values())
         if not revision.pagination:
             return [item for _, item in entries], None
-        # An empty cursor is a cursor like any other: only None is the first page.
+        # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor; only None is the first page
         start = 0 if cursor is None else bisect_right(entries, serial_of(cursor), key=lambda entry: entry[0])
         page = entries[start : start + self._page_size]
         more = start + len(page) < len(entries)

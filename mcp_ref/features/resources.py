@@ -1,14 +1,34 @@
-"""Resources: data that a server offers for reading, each under a URI.
+"""Resources: data that a server offers for reading, such as files or database rows, each under a URI.
 
-`resources/list` says which there are, `resources/templates/list` which families of URIs (RFC 6570), `resources/read`
-gives the contents, as text or as bytes in Base64. A client may subscribe to a URI and is told when its contents have
-changed.
+A client lists the resources (`resources/list`) and the families of resources, URI templates by RFC 6570
+(`resources/templates/list`), and reads one (`resources/read`): text, or bytes in Base64. Resources are controlled by
+the application: the host decides which of them go into the model's context, by the user's choice or by a heuristic
+[2025-11-25 server/resources]. A client can ask to be notified when a resource changes.
 
-Spec:  server/resources (2024-10-07 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
-Wire:  {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
-       C->S resources/list, resources/templates/list, resources/subscribe, resources/unsubscribe
-       S->C notifications/resources/updated, notifications/resources/list_changed
-Below: uritemplate.py. Elsewhere: the contents' types (basic/content.py), as tools and prompts embed them too.
+Security. A server MUST validate every URI and SHOULD check permissions before it reads
+[2025-11-25 server/resources#security-considerations]. Since 2026-07-28 it MUST sanitize the paths of `file://` URIs,
+too: otherwise `file:///project/../../etc/passwd` reads a file outside the folder. Here a URI is read only if it is
+registered or matches a template, and no template variable ever takes a path segment "..". Symbolic links are left to
+the function. A server SHOULD use `https://` only for data that the client can fetch itself
+[2025-11-25 server/resources#https%3A%2F%2F].
+
+    2024-10-07  List, read, subscribe. Text or Base64. Unknown resource: -32001 in an example.
+    2024-11-05  Templates, pages, `annotations` (audience, priority) and `size`. Unknown resource: SHOULD be -32002.
+    2025-06-18  `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
+    2025-11-25  `icons`.
+    2026-07-28  Unknown resource: MUST be -32602, as SDKs disagreed on the code (SEP-2164). Clients SHOULD still accept
+                -32002. An empty `contents` for an unknown resource MUST NOT be sent: it would mean an empty resource.
+                `subscriptions/listen` with `resourceSubscriptions` replaces `resources/subscribe` and
+                `resources/unsubscribe`; the capability `subscribe` announces it. `ttlMs` and `cacheScope` on lists and
+                reads. A read may return `input_required`. Paths MUST be sanitized. The list MUST NOT vary per
+                connection; it MAY vary by authorization.
+
+Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
+Wire:  {"jsonrpc": "2.0", "id": 1, "method": "resources/templates/list"}
+       {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
+       {"jsonrpc": "2.0", "id": 3, "method": "resources/subscribe", "params": {"uri": "file:///project/README.md"}}
+       {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": "file:///project/README.md"}}
+Above: server/offer.py (routes). Below: basic/content.py (contents, which tools embed too), lib/uritemplate.py
 """
 
 from __future__ import annotations
@@ -40,38 +60,43 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_SUBSCRIPTIONS = 1000
-"""URIs that one connection may be subscribed to at a time."""
+"""Maximum number of URIs that one session may be subscribed to."""
 
 MAX_URI = 8192
-"""Characters of a URI in a request."""
+"""Maximum length of a URI in a request, in characters."""
 
 # ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass
 class Resource:
-    """What a client learns about a resource. `size` is the number of bytes before any encoding, where known."""
+    """The description of one resource, as a client sees it."""
 
     uri: str
     name: str
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    """The name to show to people."""
     description: str | None = None
     mime_type: str | None = None
     annotations: Annotated[Annotations | None, Life(since=R2024_11_05)] = None
     size: Annotated[int | None, Life(since=R2024_11_05)] = None
+    """Size of the raw contents, in bytes, before Base64."""
     icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
     meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
 
 
 @dataclass
 class ResourceTemplate:
-    """A family of resources. `uri_template` is RFC 6570, such as `file:///{path}`; `mime_type` only if all share it."""
+    """The description of a family of resources."""
 
     uri_template: str
+    """A URI template by RFC 6570, such as `file:///{path}`."""
     name: str
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    """The name to show to people."""
     description: str | None = None
     mime_type: str | None = None
+    """The MIME type, if all resources of the family have the same."""
     annotations: Annotated[Annotations | None, Life(since=R2024_11_05)] = None
     icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
     meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
@@ -97,7 +122,7 @@ class ListResourceTemplatesResult(CacheableResult):
 
 @dataclass
 class ReadResourceRequestParams:
-    """Which resource to read."""
+    """The URI of the resource to read."""
 
     uri: str
     meta: Object | None = None
@@ -105,7 +130,7 @@ class ReadResourceRequestParams:
 
 @dataclass
 class ReadResourceResult(CacheableResult):
-    """What it holds: often one item, several for a resource such as a directory."""
+    """The contents of a resource: usually one item, several for a directory."""
 
     contents: list[ResourceContents]
     meta: Object | None = None
@@ -113,7 +138,7 @@ class ReadResourceResult(CacheableResult):
 
 @dataclass
 class SubscribeRequestParams:
-    """Which resource to watch."""
+    """The URI of the resource to watch."""
 
     uri: str
     meta: Object | None = None
@@ -121,7 +146,7 @@ class SubscribeRequestParams:
 
 @dataclass
 class UnsubscribeRequestParams:
-    """Which resource to watch no longer."""
+    """The URI of the resource to stop watching."""
 
     uri: str
     meta: Object | None = None
@@ -129,14 +154,14 @@ class UnsubscribeRequestParams:
 
 @dataclass
 class ResourceUpdatedNotificationParams:
-    """Which resource has changed; it may be a part of the one that was subscribed to."""
+    """The URI of the changed resource. It may lie below the URI that the client watches."""
 
     uri: str
     meta: Object | None = None
 
 
 class ResourceOptions(TypedDict, total=False):
-    """What can be said about a resource or a template beyond its function."""
+    """Options of a resource or template. The function's name and docstring give `name` and `description`."""
 
     name: str
     title: str
@@ -161,7 +186,7 @@ class SubscribingScope(Scope, Protocol):
 
 @dataclass
 class RegisteredResource:
-    """A resource and the function that reads it."""
+    """A resource, and the function that reads it."""
 
     resource: Resource
     function: Callable[..., object]
@@ -171,18 +196,18 @@ class RegisteredResource:
 
 @dataclass
 class RegisteredTemplate:
-    """A template and the function that reads what matches it; the variables become the function's arguments."""
+    """A template, and the function that reads its resources; the variables become the function's arguments."""
 
     template: ResourceTemplate
     matcher: UriTemplate
     function: Callable[..., object]
     signature: Signature
     checks: dict[str, Validator]
-    """The parameters' schemas, compiled."""
+    """Parameter name -> its compiled schema."""
     hints: CacheHints
 
     def arguments(self, uri: str) -> dict[str, object] | None:
-        """What the function is called with for this URI; None where the URI is not one of the family."""
+        """Return the function's arguments for this URI, or None if the URI does not belong to the family."""
         variables = self.matcher.match(uri)
         if variables is None:
             return None
@@ -203,7 +228,7 @@ class RegisteredTemplate:
 
 
 class Resources:
-    """A server's resources: what is registered, and the requests about them."""
+    """The resources of a server: those registered, and the handlers of the `resources/` methods."""
 
     def __init__(
         self, context_type: type | None = None, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None
@@ -221,12 +246,20 @@ class Resources:
         cache_scope: CacheScope = "private",
         **options: Unpack[ResourceOptions],
     ) -> Resource | ResourceTemplate:
-        """Register a function that reads a resource, or, where `uri` has variables, a family of them.
+        """Register a function that reads a resource or, if `uri` has variables, a family of resources.
 
-        The function returns str, bytes, contents, or a list of these; anything else is written as JSON. cache_ttl:
-        seconds that a client of 2026-07-28 may keep what it has read. cache_scope: "public" where everybody may then be
-        given it, "private" where only who has read it. Raises TemplateError for a bad template, ValueError for what is
-        no URI, for one that is taken, for a function that lacks a variable, and for hints that cannot be given.
+        The function returns str, bytes, contents, or a list of these; any other value is written as JSON.
+
+        Args:
+            uri: URI, or URI template by RFC 6570.
+            function: called with the template's variables by name.
+            cache_ttl: seconds that a client of 2026-07-28 may keep the contents.
+            cache_scope: "public" if everybody may get the kept contents, "private" if only the reader may.
+            options: fields of the description.
+
+        Raises:
+            ValueError: the URI is invalid or taken, a template is invalid (TemplateError) or lacks a variable that the
+                function needs, or a caching hint is out of range.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
@@ -237,8 +270,8 @@ class Resources:
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))
             raise ValueError(f"{signature.name}() needs {missing}, which {uri!r} does not name as a variable")
-        # [2025-11-25 server/resources#custom-uri-schemes] MUST be in accordance with RFC 3986: of a template, what
-        # stands before its first variable, which includes the scheme.
+        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986. Of a template, only the part before the
+        # first variable can be checked; it includes the scheme.
         check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
         if not matcher.variables:
             resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
@@ -249,21 +282,21 @@ class Resources:
         if "size" in options:
             raise TypeError("a template has no size; only a single resource has")
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
-        template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` is not in it
+        template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` was ruled out
         checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
         self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature, checks, hints))
         return template
 
     def remove(self, uri: str) -> None:
-        """Remove a resource or template; KeyError when there is none."""
+        """Remove a resource or template. Raise KeyError if it is unknown."""
         (self._templates if self._templates.get(uri) is not None else self._resources).remove(uri)
 
     def has(self, uri: str) -> bool:
-        """Whether a resource has this URI, or a template this text."""
+        """Return True if this is the URI of a resource or the text of a template."""
         return self._resources.get(uri) is not None or self._templates.get(uri) is not None
 
     def can_be_watched(self, uri: str) -> bool:
-        """Whether a URI is that of a resource, or of a template's family: only what can be read can be watched."""
+        """Return True if the URI can be read: only such a resource can be watched."""
         if len(uri) > MAX_URI:
             return False
         return self._resources.get(uri) is not None or any(
@@ -281,7 +314,7 @@ class Resources:
         return ListResourceTemplatesResult([registered.template for registered in page], following)
 
     async def read(self, params: ReadResourceRequestParams, scope: Scope) -> ReadResourceResult:
-        """Serve `resources/read`: the resource of that URI, else the first template that matches it."""
+        """Serve `resources/read`: read the resource with that URI, else the first template that matches."""
         _check_length(params.uri)
         registered = self._resources.get(params.uri)
         if registered is not None:
@@ -295,17 +328,17 @@ class Resources:
         raise not_found(params.uri, scope)
 
     async def subscribe(self, params: SubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
-        """Serve `resources/subscribe`. Only for what can be read; twice is like once."""
+        """Serve `resources/subscribe`. A second subscription to the same URI changes nothing."""
         _check_length(params.uri)
         if not self.can_be_watched(params.uri):
             raise not_found(params.uri, scope)
         if len(scope.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in scope.subscriptions:
-            raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a connection")
+            raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a session")
         scope.subscriptions.add(params.uri)
         return EmptyResult()
 
     async def unsubscribe(self, params: UnsubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
-        """Serve `resources/unsubscribe`; also where there was no subscription."""
+        """Serve `resources/unsubscribe`. A URI without a subscription is no error."""
         scope.subscriptions.discard(params.uri)
         return EmptyResult()
 
@@ -316,16 +349,16 @@ def _check_length(uri: str) -> None:
 
 
 def not_found(uri: str, scope: Scope) -> ProtocolError:
-    """The error for a resource that does not exist; functions that read a template's resources may raise it."""
-    # [2025-11-25 server/resources#error-handling] -32002 with the URI as data; the code depends on the revision
+    """Return the error for an unknown resource. A template's function may raise it, too."""
+    # [2025-11-25 server/resources#error-handling] -32002; [2026-07-28 server/resources#error-handling] -32602
     code = scope.revision.resource_not_found_code
     return ProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
 
 
 def _readings(value: Matched) -> list[JSON]:
-    """What a variable of a URI may mean: itself, or the number or boolean that it is the JSON of."""
+    """Return the possible meanings of a URI's variable: the text, and the number or boolean that it spells."""
     if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
-        with contextlib.suppress(ValueError):  # more digits than Python reads
+        with contextlib.suppress(ValueError):  # Python reads at most 4300 digits
             return [value, json.loads(value)]
     return [cast(JSON, value)]
 
@@ -339,7 +372,7 @@ def _result_of(uri: str, mime_type: str | None, value: object, hints: CacheHints
 
 
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:
-    """Make contents of what a resource's function returned."""
+    """Return the contents for the value that a resource's function returned."""
     if isinstance(value, (TextResourceContents, BlobResourceContents)):
         return [value]
     if isinstance(value, list) and any(isinstance(v, (TextResourceContents, BlobResourceContents)) for v in value):

@@ -1,9 +1,27 @@
-"""Roots: the directories and files that a client's user has opened to the server.
+"""Roots: the directories and files that a client considers relevant for a server, such as the open project.
 
-Spec:  client/roots (2024-11-05 to 2025-11-25); schema: Root, ListRootsResult
+The server asks for the list (`roots/list`). The user controls it: clients SHOULD ask for consent before they expose a
+root [2025-11-25 client/roots#implementation-guidelines].
+
+Deprecated since 2026-07-28 (SEP-2577), removable in the first revision on or after 2027-07-28: few clients support
+roots, and their meaning stayed vague. Use tool parameters, resource URIs or the server's configuration instead
+[2026-07-28 changelog#deprecated].
+
+Roots are guidance, not access control: the protocol does not keep a server inside them. A server SHOULD respect them
+and check its paths against them. A client MUST expose only roots that it has permission for, and MUST validate their
+URIs against path traversal [2025-11-25 client/roots#security-considerations]: `file:///home/ada/project/../..` would
+open more than the user chose.
+
+    2024-11-05  `roots/list`. A client that declares `listChanged` MUST send `notifications/roots/list_changed`. The URI
+                MUST be `file://`. Roots are called "boundaries". A client without roots answers -32601 (SHOULD).
+    2025-06-18  `_meta` of a root.
+    2026-07-28  Roots are called "informational guidance". `roots/list` is an input request inside an `input_required`
+                result; on an error the client just does not retry. `listChanged` and its notification went.
+
+Spec:  client/roots (2024-11-05 to 2026-07-28); schema: Root, ListRootsResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
        {"jsonrpc": "2.0", "id": 1, "result": {"roots": [{"uri": "file:///home/user/project", "name": "My Project"}]}}
-       C->S notifications/roots/list_changed
+       {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
 """
 
 from __future__ import annotations
@@ -20,34 +38,37 @@ from ..revisions import R2025_06_18, Life
 
 @dataclass
 class Root:
-    """One root. `uri` is a `file://` URI; `name` is for people."""
+    """One directory or file that the client opens to the server."""
 
     uri: str
+    """An absolute `file://` URI, without ".."."""
     name: str | None = None
+    """The name to show to people."""
     meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
 
 
 @dataclass
 class ListRootsResult:
-    """The answer to `roots/list`."""
+    """The result of `roots/list`."""
 
     roots: list[Root]
     meta: Object | None = None
 
 
 def to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:
-    """Roots from paths, `file://` URIs and `Root`s. Raises ValueError for what is no `file://` URI without `..`."""
+    """Return the roots for paths, `file://` URIs and `Root`s. Raise ValueError for an invalid URI."""
     return [checked(root if isinstance(root, Root) else Root(_uri_of(root))) for root in roots]
 
 
 def checked(root: Root) -> Root:
-    """The root, if its URI is one. [2025-11-25 client/roots#security-considerations] validate against path traversal"""
+    """Return the root. Raise ValueError if its URI is not an absolute `file://` URI, or contains ".."."""
     parts = urlsplit(root.uri)
     # [2025-11-25 client/roots#root] the URI MUST be a file:// URI
     if parts.scheme != "file" or not parts.path.startswith("/"):
-        raise ValueError(f"a root is a file:// URI with an absolute path, not {root.uri[:200]!r}")
+        raise ValueError(f"a root must be a file:// URI with an absolute path, not {root.uri[:200]!r}")
+    # [2025-11-25 client/roots#security-considerations] MUST validate root URIs against path traversal
     if ".." in parts.path.lower().replace("%2e", ".").split("/"):
-        raise ValueError(f"a root must not climb with '..': {root.uri[:200]!r}")
+        raise ValueError(f"a root must not contain '..': {root.uri[:200]!r}")
     return root
 
 

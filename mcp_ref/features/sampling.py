@@ -1,9 +1,39 @@
-"""Sampling: a server asks the client's language model for a completion; the client's user stays in control.
+"""Sampling: a server asks the client's language model to continue a conversation.
 
-Spec:  client/sampling (2024-10-07 to 2025-11-25); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult
+The server needs no model and no API key of its own, and the client keeps control. A human SHOULD be able to see, edit
+and deny both the request and the model's message [2025-11-25 client/sampling#user-interaction-model]. Otherwise a
+malicious server could spend the user's money, or inject instructions into the user's model. Clients SHOULD limit the
+rate of requests.
+
+Model names differ from provider to provider, so a server only states preferences: hints, which are parts of names, and
+priorities from 0 to 1 for cost, speed and intelligence. The client chooses the model.
+
+Tools in sampling (since 2025-11-25). The server offers tools for this one request. The model replies with `tool_use`.
+The *server* runs the tool, and sends the conversation again with a `tool_result`. Each use MUST be matched by one
+result in the next message, and that message MUST hold only results [2025-11-25 client/sampling#tool-result-messages]:
+some providers have a separate role for results, and parallel uses have to be resolved before the conversation goes on.
+Servers MUST NOT offer tools to a client without the capability `sampling.tools`. Both sides SHOULD limit the number of
+rounds, or model and tool might never stop.
+
+Deprecated since 2026-07-28 (SEP-2577), removable in the first revision on or after 2027-07-28: it is hard to implement
+well, and few clients have it. Use the API of a model provider instead [2026-07-28 changelog#deprecated].
+
+    2024-10-07  Text and images. `stopReason` is one of three values.
+    2024-11-05  `modelPreferences`; `stopReason` is optional, any text. A refusal by the user is the error -1.
+    2025-03-26  Audio.
+    2025-11-25  `tools`, `toolChoice`, stop reason `toolUse`; `content` may be a list. `includeContext` defaults to
+                "none". The other values, "thisServer" and "allServers", are soft-deprecated, because their meaning is
+                ambiguous; servers SHOULD NOT use them without the capability `sampling.context`.
+    2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. After a refusal the
+                client does not retry, and -1 is no longer sent. Clients MUST respect `maxTokens`; they MAY ignore
+                `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`, whose two values are
+                now Deprecated. The messages SHOULD NOT be kept between requests.
+
+Spec:  client/sampling (2024-11-05 to 2026-07-28); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": [{"role": "user",
-        "content": {"type": "text", "text": "What is the capital of France?"}}], "maxTokens": 100}}
-Elsewhere: what a tool calls is `Context.sample`.
+        "content": {"type": "text", "text": "Capital of France?"}}], "maxTokens": 100}}
+       {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m"}}
+Above: server/context.py (`Context.sample`), client/handlers.py
 """
 
 from __future__ import annotations
@@ -28,45 +58,50 @@ from .task_augmentation import TaskHint, without_task
 from .tools import Tool
 
 USER_REJECTED = -1
-"""[2025-11-25 client/sampling#error-handling] the error code for "User rejected sampling request\""""
+"""The error code of a request that the user refused. [2025-11-25 client/sampling#error-handling]"""
 
 # ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass
 class ToolUseContent:
-    """The model wants to call a tool that the request offered. Every use is answered by a `ToolResultContent`."""
+    """A wish of the model to call one of the offered tools. A `ToolResultContent` must follow."""
 
     type: Literal["tool_use"] = field(default="tool_use", kw_only=True)
     life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
 
     id: str
+    """The identifier of this use, unique in the conversation."""
     name: str
+    """The name of the tool."""
     input: Object
+    """The arguments."""
     meta: Object | None = None
 
 
 @dataclass
 class ToolResultContent:
-    """What a tool gave, back to the model that asked for it. structured_null: see `CallToolResult`."""
+    """The result of a tool, for the model that wanted to call it."""
 
     type: Literal["tool_result"] = field(default="tool_result", kw_only=True)
     life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
 
     tool_use_id: str
+    """The `ToolUseContent.id` that this is the result of."""
     content: list[ContentBlock]
     structured_content: JSON = None
+    """The data, any JSON; an object before 2026-07-28."""
     is_error: bool = False
+    """True if the tool failed."""
     meta: Object | None = None
     structured_null: Annotated[bool, NOT_ON_THE_WIRE] = field(default=False, kw_only=True)
+    """True if the data are JSON's null."""
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """See `write_structured_content`."""
         return write_structured_content(wire, self.structured_null, revision)
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """See `read_structured_content`."""
         return read_structured_content(wire, revision)
 
 
@@ -74,7 +109,7 @@ SamplingBlock: TypeAlias = TextContent | ImageContent | AudioContent | ToolUseCo
 
 
 def _unwrapped(wire: Object, revision: Revision, what: str) -> Object:
-    """`content` is one block or, from 2025-11-25 on, a list; older peers get the one block of a list of one."""
+    """Write a list of one block as the block itself: before 2025-11-25, `content` is always one block."""
     content = wire["content"]
     if type(content) is list and len(content) == 1:
         return {**wire, "content": content[0]}
@@ -85,7 +120,7 @@ def _unwrapped(wire: Object, revision: Revision, what: str) -> Object:
 
 @dataclass
 class SamplingMessage:
-    """One message of the conversation."""
+    """One message of a conversation with the model."""
 
     role: Role
     content: SamplingBlock | list[SamplingBlock]
@@ -93,26 +128,26 @@ class SamplingMessage:
 
     @property
     def blocks(self) -> list[SamplingBlock]:
-        """The content as a list."""
+        """The content, always as a list."""
         return self.content if isinstance(self.content, list) else [self.content]
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """See `_unwrapped`."""
         return _unwrapped(wire, revision, "a message")
 
 
 @dataclass
 class ModelHint:
-    """A part of a model's or family's name, such as "sonnet"; the client may map it to another provider's."""
+    """A part of a model's name, such as "sonnet". The client may choose a similar model of another provider."""
 
     name: str | None = None
 
 
 @dataclass
 class ModelPreferences:
-    """Which model the server would like: hints in order of preference, and priorities from 0 to 1."""
+    """The model that the server would like. The priorities go from 0 (unimportant) to 1 (most important)."""
 
     hints: list[ModelHint] | None = None
+    """Hints, the preferred one first."""
     cost_priority: float | None = None
     speed_priority: float | None = None
     intelligence_priority: float | None = None
@@ -120,23 +155,29 @@ class ModelPreferences:
 
 @dataclass
 class ToolChoice:
-    """Whether the model may, must or must not use the tools."""
+    """The model's use of tools: it may ("auto", the default), must ("required"), or must not ("none")."""
 
     mode: Literal["auto", "required", "none"] | None = None
 
 
 @dataclass
 class CreateMessageRequestParams:
-    """What to ask the model. `max_tokens` bounds the answer; `include_context` other than none is deprecated."""
+    """The conversation to continue, and wishes about the model."""
 
     messages: list[SamplingMessage]
+    """The conversation so far; a request carries all of it."""
     max_tokens: int
+    """Maximum length of the model's message, in tokens."""
     system_prompt: str | None = None
     model_preferences: ModelPreferences | None = None
     include_context: Literal["none", "thisServer", "allServers"] | None = None
+    """Context of MCP servers to add to the prompt. Values other than "none" are deprecated."""
     temperature: float | None = None
+    """Randomness of the message; the range depends on the provider."""
     stop_sequences: list[str] | None = None
+    """Texts that end the message."""
     metadata: Object | None = None
+    """Parameters for the model's provider."""
     tools: Annotated[list[Tool] | None, Life(since=R2025_11_25, loss="refuse")] = None
     tool_choice: Annotated[ToolChoice | None, Life(since=R2025_11_25, loss="refuse")] = None
     meta: Object | None = None
@@ -144,62 +185,61 @@ class CreateMessageRequestParams:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """See `without_task`."""
         return without_task(wire, revision)
 
 
 @dataclass
 class CreateMessageResult:
-    """What the model said. `stop_reason` is endTurn, stopSequence, maxTokens, toolUse, or the model's own."""
+    """The message that the model wrote."""
 
     role: Role
     content: SamplingBlock | list[SamplingBlock]
     model: str
+    """The name of the model that wrote it."""
     stop_reason: str | None = None
+    """The reason of the end: "endTurn", "stopSequence", "maxTokens", "toolUse", or a provider's own text."""
     meta: Object | None = None
 
     @property
     def blocks(self) -> list[SamplingBlock]:
-        """The content as a list."""
+        """The content, always as a list."""
         return self.content if isinstance(self.content, list) else [self.content]
 
     @property
     def text(self) -> str:
-        """The text blocks, one below the other."""
+        """The text of all text blocks, joined with newlines."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextContent))
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """See `_unwrapped`."""
         return _unwrapped(wire, revision, "a result")
 
 
 SamplingHandler: TypeAlias = Callable[[CreateMessageRequestParams], Awaitable[CreateMessageResult]]
-"""The client's model. Raises `ProtocolError(USER_REJECTED, ...)` when the user says no."""
+"""The function of the client that calls its model. Raises `ProtocolError(USER_REJECTED, ...)` if the user refuses."""
 
 # ---------------------------------------------------------------------------------------------------- both sides
 
 
 def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
-    """What breaks the rules of tool use in a conversation, or None. Servers check before sending, clients on
-    receipt."""
+    """Return the first breach of the rules of tool use in a conversation, or None. Both sides check it."""
     open_uses: set[str] = set()
     for number, message in enumerate(messages):
         results = [block for block in message.blocks if isinstance(block, ToolResultContent)]
         if open_uses or results:
-            # [2025-11-25 client/sampling#tool-result-messages] a user message that holds nothing but tool results
+            # [2025-11-25 client/sampling#tool-result-messages] a user message MUST hold only tool results, or none
             if message.role != "user" or len(results) != len(message.blocks):
-                return f"message {number}: tool results stand alone in a user message right after the tool use"
-            # [2025-11-25 client/sampling#tool-use-and-result-balance] each use is answered by exactly one result
+                return f"message {number}: tool results belong in a user message of their own, right after the tool use"
+            # [2025-11-25 client/sampling#tool-use-and-result-balance] each use MUST be matched by one result
             if sorted(block.tool_use_id for block in results) != sorted(open_uses):
-                return f"message {number}: the tool results do not answer the tool uses before, one by one"
+                return f"message {number}: the tool results do not match the tool uses of the message before, one by one"
         open_uses = {block.id for block in message.blocks if isinstance(block, ToolUseContent)}
         if open_uses and message.role != "assistant":
-            return f"message {number}: only the assistant uses tools"
-    return "the last message's tool uses are not answered" if open_uses else None
+            return f"message {number}: only the assistant may use tools"
+    return "the tool uses of the last message have no results" if open_uses else None
 
 
 def request_fault(params: CreateMessageRequestParams, capability: Object) -> str | None:
-    """What a server asks for beyond the client's `sampling` capability, or what it got wrong; None for nothing."""
+    """Return the fault of a request, such as a use of tools that the client did not declare, or None."""
     if (params.tools is not None or params.tool_choice is not None) and capability.get("tools") is None:
         # [2025-11-25 client/sampling#capabilities] servers MUST NOT send tool-enabled requests without sampling.tools
         return "tools were offered to the model, but the client did not declare sampling.tools"
@@ -207,12 +247,12 @@ def request_fault(params: CreateMessageRequestParams, capability: Object) -> str
 
 
 def check_request(params: CreateMessageRequestParams, capability: Object) -> None:
-    """The client's part: refuse, with -32602, a request that breaks the rules."""
+    """Raise ProtocolError -32602 if a server's request breaks the rules: the client's part."""
     fault = request_fault(params, capability)
     if fault is not None:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
 
 
 def to_messages(prompt: str | list[SamplingMessage]) -> list[SamplingMessage]:
-    """A conversation; a text alone is what the user says."""
+    """Return the conversation. A single text becomes one message of the user."""
     return [SamplingMessage("user", TextContent(prompt))] if isinstance(prompt, str) else prompt

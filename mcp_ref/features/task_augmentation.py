@@ -1,6 +1,12 @@
-"""Task augmentation: the fields by which revision 2025-11-25 asks to serve a request as a task.
+"""Task augmentation: the fields by which revision 2025-11-25 asks for a request to be served as a task.
 
-Spec:  2025-11-25 basic/utilities/tasks; schema: TaskAugmentedRequestParams, TaskMetadata
+The requestor adds `task` to the params of `tools/call`, `sampling/createMessage` or `elicitation/create`, and the
+receiver returns a task at once instead of the result later. A tool says in `execution.taskSupport` whether that is
+allowed. Every message of a task carries the task's id in `_meta`. Since 2026-07-28 none of these fields exist: tasks
+are an extension, and the server alone decides. The tasks themselves are in extensions/tasks.
+
+Spec:  2025-11-25 basic/utilities/tasks, server/tools; schema: TaskAugmentedRequestParams, TaskMetadata
+Wire:  {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "build", "task": {"ttl": 60000}}}
 """
 
 from __future__ import annotations
@@ -12,50 +18,51 @@ from ..jsonrpc.messages import Object
 from ..revisions import R2025_11_25, R2026_07_28, Life, Revision
 
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-"""In `_meta`, in 2025-11-25: the task that a message belongs to."""
+"""The key in `_meta` of the task that a message belongs to."""
 
 TaskSupport = Literal["forbidden", "optional", "required"]
-"""Whether a tool can be called as a task, as an ordinary request, or both."""
+"""A tool's calls as tasks: never (the default), by the client's choice, or always."""
 
 
 @dataclass
 class TaskMetadata:
-    """In the params of a request, in 2025-11-25: serve it as a task. ttl: how long it is wanted, in milliseconds."""
+    """The wish to have a request served as a task."""
 
     ttl: int | None = None
+    """The time to keep the task from its creation, in milliseconds; None leaves it to the receiver."""
 
 
 TaskHint = Annotated[TaskMetadata | None, Life(since=R2025_11_25, until=R2026_07_28)]
-"""The member `task` of the params of a request that can be a task."""
+"""The type of the field `task` in params."""
 
 
 class TaskAugmented(Protocol):
-    """Params of a request that can be a task."""
+    """The params of a request that can be a task."""
 
     task: TaskMetadata | None
     meta: Object | None
 
 
 def ask_for_task(params: object, timeout: float | None) -> None:
-    """Have a request served as a task, in 2025-11-25. timeout: seconds that it will be waited for."""
-    holder = cast(TaskAugmented, getattr(params, "request", params))  # elicitation has an envelope for its two kinds
+    """Ask for a task, to be kept for `timeout` seconds. None leaves the time to the receiver."""
+    holder = cast(TaskAugmented, getattr(params, "request", params))  # ElicitRequestParams is an envelope
     holder.task = TaskMetadata(None if timeout is None else round(timeout * 1000))
 
 
 def asks_for_task(params: object) -> bool:
-    """Whether it is to be served as a task."""
+    """Return True if the params ask for a task."""
     return getattr(getattr(params, "request", params), "task", None) is not None
 
 
 def with_related_task(message: object, id: str) -> None:
-    """Say which task a message belongs to, params or result."""
+    """Mark params or a result as part of a task."""
     holder = cast(TaskAugmented, getattr(message, "request", message))
-    # [2025-11-25 basic/utilities/tasks#related-task-metadata] all requests, responses, and notifications MUST have it
+    # [2025-11-25 basic/utilities/tasks#related-task-metadata] all requests, notifications and responses of a task MUST have it
     holder.meta = {**(holder.meta or {}), RELATED_TASK: {"taskId": id}}
 
 
 def without_task(wire: Object, revision: Revision) -> Object:
-    """Params in which `task`, where tasks are not the protocol's own, is nobody's member, whatever it is."""
+    """Return the params without `task` if the revision does not know that field: its value is then not even checked."""
     if "task" not in wire or revision.tasks_are_core:
         return wire
     return {name: value for name, value in wire.items() if name != "task"}

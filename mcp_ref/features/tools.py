@@ -1,14 +1,41 @@
-"""Tools: functions of a server that a language model may call.
+"""Tools: functions of a server that a language model may call, to look something up or to change something.
 
-`tools/list` says which there are, each with a JSON Schema for its arguments and, from 2025-06-18 on, for its result.
-`tools/call` calls one. What goes wrong *inside* a tool is part of the result (`isError`), so that the model can see it
-and do better; what is wrong with the *request* is a JSON-RPC error.
+A client lists the tools (`tools/list`) and shows them to its model. The model chooses a tool, and the client calls it
+(`tools/call`). So tools are model-controlled; resources are controlled by the application, and prompts by the user. A
+human SHOULD be able to deny every call [2025-11-25 server/tools#user-interaction-model].
+
+Two kinds of error [2025-11-25 server/tools#error-handling]. A broken *request* (unknown tool, malformed params) is the
+JSON-RPC error -32602, which a model can rarely mend. A failure *inside* the tool is a result with `isError`. Clients
+pass results on to the model, so it can correct its arguments and try again. That is why arguments that break the
+schema are `isError` since 2025-11-25 (SEP-1303).
+
+Trust. Annotations are untrusted unless the server is trusted (MUST) [2025-03-26 server/tools#tool]: a malicious server
+could call a destructive tool read-only and so escape the confirmation. Clients SHOULD show the arguments before the
+call, because text that misleads the model can make it send private data as an argument. Clients SHOULD validate
+results before the model reads them. Servers MUST validate arguments, control access, limit the rate of calls and
+sanitize results [2025-11-25 server/tools#security-considerations]. A result MUST conform to the output schema, so that
+programs can rely on it. The data SHOULD be repeated as text for clients older than 2025-06-18. A parameter marked
+`x-mcp-header` SHOULD NOT be secret, since proxies see HTTP headers [2026-07-28 server/tools#x-mcp-header].
+
+    2024-10-07  A result is `toolResult`, any JSON. Bad arguments MUST be -32602. One page holds all tools.
+    2024-11-05  `content` blocks (text, image, embedded resource) and `isError`; pages. Bad arguments are listed under
+                both kinds of error until 2025-06-18; this package sends -32602.
+    2025-03-26  `annotations`, untrusted (MUST); audio.
+    2025-06-18  `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
+    2025-11-25  `icons`, `execution.taskSupport`, rules for names (SHOULD, so that every client can take them). Bad
+                arguments are `isError`. The default dialect is JSON Schema 2020-12.
+    2026-07-28  Any schema in `outputSchema`, any JSON in `structuredContent` (SEP-2106: arrays need no wrapper object);
+                `inputSchema` keeps "type": "object". `x-mcp-header`. `ttlMs` and `cacheScope` on the list.
+                `input_required` results replace requests to the client. `execution` went: tasks are an extension.
+                The list SHOULD have a stable order (good for caches). It MUST NOT vary per connection; it MAY vary by
+                authorization. list_changed goes to clients that listen for it only. Without sessions, state between
+                calls has a handle: an ordinary argument, checked against the caller on every call.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
        {"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "3"}]}}
-       S->C notifications/tools/list_changed
-Below: typed/ (a function's schema), jsonschema/ (validation). Elsewhere: `Context`, what a tool may do besides.
+       {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+Above: server/offer.py (routes), client/tools.py. Below: lib/typed (function to schema), lib/jsonschema (validation)
 """
 
 from __future__ import annotations
@@ -22,17 +49,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, TypedDict, cast, get_args
 
-from ..basic.content import (
-    AudioContent,
-    ContentBlock,
-    EmbeddedResource,
-    Icon,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-    read_structured_content,
-    write_structured_content,
-)
+from ..basic.content import ContentBlock, Icon, TextContent, read_structured_content, write_structured_content
 from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..basic.mrtr import InputRequired
@@ -57,44 +74,47 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ToolAnnotations:
-    """Hints about a tool's behaviour. They are not to be trusted, unless the server is. None means the spec's default.
-
-    read_only_hint: it changes nothing (default: false). destructive_hint: it may destroy (true). idempotent_hint: twice
-    is like once (false). open_world_hint: it reaches beyond its own domain (true).
-    """
+    """Hints about a tool's behavior, for the client's user interface. Untrusted, unless the server is trusted."""
 
     title: str | None = None
+    """The name to show to people; `Tool.title` comes first."""
     read_only_hint: bool | None = None
+    """True if the tool changes nothing. None means False."""
     destructive_hint: bool | None = None
+    """True if a change may destroy something; for a tool that is not read-only. None means True."""
     idempotent_hint: bool | None = None
+    """True if a repeated call changes nothing more; for a tool that is not read-only. None means False."""
     open_world_hint: bool | None = None
+    """True if the tool reaches an open world, such as the web, not a closed one, such as a memory. None means True."""
 
 
 @dataclass
 class Tool:
-    """What a client learns about a tool.
-
-    input_schema: a JSON Schema whose type is "object". output_schema: any JSON Schema; hidden from peers before
-    2026-07-28 unless its type is "object".
-    """
+    """The description of a tool, as the client and its model see it."""
 
     name: str
+    """The unique name on this server. Clients that join several servers add a prefix of their own."""
     input_schema: Object
+    """A JSON Schema for the arguments; its type is "object"."""
     description: str | None = None
+    """The purpose of the tool and its use, for the model."""
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    """The name to show to people."""
     output_schema: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    """A JSON Schema for `structured_content`. Before 2026-07-28 a peer gets it only if its type is "object"."""
     annotations: Annotated[ToolAnnotations | None, Life(since=R2025_03_26)] = None
     icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
     execution: Annotated[Object | None, Life(since=R2025_11_25, until=R2026_07_28)] = None
+    """`{"taskSupport": ...}`; absent means "forbidden"."""
     meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
 
     @property
     def display_name(self) -> str:
-        """What to show to people: the title, the annotations' title, or the name, whichever is there first."""
+        """The name to show to people: the title, else the title in the annotations, else the name."""
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Older peers take only output schemas of objects."""
+        """Leave out an output schema that this revision does not allow."""
         if "outputSchema" not in wire or revision.structured_content_is_any_json or _is_of_object(self.output_schema):
             return wire
         return {name: member for name, member in wire.items() if name != "outputSchema"}
@@ -111,7 +131,7 @@ class ListToolsResult(CacheableResult):
 
 @dataclass
 class CallToolRequestParams:
-    """Which tool to call, with which arguments."""
+    """The name of the tool to call, and its arguments."""
 
     name: str
     arguments: Object | None = None
@@ -120,50 +140,47 @@ class CallToolRequestParams:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """See `without_task`."""
         return without_task(wire, revision)
 
 
 @dataclass
 class CallToolResult:
-    """What a tool gives back: blocks for the model, the same as data where the tool has an output schema.
-
-    structured_content: any JSON; peers before 2026-07-28 are not sent what is no object. None where there are no data.
-    structured_null: there are, and they are JSON's null.
-    """
+    """The result of a call: blocks for the model, and the same as data if the tool has an output schema."""
 
     content: list[ContentBlock]
     structured_content: Annotated[JSON, Life(since=R2025_06_18)] = None
+    """The data, any JSON; None if there are no data. Before 2026-07-28 a peer gets only an object."""
     is_error: bool = False
+    """True if the tool failed. The content then tells the model the reason."""
     meta: Object | None = None
     structured_null: Annotated[bool, NOT_ON_THE_WIRE] = field(default=False, kw_only=True)
+    """True if the data are JSON's null."""
 
     @property
     def has_structured_content(self) -> bool:
-        """Whether there are data, be they null."""
+        """True if there are data, null included."""
         return self.structured_null or self.structured_content is not None
 
     @property
     def text(self) -> str:
-        """The text blocks, one below the other."""
+        """The text of all text blocks, joined with newlines."""
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """2024-10-07 has no content blocks: the result is `toolResult`, any JSON."""
+        """Write the data as the revision allows. 2024-10-07 has no content blocks: write a bare `toolResult`."""
         if not revision.tool_result_is_bare:
             return write_structured_content(wire, self.structured_null, revision)
         return {"toolResult": {"error": self.text} if self.is_error else self._bare(wire)}
 
     def _bare(self, wire: Object) -> JSON:
-        """The value that was meant, where that can be seen."""
         if self.has_structured_content:
             return self.structured_content
-        alone = len(self.content) == 1 and isinstance(self.content[0], TextContent)
-        return self.text if alone else wire["content"]
+        is_one_text = len(self.content) == 1 and isinstance(self.content[0], TextContent)
+        return self.text if is_one_text else wire["content"]
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """A bare result becomes one text block, and data where it is an object; blocks stay blocks."""
+        """Read a bare `toolResult` as one text block, and as data if it is an object. Keep content blocks."""
         if "toolResult" not in wire or "content" in wire:
             return read_structured_content(wire, revision)
         bare = wire["toolResult"]
@@ -178,9 +195,9 @@ _BARE_BLOCKS = ("text", "image", "resource")
 
 
 class ToolOptions(TypedDict, total=False):
-    """What can be said about a tool beyond its function; what is not said is read off signature and docstring.
+    """Options of a tool. The function's signature and docstring give those that are left out.
 
-    A schema that is given is shown to clients as it is, and arguments or results are checked against it.
+    A schema that is given is shown to clients unchanged, and arguments or results are checked against it.
     """
 
     title: str
@@ -191,14 +208,14 @@ class ToolOptions(TypedDict, total=False):
     icons: list[Icon]
     meta: Object
     task: TaskSupport
-    """Whether it can be a task, "optional", or must, "required"; for work that takes long. ["forbidden"]"""
+    """For long work: a call can ("optional") or must ("required") be a task. Default: "forbidden"."""
     asks_first: bool
-    """The task begins when the function says so, `context.begin_task()`: what it asks before that, it asks as an
-    ordinary request. [False: it begins at once]"""
+    """True if the task begins only at `context.begin_task()`. The function can then ask the user before that, in the
+    course of the request itself. Default: False, the task begins at once."""
 
 
 class ToolError(Exception):
-    """Raised by a tool to tell the model what went wrong: the text becomes the result, with `isError`."""
+    """A failure that a tool raises to tell the model about: the text becomes a result with `isError`."""
 
 
 # ---------------------------------------------------------------------------------------------------- server
@@ -206,7 +223,7 @@ class ToolError(Exception):
 
 @dataclass
 class RegisteredTool:
-    """A tool, the function behind it, and its schemas compiled."""
+    """A tool, the function behind it, and its compiled schemas."""
 
     tool: Tool
     function: Callable[..., object]
@@ -214,22 +231,21 @@ class RegisteredTool:
     check_arguments: Validator
     check_result: Validator | None
     headers: dict[str, tuple[str, ...]]
-    """The headers that carry arguments over HTTP, and the path to each argument."""
+    """HTTP header name -> path to the argument that the header repeats."""
     task: TaskSupport = "forbidden"
     asks_first: bool = False
 
     def wraps_result(self, revision: Revision) -> bool:
-        """Whether data are shown as {"result": …}, for a peer to whom they are objects: so it gets them all the same.
+        """True if the data are sent as `{"result": data}`, to a peer whose revision allows only objects.
 
-        Only where the schema was derived. One that was given may refer to its own root, and so cannot be put into
-        another; it is hidden, and the peer has the text.
+        Only a derived schema can be wrapped. A given schema may refer to its own root; the peer gets the text instead.
         """
         schema = self.tool.output_schema
         objects_only = revision.structured_results and not revision.structured_content_is_any_json
         return objects_only and schema is self.signature.output_schema is not None and not _is_of_object(schema)
 
     def listed(self, revision: Revision) -> Tool:
-        """The tool as a peer is to see it."""
+        """Return the tool as a peer of this revision sees it."""
         if not self.wraps_result(revision):
             return self.tool
         wrapping: Object = {
@@ -241,14 +257,14 @@ class RegisteredTool:
 
 
 Work = Callable[[Scope], Coroutine[object, object, CallToolResult]]
-"""Calls a tool, within the scope of a request or of a task."""
+"""Runs one call of a tool, in the scope of a request or of a task."""
 
 TaskStarter = Callable[[Work, RegisteredTool, TaskMetadata | None, Scope], Awaitable[object]]
 """Calls a tool as a task or directly: the tasks extension. Returns a `CreateTaskResult` or a `CallToolResult`."""
 
 
 class Tools:
-    """A server's tools: what is registered, `tools/list` and `tools/call`. start: begins tasks, if there are any."""
+    """The tools of a server: those registered, and the handlers of `tools/list` and `tools/call`."""
 
     def __init__(
         self,
@@ -258,7 +274,7 @@ class Tools:
         start: TaskStarter | None = None,
     ) -> None:
         self.can_be_tasks = False
-        """Whether there is, or was, a tool that can be a task."""
+        """True once a tool was added that can be a task."""
         self._context_type = context_type
         self._start = start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, changed)
@@ -269,18 +285,19 @@ class Tools:
         name: str | None = None,
         **options: Unpack[ToolOptions],
     ) -> Tool:
-        """Register a function as a tool.
+        """Register a function as a tool, and log a warning about a name that clients may refuse.
 
-        Raises TypeError for annotations that JSON Schema cannot express, ValueError for a name that is taken, for a
-        schema that is none (SchemaError), and for an input schema whose type is not "object". Warns of a name that
-        clients may not take.
+        Raises:
+            TypeError: an annotation of the function cannot be expressed in JSON Schema.
+            ValueError: the name is taken, a schema is invalid (SchemaError), or the input schema is not of an object.
         """
         check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
         task = options.get("task", "forbidden")
         if task not in get_args(TaskSupport):
-            raise ValueError(f"task is one of {', '.join(get_args(TaskSupport))}, not {task!r}")
-        signature = signature_of(function, context_type=self._context_type, result_types=(CallToolResult, *_BLOCKS))
+            raise ValueError(f"task must be one of {', '.join(get_args(TaskSupport))}, not {task!r}")
+        results = (CallToolResult, *get_args(ContentBlock))
+        signature = signature_of(function, context_type=self._context_type, result_types=results)
         tool = Tool(
             name or signature.name,
             cast(Object, options.get("input_schema", signature.input_schema)),
@@ -293,15 +310,15 @@ class Tools:
             options.get("meta"),
         )
         check_arguments, check_result = compile_schema(tool.input_schema), None
-        # [2026-07-28 server/tools#tool] MUST be a valid JSON Schema object, and schema.json wants the type "object"
+        # [2026-07-28 server/tools#tool] MUST be a valid JSON Schema object; the schema demands "type": "object"
         if not _is_of_object(tool.input_schema):
             wrong = str(tool.input_schema)[:80]
-            raise ValueError(f'input_schema is to be a JSON Schema with "type": "object", not {wrong}')
+            raise ValueError(f'input_schema must be a JSON Schema with "type": "object", not {wrong}')
         if tool.output_schema is not None:
             check_result = compile_schema(tool.output_schema)
-            if not isinstance(tool.output_schema, dict):  # true and false are schemas too, but have no place in a Tool
-                raise ValueError(f"output_schema is to be a JSON object, not {tool.output_schema}")
-        headers = parameter_headers(tool.input_schema)  # wrong ones are found now, not when a client refuses the tool
+            if not isinstance(tool.output_schema, dict):  # true and false are schemas, but a Tool takes only an object
+                raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
+        headers = parameter_headers(tool.input_schema)  # raises here, before a client would refuse the tool
         if not _NAME.fullmatch(tool.name):
             rule = "SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
             log.warning("the tool name %.140r may be refused by clients: names %s", tool.name, rule)
@@ -312,11 +329,11 @@ class Tools:
         return tool
 
     def remove(self, name: str) -> None:
-        """Remove a tool; KeyError when there is none."""
+        """Remove a tool. Raise KeyError if the name is unknown."""
         self._registry.remove(name)
 
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
-        """The headers that carry a tool's arguments over HTTP, and the path to each argument."""
+        """Return `RegisteredTool.headers`, or an empty dict for an unknown tool."""
         registered = self._registry.get(name)
         return registered.headers if registered is not None else {}
 
@@ -326,7 +343,7 @@ class Tools:
         return ListToolsResult([registered.listed(scope.revision) for registered in page], following)
 
     async def call(self, params: CallToolRequestParams, scope: Scope) -> object:
-        """Serve `tools/call`: find the tool, check the arguments, run it, make a result of what it gives."""
+        """Serve `tools/call`: find the tool, check the arguments, run the function, build the result."""
         registered = self._registry.get(params.name)
         if registered is None:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a protocol error
@@ -355,32 +372,31 @@ class Tools:
             raise
         except ToolError as error:
             return _error(str(error))
-        except ProtocolError as error:
-            if isinstance(error, RemoteError):  # the client refused what the tool asked of it
-                return _error(f"the client answered: {error.message}")
+        except RemoteError as error:  # the client refused a request of the tool, such as an elicitation
+            return _error(f"the client answered: {error.message}")
+        except ProtocolError:
             raise
-        except McpError as error:  # a missing capability, a timeout: our texts, made to be read
+        except McpError as error:  # a missing capability or a timeout: this package's own text, safe to show
             return _error(str(error))
         except BaseException:
-            # The traceback is for the operator; the model learns only that it failed. SystemExit must not end the
-            # server.
+            # SystemExit too: a tool must not end the server. The traceback may hold secrets: it is only for the operator
             log.exception("tool %s failed", params.name)
             return _error(f"Tool {params.name} failed")
 
 
-# [2025-11-25 server/tools#tool-names] characters and length
+# [2025-11-25 server/tools#tool-names] SHOULD
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def _is_of_object(schema: object) -> bool:
-    """Whether a schema says at its root that it is of an object."""
+    """Return True if a schema has the type "object" at its root."""
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
 def _invalid_arguments(errors: list[str], scope: Scope) -> CallToolResult:
     text = "Invalid arguments: " + "; ".join(errors)
     if scope.revision.invalid_arguments_are_results:
-        # [2025-11-25 server/tools#error-handling] so that the model can correct itself
+        # [2025-11-25 server/tools#error-handling] a result, so that the model sees it and can correct itself
         return _error(text)
     raise ProtocolError(INVALID_PARAMS, text)
 
@@ -389,19 +405,16 @@ def _error(text: str) -> CallToolResult:
     return CallToolResult([TextContent(text)], is_error=True)
 
 
-_BLOCKS = (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
-
-
 def _result_of(registered: RegisteredTool, value: object, revision: Revision) -> CallToolResult:
-    """Make a result of what a tool's function returned."""
+    """Return the result for the value that a tool's function returned."""
     if isinstance(value, CallToolResult):
         result = value
-        if not all(isinstance(block, _BLOCKS) for block in result.content):
-            raise TypeError("the content of a CallToolResult is a list of content blocks, such as TextContent")
+        if not all(isinstance(block, ContentBlock) for block in result.content):
+            raise TypeError("the content of a CallToolResult must be a list of content blocks, such as TextContent")
         if not isinstance(result.structured_content, dict | list | str | int | float | None):
-            raise TypeError("the structured content of a CallToolResult is JSON, such as a dict")
+            raise TypeError("the structured content of a CallToolResult must be JSON, such as a dict")
         if result.structured_null and result.structured_content is not None:
-            raise TypeError("a CallToolResult with structured_null has no other structured content")
+            raise TypeError("a CallToolResult with structured_null must not have other structured content")
     elif registered.check_result is None:
         result = CallToolResult(_blocks_of(value))
     else:
@@ -412,16 +425,15 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
         # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
         fault = _fault(registered.check_result, result)
         if fault is not None:
-            log.error("tool %s broke its own output schema: %s", registered.tool.name, fault)
-            return _error(f"Tool {registered.tool.name} gave a result that does not match its output schema")
+            log.error("the result of tool %s does not match its output schema: %s", registered.tool.name, fault)
+            return _error(f"Tool {registered.tool.name} returned a result that does not match its output schema")
     if result.has_structured_content and registered.wraps_result(revision):
         return CallToolResult(result.content, {"result": result.structured_content}, result.is_error, result.meta)
     return result
 
 
 def _fault(validator: Validator, result: CallToolResult) -> str | None:
-    """What is wrong with the data of a result, by the schema of its tool; None for nothing."""
-    # What counts is whether there are data: null, false, 0 and [] are some, and may be what the schema wants.
+    """Return the errors of a result's data against the output schema, or None. null, false, 0 and [] are data too."""
     if not result.has_structured_content:
         return "it has no structuredContent"
     if validator.is_valid(result.structured_content):
@@ -432,14 +444,14 @@ def _fault(validator: Validator, result: CallToolResult) -> str | None:
 def _blocks_of(value: object) -> list[ContentBlock]:
     if value is None:
         return []
-    if isinstance(value, _BLOCKS):
+    if isinstance(value, ContentBlock):
         return [value]
-    if isinstance(value, (list, tuple)) and any(isinstance(item, _BLOCKS) for item in value):
+    if isinstance(value, (list, tuple)) and any(isinstance(item, ContentBlock) for item in value):
         return [block for item in value for block in _blocks_of(item)]
     return [TextContent(_text_of(to_json(value)))]
 
 
-_write_json = json.JSONEncoder(ensure_ascii=False).encode  # made once, and not for each result
+_write_json = json.JSONEncoder(ensure_ascii=False).encode  # one encoder for all results, for speed
 
 
 def _text_of(value: JSON) -> str:
@@ -450,36 +462,30 @@ def _text_of(value: JSON) -> str:
 
 
 class ResultChecker:
-    """The client's part: holds results to the output schemas that the server's tools were listed with."""
+    """The client's check of results against the output schemas from `tools/list`."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, Object] = {}
         self._validators: dict[str, Validator | None] = {}
 
     def learn(self, tools: list[Tool]) -> None:
-        """Take the schemas of a freshly listed set of tools, in place of all earlier ones."""
+        """Replace all known schemas with those of a new list of tools."""
         self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
         self._validators.clear()
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Raise InvalidMessage when a result does not conform. Tools that were never listed are not checked."""
+        """Raise InvalidMessage if a result does not match the schema. Tools that were never listed are not checked."""
         schema = self._schemas.get(name)
         if schema is None or result.is_error:
             return
         if name not in self._validators:
-            self._validators[name] = self._compile(name, schema)
+            try:
+                self._validators[name] = compile_schema(schema)
+            except SchemaError as error:
+                log.warning("results of tool %s are not checked, its output schema cannot be used: %s", name, error)
+                self._validators[name] = None
         validator = self._validators[name]
-        if validator is None:
-            return
         # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema
-        fault = _fault(validator, result)
+        fault = _fault(validator, result) if validator is not None else None
         if fault is not None:
             raise InvalidMessage(f"the result of tool {name!r} does not match its output schema: {fault}")
-
-    @staticmethod
-    def _compile(name: str, schema: Object) -> Validator | None:
-        try:
-            return compile_schema(schema)
-        except SchemaError as error:
-            log.warning("results of tool %s are not checked, its output schema cannot be used: %s", name, error)
-            return None
