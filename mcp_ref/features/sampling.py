@@ -31,8 +31,8 @@ well, and few clients have it. Use the API of a model provider instead [2026-07-
 
 Spec:  client/sampling (2024-11-05 to 2026-07-28); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": [{"role": "user",
-        "content": {"type": "text", "text": "Capital of France?"}}], "maxTokens": 100}}
-       {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m"}}
+        "content": {"type": "text", "text": "2 + 2?"}}], "maxTokens": 100}}
+       {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text", "text": "4"}}}
 Above: server/context.py (`Context.sample`), client/handlers.py
 """
 
@@ -231,7 +231,9 @@ def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
                 return f"message {number}: tool results belong in a user message of their own, right after the tool use"
             # [2025-11-25 client/sampling#tool-use-and-result-balance] each use MUST be matched by one result
             if sorted(block.tool_use_id for block in results) != sorted(open_uses):
-                return f"message {number}: the tool results do not match the tool uses of the message before, one by one"
+                return (
+                    f"message {number}: the tool results do not match the tool uses of the message before, one by one"
+                )
         open_uses = {block.id for block in message.blocks if isinstance(block, ToolUseContent)}
         if open_uses and message.role != "assistant":
             return f"message {number}: only the assistant may use tools"

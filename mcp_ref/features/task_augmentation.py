@@ -57,7 +57,7 @@ def asks_for_task(params: object) -> bool:
 def with_related_task(message: object, id: str) -> None:
     """Mark params or a result as part of a task."""
     holder = cast(TaskAugmented, getattr(message, "request", message))
-    # [2025-11-25 basic/utilities/tasks#related-task-metadata] all requests, notifications and responses of a task MUST have it
+    # [2025-11-25 basic/utilities/tasks#related-task-metadata] all messages of a task MUST have it
     holder.meta = {**(holder.meta or {}), RELATED_TASK: {"taskId": id}}
 
 

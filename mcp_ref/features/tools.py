@@ -379,7 +379,7 @@ class Tools:
         except McpError as error:  # a missing capability or a timeout: this package's own text, safe to show
             return _error(str(error))
         except BaseException:
-            # SystemExit too: a tool must not end the server. The traceback may hold secrets: it is only for the operator
+            # Even SystemExit must not end the server. The traceback may hold secrets, so only the log has it
             log.exception("tool %s failed", params.name)
             return _error(f"Tool {params.name} failed")
 

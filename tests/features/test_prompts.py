@@ -521,7 +521,7 @@ async def test_a_function_that_fails_is_an_internal_error_without_its_details(ki
 
 def test_mistakes_of_a_server_author_show_at_registration() -> None:
     server = giving("x")
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         server.prompts.add(lambda: "", "p")
     with pytest.raises(TypeError, match="str"):
 

@@ -516,7 +516,7 @@ async def test_a_template_may_have_letters_that_its_uris_have_encoded() -> None:
 def test_mistakes_of_a_server_author_show_at_registration() -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: "")
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         server.resources.add("test://a", lambda: "")
     with pytest.raises(ValueError, match="needs id"):
         server.resources.add("test://b", lambda id: "")

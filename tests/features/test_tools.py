@@ -314,7 +314,7 @@ async def test_names_are_case_sensitive_and_unique() -> None:
     server = Server("s")
     server.tools.add(lambda: "small", "get_user")
     server.tools.add(lambda: "large", "GET_USER")
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         server.tools.add(lambda: "", "get_user")
     async with greeted_client(server) as wire:
         assert (await result_of(wire, "get_user"))["content"] == [text("small")]

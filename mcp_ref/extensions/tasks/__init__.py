@@ -1,1 +1,7 @@
-"""Tasks: requests whose result is fetched later. A part of 2025-11-25, an extension since 2026-07-28."""
+"""Tasks: requests whose result is fetched later. Part of the core in 2025-11-25, an extension since 2026-07-28.
+
+types.py       the messages, the life of a task, and the store
+live_task.py   one task that runs
+receiver.py    the receiver: runs tasks, and serves the requests about them
+requestor.py   the requestor: polls a task, and fetches its result
+"""

@@ -1,21 +1,40 @@
-"""Tasks: requests whose answer is a handle, by which the outcome is asked for later.
+"""Tasks: requests that return a handle at once, and whose result is fetched later.
 
-For work that takes longer than a request should wait. Whoever serves the request, its receiver, answers it at once with
-a task, and goes on; whoever sent it, the requestor, asks from time to time how the task is.
+They are for work that takes longer than a request should wait: builds, batch jobs, approvals. A blocked request ties up
+a connection, hits timeouts, and is lost with the connection; a task id survives that. The *requestor* sends the
+request. The *receiver* serves it, returns a task, and goes on working. The requestor asks from time to time
+(`tasks/get`) for the status:
 
-    working <-> input_required -> completed | failed | cancelled
+    working <-> input_required -> completed | failed | cancelled    (the last three are terminal: they never change)
 
-There are two shapes of it, over one store here. In 2025-11-25 it is part of the protocol, an experiment: the requestor
-asks for a task (`task` in the params), either side may be the receiver, `tasks/result` waits for the outcome, and what
-the receiver wants to know meanwhile it asks by ordinary requests. In 2026-07-28 it is an extension: the server decides,
-for clients that declare the extension; `tasks/get` has the outcome and the questions, `tasks/update` the answers.
+                  2025-11-25, part of the core, experimental     2026-07-28, extension (SEP-2663)
+    decided by    the requestor: `task: {ttl}` in the params,    the server, for a client that declares the extension;
+                  if capability and `execution.taskSupport`      no flag in the request, no look at the list of tools
+                  allow it. Otherwise -32601                     first. A tool that needs tasks: -32021 to others
+    requests      tools/call; to a client: sampling, elicitation tools/call
+    first result  `{"task": {...}}`                              the task itself, `"resultType": "task"`
+    times, in ms  `ttl`, `pollInterval`                          `ttlMs`, `pollIntervalMs`
+    final result  `tasks/result` blocks until the end            in `tasks/get`: `result` or `error`
+    input         ordinary requests, on the stream of            `inputRequests` in `tasks/get`; the client sends the
+                  `tasks/result`                                 responses with `tasks/update`
+    isError       status `failed`                                status `completed`: `failed` is for JSON-RPC errors
+    cancel        returns the task; -32602 if it is over         empty result; the server may finish all the same
+    list          `tasks/list`                                   none: without sessions it would show others' tasks
+    notification  `notifications/tasks/status`, MAY              `notifications/tasks`, with `taskIds` in
+                                                                 `subscriptions/listen`
+
+The extension polls because `tasks/result` forced connections to stay open, and because servers send no requests any
+more. Security: a task id gives access to a result. Receivers MUST bind a task to the authorization context, and where
+they cannot, ids MUST be unguessable, and `tasks/list` SHOULD NOT be offered
+[2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. They SHOULD limit tasks per requestor and their
+time, or forgotten tasks would fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"taskId": "786512e2"}}
        {"jsonrpc": "2.0", "id": 4, "method": "tasks/result", "params": {"taskId": "786512e2"}}
        {"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": {"taskId": "786512e2", "status": "working",
         "createdAt": "2025-11-25T10:30:00Z", "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000}}
-Above: runtime/tasks.py and live_task.py run them, runtime/tasks_client.py follows them. All but the store is pure
+Above: receiver.py runs tasks, requestor.py follows them. Everything here but the store is pure
 """
 
 from __future__ import annotations
@@ -36,85 +55,87 @@ from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from ...revisions import R2026_07_28, Life, Revision
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
-"""The extension's name, in the capabilities of both sides from 2026-07-28 on."""
+"""The name of the extension, in the capabilities of both sides since 2026-07-28."""
 
 EXTENSION_CAPABILITY: Final = f"extensions.{EXTENSION}"
 
 SERVER_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-"""What a server declares in 2025-11-25 that has tools which can be tasks."""
+"""The capability `tasks` in 2025-11-25 of a server with tools that can be tasks."""
 
 CLIENT_CAPABILITY: Final[Object] = {
     "list": {},
     "cancel": {},
     "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
 }
-"""What a client declares in 2025-11-25 that can be asked by tasks."""
+"""The capability `tasks` in 2025-11-25 of a client that serves requests as tasks."""
 
 MAX_TASKS: Final = 1000
-"""Tasks that the memory store keeps, running and ended."""
+"""Maximum number of tasks in the memory store, running and ended."""
 
 MAX_TASKS_OF_ONE: Final = 100
-"""Those of one requestor, where it is known who that is."""
+"""Maximum number of tasks of one known owner in the memory store."""
 
 MAX_TASK_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of JSON that they are, results included, in the memory store (64 MiB)."""
+"""Maximum total size of the results, errors and input requests in the memory store, in bytes of JSON (64 MiB)."""
 
 MAX_TTL: Final = 24 * 3600 * 1000
-"""Milliseconds that a task is kept, at most (a day)."""
+"""Maximum time to keep a task, in milliseconds (a day)."""
 
 TTL: Final = 3600 * 1000
-"""Milliseconds that a task is kept where nobody says anything (an hour)."""
+"""Default time to keep a task, in milliseconds (an hour)."""
 
 POLL_INTERVAL: Final = 1000
-"""Milliseconds after which to ask again, by default."""
+"""Default time between two polls, in milliseconds."""
 
 PAGE: Final = 100
-"""Tasks in one page of `tasks/list`."""
+"""Number of tasks in one page of `tasks/list`."""
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 METHODS: Final = frozenset({"tools/call"})
-"""The requests that the extension lets a server answer by a task."""
+"""The requests that the extension lets a server serve as tasks."""
 
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
-"""Nothing follows these."""
+"""The statuses that never change."""
 
 # ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass
 class Task:
-    """How a task is. Times are in ISO 8601, durations in milliseconds; ttl: from its creation on, null for ever.
-
-    status_message: for people. input_requests: what it waits for, key -> request; result, error: how it ended, as the
-    request itself would have been answered. Those three are the extension's; in 2025-11-25 they are asked for by
-    `tasks/result`.
-    """
+    """The state of a task."""
 
     task_id: str
     status: TaskStatus
     created_at: str
+    """Time of creation, in ISO 8601."""
     last_updated_at: str
+    """Time of the last change, in ISO 8601."""
     ttl: int | None
+    """Time to keep the task, from its creation, in milliseconds; None for no limit."""
     poll_interval: int | None = None
+    """Suggested time between two polls, in milliseconds."""
     status_message: str | None = None
+    """The state in words, for people."""
     input_requests: Annotated[Object | None, Life(since=R2026_07_28)] = None
+    """The requests that the task waits for: key -> request. 2025-11-25 sends them as ordinary requests."""
     result: Annotated[Object | None, Life(since=R2026_07_28)] = None
+    """The result of the request, once completed. 2025-11-25 sends it for `tasks/result`."""
     error: Annotated[Object | None, Life(since=R2026_07_28)] = None
+    """The JSON-RPC error of the request, once failed. 2025-11-25 sends it for `tasks/result`."""
     meta: Object | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, one way or the other."""
+        """True if the status is terminal."""
         return self.status in TERMINAL
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """The extension has the unit in the names."""
+        """Write the extension's names, which hold the unit: `ttlMs`, `pollIntervalMs`."""
         return wire if revision.tasks_are_core else {_RENAMED.get(name, name): wire[name] for name in wire}
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """See `to_wire`."""
         return wire if revision.tasks_are_core else {_NAMES.get(name, name): wire[name] for name in wire}
 
 
@@ -124,13 +145,13 @@ _NAMES = {new: old for old, new in _RENAMED.items()}
 
 @dataclass
 class CreateTaskResult:
-    """The answer to a request that has become a task."""
+    """The first result of a request that has become a task."""
 
     task: Task
     meta: Object | None = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """The extension's has no envelope, and a mark of its own."""
+        """Write the extension's shape: no envelope, and `resultType`."""
         if revision.tasks_are_core:
             return wire
         inner = wire.pop("task")
@@ -139,13 +160,12 @@ class CreateTaskResult:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """See `to_wire`."""
         return wire if revision.tasks_are_core else {"task": wire}
 
 
 @dataclass
 class TaskRequestParams:
-    """Which task to get, wait for, or cancel."""
+    """The id of the task to get, wait for, or cancel."""
 
     task_id: str
     meta: Object | None = None
@@ -153,7 +173,7 @@ class TaskRequestParams:
 
 @dataclass
 class UpdateTaskRequestParams:
-    """Answers to what a task waits for, by the keys of its `input_requests`."""
+    """The responses to a task's `input_requests`, under the same keys."""
 
     task_id: str
     input_responses: dict[str, Object]
@@ -162,17 +182,16 @@ class UpdateTaskRequestParams:
 
 @dataclass
 class GetTaskPayloadResult:
-    """What the request would have been answered with, had it not become a task."""
+    """The result that the request would have had without a task."""
 
     payload: Object
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """The wire has no such envelope."""
+        """Write the result itself: the wire has no envelope."""
         return self.payload
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """See `to_wire`."""
         return {"payload": wire}
 
 
@@ -187,8 +206,8 @@ class ListTasksResult:
 
 # ---------------------------------------------------------------------------------------------------- its life
 
-# [2025-11-25 basic/utilities/tasks#task-status-lifecycle] the only ways to go
-_WAYS: Final[dict[TaskStatus, frozenset[TaskStatus]]] = {
+# [2025-11-25 basic/utilities/tasks#task-status-lifecycle] the only valid transitions
+_TRANSITIONS: Final[dict[TaskStatus, frozenset[TaskStatus]]] = {
     "working": frozenset({"working", "input_required", "completed", "failed", "cancelled"}),
     "input_required": frozenset({"working", "input_required", "completed", "failed", "cancelled"}),
     "completed": frozenset(),
@@ -198,18 +217,18 @@ _WAYS: Final[dict[TaskStatus, frozenset[TaskStatus]]] = {
 
 
 def timestamp(now: float) -> str:
-    """Seconds since the epoch, in ISO 8601."""
+    """Return a time, given in seconds since the epoch, in ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
 
 
 def chosen_ttl(wanted: int | None) -> int:
-    """The time that a task gets, in milliseconds: what is wanted, within reason."""
+    """Return the time to keep a task, in milliseconds: the wanted time, between `POLL_INTERVAL` and `MAX_TTL`."""
     # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY override the requested ttl
     return TTL if wanted is None else min(max(wanted, POLL_INTERVAL), MAX_TTL)
 
 
 def new_task(ttl: int, poll_interval: int, now: float) -> Task:
-    """A task that begins. now: seconds since the epoch."""
+    """Return a new task with a random id. now: seconds since the epoch."""
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST have enough entropy not to be guessed
     id, at = secrets.token_urlsafe(24), timestamp(now)
     # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] MUST begin as working
@@ -226,10 +245,14 @@ def with_status(
     result: Object | None = None,
     error: Object | None = None,
 ) -> Task:
-    """The task in another state. message: None leaves what was there, while it goes on. Raises ValueError where there
-    is no such way."""
-    if status not in _WAYS[task.status]:
-        raise ValueError(f"a task that is {task.status} does not become {status}")
+    """Return the task in another status. Raise ValueError for an invalid transition.
+
+    Args:
+        now: seconds since the epoch.
+        message: the status in words; None keeps the present words, unless the status is terminal.
+    """
+    if status not in _TRANSITIONS[task.status]:
+        raise ValueError(f"a task cannot go from {task.status} to {status}")
     if message is None and status not in TERMINAL:
         message = task.status_message
     return dataclasses.replace(
@@ -244,9 +267,15 @@ def with_status(
 
 
 def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabilities: Object) -> bool:
-    """Whether a call of a tool is served as a task. wanted: it has a member `task`. capabilities: the client's.
+    """Return True if a call of a tool is served as a task.
 
-    Raises ProtocolError where it has to be a task and cannot, or the other way round. For a server that has tasks.
+    Args:
+        support: the tool's support for tasks.
+        wanted: True if the params have `task`.
+        capabilities: those of the client.
+
+    Raises:
+        ProtocolError: the call must be a task and cannot, or must not be a task and is to be one.
     """
     if revision.tasks_are_core:
         if wanted and support == "forbidden":
@@ -266,16 +295,18 @@ def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabil
 
 
 def owner_of(principal: str | None, era: str, session: str = "") -> str:
-    """Whose a task is: a principal's, where requests have one; else a session's, in the era that has them; else
-    nobody's in particular. A principal's tasks of one era are not shown in the other, which asks and answers in other
-    ways than they do."""
+    """Return the owner of new tasks: the principal, else the session, else "" for nobody.
+
+    The owner includes the era, so that a principal's tasks of one era are hidden in the other, which could not serve
+    them.
+    """
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind tasks to the authorization context
     return f"{era}:{principal}" if principal is not None else session and f"session:{session}"
 
 
 def unknown_task() -> ProtocolError:
-    """The error for a task that there is not, or not any more, or not for this requestor."""
-    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602; others' tasks look the same as none
+    """Return the error for a task that is unknown, expired, or somebody else's."""
+    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602, also for others' tasks: ids cannot be probed
     return ProtocolError(INVALID_PARAMS, "Invalid params: there is no such task, or it has expired")
 
 
@@ -283,24 +314,32 @@ def unknown_task() -> ProtocolError:
 
 
 class TaskStore(Protocol):
-    """Keeps tasks, running and ended, each for whom it belongs to.
+    """A store of tasks, running and ended, each with its owner ("" for nobody: then the id alone gives access).
 
-    owner: who that is; "" where nobody knows, and the id alone gives access. It is asked from the event loop: its
-    methods are quick and never wait for a peer. Several servers may share one: then each can say how a task is, and the
-    one that runs it takes its answers and its cancellation.
+    The event loop calls the methods, so they must be quick and must not wait for a peer. Several processes may share a
+    store: each can return any task's status, but only the process that runs a task takes its input and cancellation.
     """
 
     def put(self, task: Task, owner: str, until: float) -> None:
-        """Keep a task, new or changed, until then: seconds since the epoch. Raises ProtocolError without room."""
+        """Keep a new or changed task.
+
+        Args:
+            task: replaces the stored task with the same id.
+            owner: only this owner can get the task.
+            until: time of expiry, in seconds since the epoch.
+
+        Raises:
+            ProtocolError: the store is full.
+        """
 
     def get(self, id: str, owner: str) -> Task | None:
-        """The task of that id, if it is this owner's, and not expired."""
+        """Return the task of that id and owner, or None if it is unknown, expired, or somebody else's."""
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
-        """The owner's tasks after `cursor`, and the cursor after those. Raises ProtocolError for an unknown one."""
+        """Return the owner's tasks after `cursor`, and the next cursor. Raise ProtocolError for an unknown cursor."""
 
     def remove(self, id: str) -> None:
-        """Forget a task, if it is there."""
+        """Remove a task, if it is stored."""
 
 
 @dataclass(slots=True)
@@ -313,8 +352,14 @@ class _Kept:
 
 
 class MemoryTaskStore:
-    """Keeps tasks until the process ends, at most `max_tasks`, `max_tasks_of_one` of each owner that is known, and
-    `max_bytes`. What is kept is not given up before its time: without room there are no new ones."""
+    """A store of tasks in the memory of this process. It refuses new tasks when it is full, and drops none early.
+
+    Args:
+        max_tasks: maximum number of tasks.
+        max_tasks_of_one: maximum number of tasks of one known owner.
+        max_bytes: maximum total size of results, errors and input requests, in bytes of JSON.
+        clock: returns the time, in seconds since the epoch.
+    """
 
     def __init__(
         self,
@@ -330,7 +375,6 @@ class MemoryTaskStore:
         self._serial = 0
 
     def put(self, task: Task, owner: str, until: float) -> None:
-        """See `TaskStore`."""
         before = self._kept.get(task.task_id)
         if before is None:
             self._make_room(owner)
@@ -338,29 +382,29 @@ class MemoryTaskStore:
         size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
         grown = self._bytes + size - (before.size if before is not None else 0)
         if grown > self._max_bytes and (before is None or size > before.size):
-            raise ProtocolError(INTERNAL_ERROR, "there is no room for what the task has to say; retry later")
+            raise ProtocolError(
+                INTERNAL_ERROR, "the store of tasks is full: no room for the result of this task; retry later"
+            )
         serial = before.serial if before is not None else self._serial
         self._kept[task.task_id] = _Kept(task, owner, until, size, serial)
         self._bytes = grown
 
     def _make_room(self, owner: str) -> None:
-        # [2025-11-25 basic/utilities/tasks#resource-management] SHOULD limit tasks per requestor, and clean up
+        # [2025-11-25 basic/utilities/tasks#resource-management] SHOULD limit tasks, and remove expired ones
         now = self._clock()
         for id in [id for id, kept in self._kept.items() if kept.until <= now]:
             self.remove(id)
         if len(self._kept) >= self._max_tasks:
-            raise ProtocolError(INTERNAL_ERROR, f"there are {self._max_tasks} tasks already; retry later")
+            raise ProtocolError(INTERNAL_ERROR, f"the store of tasks is full ({self._max_tasks} tasks); retry later")
         if owner and sum(kept.owner == owner for kept in self._kept.values()) >= self._max_tasks_of_one:
-            raise ProtocolError(INTERNAL_ERROR, f"you have {self._max_tasks_of_one} tasks already; retry later")
+            raise ProtocolError(INTERNAL_ERROR, f"you already have {self._max_tasks_of_one} tasks; retry later")
 
     def get(self, id: str, owner: str) -> Task | None:
-        """See `TaskStore`."""
         kept = self._kept.get(id)
-        # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST reject those of another context
+        # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST reject the tasks of another context
         return kept.task if kept is not None and kept.owner == owner and kept.until > self._clock() else None
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
-        """See `TaskStore`."""
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 20):
             raise ProtocolError(
                 INVALID_PARAMS, "Invalid params: unknown cursor; use nextCursor as the last page gave it"
@@ -373,7 +417,6 @@ class MemoryTaskStore:
         return [kept.task for kept in rest[:PAGE]], following
 
     def remove(self, id: str) -> None:
-        """See `TaskStore`."""
         kept = self._kept.pop(id, None)
         if kept is not None:
             self._bytes -= kept.size
