@@ -13,7 +13,7 @@ and a call that goes wrong, which is a result like any other (`isError`), so tha
     python3 examples/04_tools.py count_sheep text=baa
     python3 examples/04_tools.py count_words language=en
 
-Next: weather.py. There, `mcp_ref.Server` does all of this, and a tool is a function.
+Next: 05_stateless.py. This server must remember the handshake, so one process serves all requests of a client.
 """
 
 import asyncio
