@@ -1,15 +1,48 @@
-"""The revisions of the protocol, as data: what each one calls its methods, how it behaves, and when a field lived.
+"""The six revisions of the protocol, as data. A revision is a dated version of the specification.
 
-Three kinds of fact, each with one home:
+The *legacy era*, up to 2025-11-25, opens a session with a handshake. In the *modern era*, from 2026-07-28 on, each
+request carries its revision and capabilities. The reason is scale: with sessions, a load balancer must send all
+requests of a client to one process, and a crash loses the session. Any process can serve a stateless request.
 
-- *Vocabulary* is the table `METHODS` below: method, who sends it, since and until when, its params and its result.
-- *Behaviour* is a `Revision` record with named features. Code asks `revision.batch`; it never compares dates.
-- *Shape* stands on each field, in the page that owns the type: `title: Annotated[str | None, Life(since=R2025_06_18)]`.
-  `codec.py` reads it.
+2024-10-07  Pre-release, in code only. Tool results are `toolResult`; lists have no pages. Unknown resource: -32001.
+2024-11-05  First release.
+    came    pagination, cancellation, content blocks and `isError` in tool results, annotations of content (audience,
+            priority), `instructions`, -32002 for an unknown resource
+2025-03-26
+    came    Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
+            `message` in progress; capability `completions`; a time limit for each request (SHOULD)
+    deprecated  HTTP+SSE -> Streamable HTTP: one endpoint, and a stream only where it is needed
+2025-06-18
+    came    structured tool output: programs read it without parsing text; elicitation: a server asks the user;
+            resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; `context` in
+            completion; header MCP-Protocol-Version (MUST); resource indicators (MUST): a malicious server must not
+            obtain a token for another one; protected resource metadata
+    SHOULD -> MUST  respect the negotiated revision and capabilities
+    went    batches
+2025-11-25
+    came    URL elicitation: secrets bypass client and model; tools in sampling; tasks (experimental); icons; defaults
+            and multiple choice in forms; stream polling: a server need not hold connections open; Client ID Metadata
+            Documents, OpenID discovery, scope step-up; JSON Schema 2020-12 as the default dialect
+    changed invalid tool arguments: a protocol error -> `isError`, which the model can correct; bad Origin: HTTP 403
+    deprecated  `includeContext` values "thisServer" and "allServers" -> omit them
+2026-07-28
+    came    `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*: gateways route without reading
+            bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; -32020 to -32022
+    replaced  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip requests;
+            resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in `_meta`;
+            core tasks -> extension; -32002 -> -32602; on HTTP, notifications/cancelled -> closing the stream
+    went    ping, stream resumption (Last-Event-ID), -32042, notifications/roots/list_changed,
+            notifications/elicitation/complete
+    deprecated  until 2027-07-28 at least: roots -> tool parameters; sampling -> the model provider's API; logging ->
+            stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
+[2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
+[2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (earlier), and the changelogs
-Above: everything that speaks MCP. Below: nothing.
-Elsewhere: `python -m mcp_ref revisions` prints this data; `__main__.py` does the printing.
+Each kind of fact has one home. *Vocabulary*: the table `METHODS`. *Behavior*: a named feature of a `Revision`, such as
+`revision.batch`; code never compares dates. *Shape*: `Life` on a field of the dataclass, read by `codec.py`.
+
+Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
+Above: everything that speaks MCP. `python -m mcp_ref revisions` prints this data.
 """
 
 from __future__ import annotations
@@ -22,50 +55,49 @@ from typing import Final, Literal
 
 
 Era = Literal["legacy", "modern"]
-"""legacy, in our texts the earlier era: opened by a handshake. modern, the stateless era: every request stands alone.
-[2026-07-28 basic/versioning#terminology]"""
+"""Legacy: a handshake opens a session. Modern: stateless requests. [2026-07-28 basic/versioning#terminology]"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revision:
-    """One revision of the protocol. Revisions are ordered by `number`, their age; `name` is what goes on the wire."""
+    """One revision of the protocol. Revisions are ordered by `number`, their age. `name` goes on the wire."""
 
     number: int
     name: str
     era: Era = "legacy"
     batch: bool = False
-    """A frame may be an array of messages. [2025-03-26 basic/index#batching]"""
+    """True if a frame may be an array of messages. [2025-03-26 basic/index#batching]"""
     error_id_optional: bool = False
-    """An error whose request could not be read omits `id`; before, it is null. [2025-11-25
+    """True if an error for an unreadable request omits `id`; else it is null. [2025-11-25
     basic/index#error-responses]"""
     pagination: bool = True
-    """Lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
+    """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
     tool_result_is_bare: bool = False
-    """A tool's result is `toolResult`, any JSON, instead of content blocks."""
+    """True if a tool's result is `toolResult`, any JSON; else it is content blocks."""
     structured_results: bool = True
-    """Tools have output schemas, and results data that match them. [2025-06-18 server/tools#structured-content]"""
+    """True if tools have output schemas and structured content. [2025-06-18 server/tools#structured-content]"""
     structured_content_is_any_json: bool = False
-    """That data is any JSON, and its schema any schema; before, both are of an object. [2026-07-28
-    server/tools#structured-content]"""
+    """True if structured content is any JSON; else it is an object. [2026-07-28 server/tools#structured-content]"""
     invalid_arguments_are_results: bool = False
-    """Arguments that break a tool's schema give `isError`, not -32602. [2025-11-25 server/tools#error-handling]"""
+    """True if arguments that break a tool's schema give `isError`; else -32602. [2025-11-25
+    server/tools#error-handling]"""
     completions_are_declared: bool = True
-    """`completion/complete` needs the server capability `completions`. [2025-03-26
+    """True if `completion/complete` needs the capability `completions`. [2025-03-26
     server/utilities/completion#capabilities]"""
     elicitation_modes: bool = False
-    """Elicitation has form and URL modes, declared by name. [2025-11-25 client/elicitation#capabilities]"""
+    """True if elicitation has form and URL modes, declared by name. [2025-11-25 client/elicitation#capabilities]"""
     sampling_tools: bool = False
-    """Sampling may offer tools to the model. [2025-11-25 client/sampling#tools-in-sampling]"""
+    """True if sampling may offer tools to the model. [2025-11-25 client/sampling#tools-in-sampling]"""
     streams_are_polled: bool = False
-    """A server may close a stream's connection early; the client comes back. [2025-11-25
+    """True if a server may close a stream's connection before the response, and the client comes back. [2025-11-25
     basic/transports#sending-messages-to-the-server]"""
-    names_itself_in_http: bool = True
-    """Each HTTP request names the revision in a header. [2025-06-18 basic/transports#protocol-version-header]"""
+    version_header: bool = True
+    """True if each HTTP request has MCP-Protocol-Version. [2025-06-18 basic/transports#protocol-version-header]"""
     tasks_are_core: bool = False
-    """Tasks are a part of the protocol, asked for by the requestor; later they are an extension. [2025-11-25
+    """True if tasks are part of the protocol; later they are an extension. [2025-11-25
     basic/utilities/tasks#capabilities]"""
     resource_not_found_code: int = -32002
-    """The error code for an unknown resource. [2025-11-25 server/resources#error-handling]"""
+    """Error code for an unknown resource. [2025-11-25 server/resources#error-handling]"""
 
     def __lt__(self, other: Revision) -> bool:
         return self.number < other.number
@@ -84,13 +116,13 @@ R2024_10_07: Final = Revision(
     tool_result_is_bare=True,
     structured_results=False,
     completions_are_declared=False,
-    names_itself_in_http=False,
+    version_header=False,
     resource_not_found_code=-32001,
 )
 R2024_11_05: Final = Revision(
-    1, "2024-11-05", structured_results=False, completions_are_declared=False, names_itself_in_http=False
+    1, "2024-11-05", structured_results=False, completions_are_declared=False, version_header=False
 )
-R2025_03_26: Final = Revision(2, "2025-03-26", batch=True, structured_results=False, names_itself_in_http=False)
+R2025_03_26: Final = Revision(2, "2025-03-26", batch=True, structured_results=False, version_header=False)
 R2025_06_18: Final = Revision(3, "2025-06-18")
 R2025_11_25: Final = Revision(
     4,
@@ -126,12 +158,12 @@ _BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
 
 
 def find_revision(name: object) -> Revision | None:
-    """The revision of that name, or None. A set membership, as `"v999" > "2025-11-25"` would be true."""
+    """Return the revision of that name, or None. Names are looked up, not compared: "v999" > "2025-11-25" is true."""
     return _BY_NAME.get(name) if type(name) is str else None
 
 
 def revision_named(name: str) -> Revision:
-    """The revision of that name; raises ValueError, listing the known names, when there is none."""
+    """Return the revision of that name. Raise ValueError, which lists the known names, for an unknown one."""
     revision = find_revision(name)
     if revision is None:
         raise ValueError(f"unknown protocol revision {name!r}; known are {', '.join(_BY_NAME)}")
@@ -139,12 +171,17 @@ def revision_named(name: str) -> Revision:
 
 
 def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
-    """Revisions, some by name, oldest first. Raises ValueError for none and for unknown ones, TypeError for no list."""
+    """Return revisions, given as objects or names, oldest first.
+
+    Raises:
+        TypeError: `revisions` is one revision instead of a list.
+        ValueError: the list is empty, or holds an unknown name.
+    """
     if isinstance(revisions, str | Revision):
-        raise TypeError(f"revisions is a list, such as [{str(revisions)!r}], also of one")
+        raise TypeError(f"revisions is a list, even with one element, such as [{str(revisions)!r}]")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
     if not chosen:
-        raise ValueError(f"at least one revision is to be spoken; known are {', '.join(_BY_NAME)}")
+        raise ValueError(f"revisions is empty; choose from {', '.join(_BY_NAME)}")
     return chosen
 
 
@@ -152,18 +189,20 @@ def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
 
 
 class NotInRevision(ValueError):
-    """A message cannot be said in the peer's revision without changing its meaning; it was not sent."""
+    """A message that the peer's revision cannot express without changing its meaning. It was not sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The revisions in which a field, or (as the class attribute `life`) a whole type, exists.
+    """The revisions that have a field or, as the class attribute `life`, a whole type.
 
-    since: the first revision that has it, None for the first of all. until: the first that no longer has it.
-    loss: what happens to a value that a peer's revision lacks. "drop": it is left out, the rest still means the same.
-    "refuse": the message would mean something else, so sending it raises `NotInRevision`.
-    required_since: from then on it must be present; before, it is optional.
-    instead: for types, a function that gives another value to write in its place, in any revision.
+    Args:
+        since: first revision that has it; None for the first of all.
+        until: first revision that no longer has it; None for none.
+        loss: treatment of a value that the peer's revision lacks. "drop" leaves it out: the rest keeps its meaning.
+            "refuse" raises `NotInRevision`: the message would mean something else.
+        required_since: first revision in which it must be present; before, it is optional.
+        instead: for types, a function that returns another value to write, in any revision.
     """
 
     since: Revision | None = None
@@ -173,16 +212,16 @@ class Life:
     instead: Callable[[object], object] | None = None
 
     def covers(self, revision: Revision) -> bool:
-        """True when the revision has it."""
+        """Return True if the revision has it."""
         return (self.since is None or self.since <= revision) and (self.until is None or revision < self.until)
 
     def requires(self, revision: Revision) -> bool:
-        """True when the revision demands it, for a field that is optional elsewhere."""
+        """Return True if the revision requires a field that is optional in others."""
         return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
 
 NOT_ON_THE_WIRE: Final = Life(since=R2024_10_07, until=R2024_10_07)
-"""The life of a field that no revision has: it says in Python what JSON says otherwise."""
+"""The life of a field that no revision has: it exists in Python only, where JSON expresses it another way."""
 
 # ---------------------------------------------------------------------------------------------------- vocabulary
 
@@ -191,11 +230,14 @@ Direction = Literal["client", "server", "both"]
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One row of the vocabulary.
+    """One row of the table of methods.
 
-    sender: who sends it. params, result: `page:Type`, the module below this package and the dataclass in it; a page is
-    imported when a message first needs it. result is None for a notification. capability: what the *receiver* of a
-    request, or the sender of a notification, must have declared, as a path into its capabilities.
+    Args:
+        sender: role that sends it.
+        params: `page:Type`, the module in this package and its dataclass. The page is imported on first use.
+        result: the same for the result; None for a notification.
+        capability: path into the capabilities that the receiver of a request, or the sender of a notification, must
+            have declared.
     """
 
     name: str
@@ -214,121 +256,78 @@ class Method:
 _EMPTY = "basic.meta:RequestParams"
 _NOTICE = "basic.meta:NotificationParams"
 _DONE = "basic.meta:EmptyResult"
+_PAGE = "basic.meta:PaginatedRequestParams"
 _ONE_TASK = "extensions.tasks.types:TaskRequestParams"
 _TASK = "extensions.tasks.types:Task"
 _TASKS = "extensions.io.modelcontextprotocol/tasks"
 
 METHODS: Final = (
     # base protocol
-    Method(
-        "initialize", "client", "basic.lifecycle:InitializeRequestParams", "basic.lifecycle:InitializeResult",
-        until=R2026_07_28,
-    ),
+    Method("initialize", "client", "basic.lifecycle:InitializeRequestParams", "basic.lifecycle:InitializeResult",
+           until=R2026_07_28),
     Method("notifications/initialized", "client", _NOTICE, until=R2026_07_28),
     Method("ping", "both", _EMPTY, _DONE, until=R2026_07_28),
     Method("server/discover", "client", _EMPTY, "features.discover:DiscoverResult", since=R2026_07_28),
-    Method(
-        "subscriptions/listen", "client", "basic.subscriptions:SubscriptionsListenRequestParams", _DONE,
-        since=R2026_07_28,
-    ),
-    Method(
-        "notifications/subscriptions/acknowledged", "server",
-        "basic.subscriptions:SubscriptionsAcknowledgedNotificationParams", since=R2026_07_28,
-    ),
-    Method(
-        "notifications/cancelled", "both", "basic.cancellation:CancelledNotificationParams", since=R2024_11_05
-    ),
+    Method("subscriptions/listen", "client", "basic.subscriptions:SubscriptionsListenRequestParams", _DONE,
+           since=R2026_07_28),
+    Method("notifications/subscriptions/acknowledged", "server",
+           "basic.subscriptions:SubscriptionsAcknowledgedNotificationParams", since=R2026_07_28),
+    Method("notifications/cancelled", "both", "basic.cancellation:CancelledNotificationParams", since=R2024_11_05),
     Method("notifications/progress", "both", "basic.progress:ProgressNotificationParams"),
     # tasks: first an experiment, then an extension
     Method("tasks/get", "both", _ONE_TASK, _TASK, "tasks", since=R2025_11_25, until=R2026_07_28),
-    Method(
-        "tasks/result", "both", _ONE_TASK, "extensions.tasks.types:GetTaskPayloadResult", "tasks", since=R2025_11_25,
-        until=R2026_07_28,
-    ),
-    Method(
-        "tasks/list", "both", "basic.meta:PaginatedRequestParams", "extensions.tasks.types:ListTasksResult",
-        "tasks.list", since=R2025_11_25, until=R2026_07_28,
-    ),
+    Method("tasks/result", "both", _ONE_TASK, "extensions.tasks.types:GetTaskPayloadResult", "tasks",
+           since=R2025_11_25, until=R2026_07_28),
+    Method("tasks/list", "both", _PAGE, "extensions.tasks.types:ListTasksResult", "tasks.list", since=R2025_11_25,
+           until=R2026_07_28),
     Method("tasks/cancel", "both", _ONE_TASK, _TASK, "tasks.cancel", since=R2025_11_25, until=R2026_07_28),
     Method("notifications/tasks/status", "both", _TASK, capability="tasks", since=R2025_11_25, until=R2026_07_28),
     Method("tasks/get", "client", _ONE_TASK, _TASK, _TASKS, since=R2026_07_28),
-    Method(
-        "tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _DONE, _TASKS, since=R2026_07_28
-    ),
+    Method("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _DONE, _TASKS,
+           since=R2026_07_28),
     Method("tasks/cancel", "client", _ONE_TASK, _DONE, _TASKS, since=R2026_07_28),
     Method("notifications/tasks", "server", _TASK, capability=_TASKS, since=R2026_07_28),
     # server features
-    Method("tools/list", "client", "basic.meta:PaginatedRequestParams", "features.tools:ListToolsResult", "tools"),
+    Method("tools/list", "client", _PAGE, "features.tools:ListToolsResult", "tools"),
     Method("tools/call", "client", "features.tools:CallToolRequestParams", "features.tools:CallToolResult", "tools"),
     Method("notifications/tools/list_changed", "server", _NOTICE, capability="tools.listChanged"),
-    Method(
-        "resources/list", "client", "basic.meta:PaginatedRequestParams", "features.resources:ListResourcesResult",
-        "resources",
-    ),
-    Method(
-        "resources/templates/list", "client", "basic.meta:PaginatedRequestParams",
-        "features.resources:ListResourceTemplatesResult", "resources",
-    ),
-    Method(
-        "resources/read", "client", "features.resources:ReadResourceRequestParams",
-        "features.resources:ReadResourceResult", "resources",
-    ),
-    Method(
-        "resources/subscribe", "client", "features.resources:SubscribeRequestParams", _DONE, "resources.subscribe",
-        until=R2026_07_28,
-    ),
-    Method(
-        "resources/unsubscribe", "client", "features.resources:UnsubscribeRequestParams", _DONE, "resources.subscribe",
-        until=R2026_07_28,
-    ),
-    Method(
-        "notifications/resources/updated", "server", "features.resources:ResourceUpdatedNotificationParams",
-        capability="resources.subscribe",
-    ),
+    Method("resources/list", "client", _PAGE, "features.resources:ListResourcesResult", "resources"),
+    Method("resources/templates/list", "client", _PAGE, "features.resources:ListResourceTemplatesResult", "resources"),
+    Method("resources/read", "client", "features.resources:ReadResourceRequestParams",
+           "features.resources:ReadResourceResult", "resources"),
+    Method("resources/subscribe", "client", "features.resources:SubscribeRequestParams", _DONE, "resources.subscribe",
+           until=R2026_07_28),
+    Method("resources/unsubscribe", "client", "features.resources:UnsubscribeRequestParams", _DONE,
+           "resources.subscribe", until=R2026_07_28),
+    Method("notifications/resources/updated", "server", "features.resources:ResourceUpdatedNotificationParams",
+           capability="resources.subscribe"),
     Method("notifications/resources/list_changed", "server", _NOTICE, capability="resources.listChanged"),
-    Method(
-        "prompts/list", "client", "basic.meta:PaginatedRequestParams", "features.prompts:ListPromptsResult", "prompts"
-    ),
-    Method(
-        "prompts/get", "client", "features.prompts:GetPromptRequestParams", "features.prompts:GetPromptResult",
-        "prompts",
-    ),
+    Method("prompts/list", "client", _PAGE, "features.prompts:ListPromptsResult", "prompts"),
+    Method("prompts/get", "client", "features.prompts:GetPromptRequestParams", "features.prompts:GetPromptResult",
+           "prompts"),
     Method("notifications/prompts/list_changed", "server", _NOTICE, capability="prompts.listChanged"),
-    Method(
-        "completion/complete", "client", "features.completion:CompleteRequestParams",
-        "features.completion:CompleteResult", "completions",
-    ),
-    Method(
-        "logging/setLevel", "client", "features.logging:SetLevelRequestParams", _DONE, "logging",
-        until=R2026_07_28,
-    ),
-    Method(
-        "notifications/message", "server", "features.logging:LoggingMessageNotificationParams",
-        capability="logging",
-    ),
-    # client features
+    Method("completion/complete", "client", "features.completion:CompleteRequestParams",
+           "features.completion:CompleteResult", "completions"),
+    Method("logging/setLevel", "client", "features.logging:SetLevelRequestParams", _DONE, "logging", until=R2026_07_28),
+    Method("notifications/message", "server", "features.logging:LoggingMessageNotificationParams",
+           capability="logging"),
+    # client features: requests in the legacy era; in the modern era inside `inputRequests` (basic/mrtr.py)
     Method("roots/list", "server", _EMPTY, "features.roots:ListRootsResult", "roots", until=R2026_07_28),
     Method("notifications/roots/list_changed", "client", _NOTICE, capability="roots.listChanged", until=R2026_07_28),
-    Method(
-        "sampling/createMessage", "server", "features.sampling:CreateMessageRequestParams",
-        "features.sampling:CreateMessageResult", "sampling", until=R2026_07_28,
-    ),
-    Method(
-        "elicitation/create", "server", "features.elicitation:ElicitRequestParams", "features.elicitation:ElicitResult",
-        "elicitation", since=R2025_06_18, until=R2026_07_28,
-    ),
-    Method(
-        "notifications/elicitation/complete", "server",
-        "features.elicitation:ElicitationCompleteNotificationParams", since=R2025_11_25, until=R2026_07_28,
-    ),
+    Method("sampling/createMessage", "server", "features.sampling:CreateMessageRequestParams",
+           "features.sampling:CreateMessageResult", "sampling", until=R2026_07_28),
+    Method("elicitation/create", "server", "features.elicitation:ElicitRequestParams",
+           "features.elicitation:ElicitResult", "elicitation", since=R2025_06_18, until=R2026_07_28),
+    Method("notifications/elicitation/complete", "server",
+           "features.elicitation:ElicitationCompleteNotificationParams", since=R2025_11_25, until=R2026_07_28),
 )  # fmt: skip
 
 _METHODS_BY_NAME: Final = {each.name: [row for row in METHODS if row.name == each.name] for each in METHODS}
-"""Several rows for a name, one after the other, where it has come to mean something else."""
+"""The rows of each name. A name has several if its meaning changed, as that of `tasks/get`."""
 
 
 def find_method(name: str, revision: Revision, sender: Literal["client", "server"]) -> Method | None:
-    """The row for a method that `sender` may send in this revision. None means: method not found, -32601."""
+    """Return the row of a method that `sender` may send in this revision. None means "method not found", -32601."""
     for method in _METHODS_BY_NAME.get(name, ()):
         if method.since <= revision and (method.until is None or revision < method.until):
             return method if method.sender in ("both", sender) else None

@@ -445,7 +445,7 @@ class StreamableHttpClientTransport(Transport):
         headers = dict(self._own_headers)
         if self._session is not None:
             headers[SESSION_HEADER] = self._session
-        if self._revision is not None and self._revision.names_itself_in_http:
+        if self._revision is not None and self._revision.version_header:
             # [2025-11-25 basic/transports#protocol-version-header] MUST include it on all subsequent requests
             headers[VERSION_HEADER] = self._revision.name
         return headers
