@@ -1,20 +1,20 @@
 """Dataclasses to JSON and back, in the shape of one revision.
 
-Every type of the protocol is one dataclass, whatever the revision. Its annotations say which JSON it is; `Life` on a
-field or a type says in which revisions it exists. From these, a `Codec` for a revision builds one writer and one reader
-for each type, once, when the type is first met.
+Each type of the protocol is one dataclass for all revisions. Its annotations say which JSON it is; `Life` on a field or
+a type says which revisions have it. From these, the `Codec` of a revision builds one writer and one reader for each
+type, when the type is first used.
 
 - Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
-- A field that still has its default is not written, unless it is a constant such as a content block's `type`.
-- Writing is exact: the peer gets only what its revision knows (`Life.loss` says what happens to the rest).
-- Reading is lenient where nothing can be misunderstood: unknown members are ignored, a null stands for an absent
-  optional one, and fields of other revisions are taken when present. A missing or mistyped member is a `ShapeError`.
-- Where a shape forks between revisions in a way that no field can say, the dataclass has a method
-  `to_wire(wire, revision)` that adjusts what is written, or a static method `from_wire(wire, revision)` that adjusts
-  what is read.
+- A field that has its default is not written, unless it is a constant such as a content block's `type`.
+- Writing is exact: the peer gets only the members that its revision knows. `Life.loss` says what happens to the rest.
+- Reading is lenient where nothing can be misunderstood. Unknown members are ignored, so that a later revision can add
+  some; null stands for an absent optional member; fields of other revisions are read if present. A missing or mistyped
+  member is a `ShapeError`: guessing at it would run a call that nobody meant.
+- Where a shape differs between revisions in a way that no field can express, the dataclass has a method
+  `to_wire(wire, revision)` that adjusts the written object, or a static `from_wire(wire, revision)` for the read one.
 
 Spec:  schema/<revision>/schema.json
-Above: every page. Below: revisions.py. Elsewhere: which dataclass belongs to which method (`revisions.METHODS`).
+Above: every page. Below: `revisions.py`, whose `METHODS` name the dataclasses of each method.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _Write = Callable[[object], JSON]
 
 
 class ShapeError(ValueError):
-    """A JSON value does not have the shape of its type. `path` says where, the text says what was expected."""
+    """A JSON value without the shape of its type. `path` is its place; the text adds the expected shape."""
 
     def __init__(self, expected: str, got: JSON, path: str = "") -> None:
         self.expected, self.got, self.path = expected, got, path
 
     def under(self, name: str) -> ShapeError:
-        """The same error, seen from one level further out."""
+        """Return this error with the name of the enclosing member added to its path."""
         separator = "" if not self.path or self.path.startswith("[") else "."
         return ShapeError(self.expected, self.got, f"{name}{separator}{self.path}")
 
@@ -64,12 +64,12 @@ def _kind(value: JSON) -> str:
 
 @functools.cache
 def codec_for(revision: Revision) -> Codec:
-    """The codec of a revision; there is one each."""
+    """Return the codec of a revision. Each revision has one."""
     return Codec(revision)
 
 
 class Codec:
-    """Writes and reads the protocol's types in the shape of one revision."""
+    """The writers and readers of the protocol's types, for one revision."""
 
     def __init__(self, revision: Revision) -> None:
         self.revision = revision
@@ -77,13 +77,13 @@ class Codec:
         self._readers: dict[type, _Read] = {}
 
     def encode(self, value: object) -> Object:
-        """The JSON object for a dataclass instance. Raises NotInRevision where `Life` refuses."""
+        """Return the JSON object for a dataclass instance. Raise NotInRevision if a `Life` refuses a value."""
         cls = type(value)
         write = self._writers.get(cls) or self._class_writer(cls)
         return cast(Object, write(value))
 
     def decode(self, cls: type[T], value: JSON) -> T:
-        """An instance of the dataclass `cls` from a JSON object. Raises ShapeError."""
+        """Return an instance of the dataclass `cls` from a JSON object. Raise ShapeError if the shape is wrong."""
         read = self._readers.get(cls) or self._class_reader(cls)
         return cast(T, read(value))
 
@@ -99,7 +99,7 @@ class Codec:
             return self._keep(cls, lambda value: self.encode(instead(value)))
 
         hints = _hints(cls)
-        plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, wire name, writer, value not written
+        plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, wire name, writer, default
         refused: list[tuple[str, str, object]] = []
         for field in dataclasses.fields(cls):
             hint, field_life = _split(hints[field.name])
@@ -114,9 +114,9 @@ class Codec:
 
         def write(value: object) -> JSON:
             wire: Object = {}
-            for attribute, name, convert, unwritten in plan:
+            for attribute, name, convert, default in plan:
                 member = getattr(value, attribute)
-                if member is not unwritten:
+                if member is not default:
                     wire[name] = convert(member) if convert else member
             for attribute, name, unset in refused:
                 if getattr(value, attribute) is not unset:
@@ -130,7 +130,7 @@ class Codec:
         return write
 
     def _writer(self, hint: object) -> _Write | None:
-        """A writer for a type, None where the Python value is the JSON value already."""
+        """Return a writer for a type, or None if the Python value is the JSON value already."""
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             return self.encode
         origin, args = get_origin(hint), get_args(hint)
@@ -159,14 +159,12 @@ class Codec:
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
         hints = _hints(cls)
-        # attribute, wire name, reader, what a required one is, whether it may be null all the same
+        # attribute, wire name, reader, expected shape if required, True if null is a value
         plan: list[tuple[str, str, _Read | None, str, bool]] = []
         for field in dataclasses.fields(cls):
             hint, life = _split(hints[field.name])
-            optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
-            required = life.requires(revision) or not optional
-            if get_origin(hint) is Literal and len(get_args(hint)) == 1:
-                required = True  # the tag of a union
+            optional = _is_optional(field)
+            required = life.requires(revision) or not optional or _is_constant(hint)
             nullable = not optional and type(None) in get_args(hint)
             described = _describe(hint) if required else ""
             plan.append((field.name, wire_name(field.name), self._reader(hint), described, nullable))
@@ -197,9 +195,9 @@ class Codec:
         return read
 
     def _reader(self, hint: object) -> _Read | None:
-        """A reader for a type, None where any JSON will do."""
+        """Return a reader for a type, or None if it takes any JSON."""
         if hint in _SCALARS:
-            return _SCALARS[hint]
+            return functools.partial(_read_scalar, hint, *_SCALARS[hint])
         if isinstance(hint, type) and dataclasses.is_dataclass(hint):
             return lambda value: self.decode(hint, value)
         origin, args = get_origin(hint), get_args(hint)
@@ -215,7 +213,7 @@ class Codec:
         return None
 
     def _union_reader(self, members: list[object]) -> _Read | None:
-        """A union: JSON arrays and scalars go by their kind, objects by their tag or their required members."""
+        """Return a reader for a union. It chooses by the kind of JSON; for objects, by constant or required members."""
         objects = [m for m in members if isinstance(m, type) and dataclasses.is_dataclass(m)]
         others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
         if any(kinds is None for kinds, _ in others):
@@ -241,8 +239,7 @@ def _refuser(text: str) -> _Write:
 
 
 def _pick(classes: list[type], value: Object, expected: str) -> type:
-    """Which dataclass of a union an object is: the one whose constant members agree and whose required ones are
-    there."""
+    """Return the dataclass of a union whose constant members agree with an object, and whose required ones it has."""
     for cls in classes:
         constants, required = _marks(cls)
         if all(value.get(name) == constant for name, constant in constants) and required <= value.keys():
@@ -257,11 +254,11 @@ def _marks(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
     constants, required = [], set()
     for field in dataclasses.fields(cls):
         hint, _ = _split(hints[field.name])
-        if get_origin(hint) is Literal and len(get_args(hint)) == 1:
+        if _is_constant(hint):
             constants.append((wire_name(field.name), get_args(hint)[0]))
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+        elif not _is_optional(field):
             required.add(wire_name(field.name))
-    # A tag is enough: with it, a missing member is reported by name instead of as "none of these".
+    # A constant such as `type` is enough: then a missing member is reported by name, not as "none of these".
     return constants, frozenset() if constants else frozenset(required)
 
 
@@ -270,7 +267,7 @@ def _marks(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
 
 @functools.cache
 def wire_name(attribute: str) -> str:
-    """`mime_type` -> `mimeType`; `meta` -> `_meta`."""
+    """Return the JSON name of an attribute: `mime_type` -> `mimeType`; `meta` -> `_meta`."""
     if attribute == "meta":
         return "_meta"
     first, *rest = attribute.split("_")
@@ -279,63 +276,57 @@ def wire_name(attribute: str) -> str:
 
 @functools.cache
 def _hints(cls: type) -> dict[str, object]:
-    # JSON is recursive, which get_type_hints cannot follow, and needs no checking: it is whatever json.loads gave.
+    # get_type_hints cannot follow the recursive type JSON. A value of it needs no check: json.loads made it.
     return typing.get_type_hints(cls, localns={"JSON": object, "Object": dict[str, object]}, include_extras=True)
 
 
 def _split(hint: object) -> tuple[object, Life]:
-    """`Annotated[X, Life(...)]` -> X and its life."""
+    """Return a type and its life: X and Life(...) for `Annotated[X, Life(...)]`."""
     if get_origin(hint) is Annotated:
         base, *extras = get_args(hint)
         return base, next((extra for extra in extras if isinstance(extra, Life)), Life())
     return hint, Life()
 
 
+def _is_constant(hint: object) -> bool:
+    """Return True for a Literal of one value: the tag of a union, such as a content block's `type`."""
+    return get_origin(hint) is Literal and len(get_args(hint)) == 1
+
+
+def _is_optional(field: dataclasses.Field[object]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
 def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
-    """The members that a type has in a revision: wire name -> required. Read off the annotations, for docs and
-    tests."""
+    """Return the members of a type in a revision, for documents and tests: wire name -> True if required."""
     shape = {}
     for field in dataclasses.fields(cls):
         hint, life = _split(_hints(cls)[field.name])
-        constant = get_origin(hint) is Literal and len(get_args(hint)) == 1
-        optional = field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
         if life.covers(revision):
-            shape[wire_name(field.name)] = life.requires(revision) or constant or not optional
+            shape[wire_name(field.name)] = life.requires(revision) or _is_constant(hint) or not _is_optional(field)
     return shape
 
 
 def lives_of(cls: type) -> dict[str, Life]:
-    """The `Life` of each member of a type, by wire name."""
+    """Return the `Life` of each member of a type, by wire name."""
     return {wire_name(field.name): _split(_hints(cls)[field.name])[1] for field in dataclasses.fields(cls)}
 
 
-# ---------------------------------------------------------------------------------------------------- JSON kinds
+_SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {
+    str: ("a string", (str,)),
+    int: ("an integer", (int,)),
+    float: ("a number", (int, float)),
+    bool: ("true or false", (bool,)),
+}
+"""Scalar types, with their description and the Python types of their JSON."""
 
 
-def _read_str(value: JSON) -> object:
-    if type(value) is not str:
-        raise ShapeError("a string", value)
-    return value
-
-
-def _read_int(value: JSON) -> object:
-    if type(value) is float and value.is_integer():
+def _read_scalar(hint: object, expected: str, kinds: tuple[type, ...], value: JSON) -> object:
+    if type(value) in kinds:
+        return value
+    if hint is int and type(value) is float and value.is_integer():
         return int(value)  # 1.0 is an integer in JSON
-    if type(value) is not int:
-        raise ShapeError("an integer", value)
-    return value
-
-
-def _read_number(value: JSON) -> object:
-    if type(value) is not int and type(value) is not float:
-        raise ShapeError("a number", value)
-    return value
-
-
-def _read_bool(value: JSON) -> object:
-    if type(value) is not bool:
-        raise ShapeError("true or false", value)
-    return value
+    raise ShapeError(expected, value)
 
 
 def _read_literal(options: tuple[JSON, ...], exact: set[tuple[type, JSON]], value: JSON) -> object:
@@ -372,15 +363,10 @@ def _read_dict(item: _Read | None, value: JSON) -> object:
     return result
 
 
-_SCALARS: dict[object, _Read] = {str: _read_str, int: _read_int, float: _read_number, bool: _read_bool}
-
-_KINDS: dict[object, tuple[type, ...]] = {str: (str,), int: (int,), float: (int, float), bool: (bool,)}
-
-
 def _json_kinds(hint: object) -> tuple[type, ...] | None:
-    """The Python types of the JSON values that a non-object type takes; None for any."""
-    if hint in _KINDS:
-        return _KINDS[hint]
+    """Return the Python types of the JSON values that a non-object type takes; None for any."""
+    if hint in _SCALARS:
+        return _SCALARS[hint][1]
     if get_origin(hint) is Literal:
         return tuple({type(arg) for arg in get_args(hint)})
     return {list: (list,), dict: (dict,)}.get(get_origin(hint))  # type: ignore[arg-type]
@@ -393,5 +379,6 @@ def _describe(hint: object) -> str:
         return " or ".join(_describe(arg) for arg in get_args(hint) if arg is not type(None))
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return f"an object ({hint.__name__})"
-    names: dict[object, str] = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
-    return names.get(hint) or {list: "an array", dict: "an object"}.get(get_origin(hint) or hint, "a value")  # type: ignore[arg-type]
+    if hint in _SCALARS:
+        return _SCALARS[hint][0]
+    return {list: "an array", dict: "an object"}.get(get_origin(hint) or hint, "a value")  # type: ignore[arg-type]

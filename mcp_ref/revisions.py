@@ -178,7 +178,7 @@ def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
         ValueError: the list is empty, or holds an unknown name.
     """
     if isinstance(revisions, str | Revision):
-        raise TypeError(f"revisions is a list, even with one element, such as [{str(revisions)!r}]")
+        raise TypeError(f"revisions is a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
     if not chosen:
         raise ValueError(f"revisions is empty; choose from {', '.join(_BY_NAME)}")
