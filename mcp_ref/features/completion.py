@@ -110,12 +110,7 @@ Reference: TypeAlias = PromptReference | ResourceTemplateReference
 
 
 class Completions:
-    """The completers of a server, by prompt name or URI template, and by argument.
-
-    Args:
-        context_type: class of the context that a function may ask for.
-        is_known: returns True if the server has the prompt or resource of a reference.
-    """
+    """The completers of a server. `is_known` returns True if the server has the prompt or resource of a reference."""
 
     def __init__(self, context_type: type | None, is_known: Callable[[Reference], bool]) -> None:
         self._context_type = context_type
@@ -123,12 +118,10 @@ class Completions:
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
 
     def add(self, target: str, argument: str, function: Callable[..., object]) -> None:
-        """Register a completer: `function(value)` or `function(value, arguments)`, with the other arguments.
+        """Register a completer for an argument of `target`, the name of a prompt or a URI template.
 
-        Args:
-            target: name of a prompt, or a URI template.
-            argument: name of the argument or variable.
-            function: returns a list of str, or a `Completion`.
+        The completer is `function(value)` or `function(value, arguments)`, which gets the other arguments, too. It
+        returns a list of str, or a `Completion`.
         """
         signature = signature_of(function, context_type=self._context_type)
         names = [parameter.name for parameter in signature.parameters]

@@ -61,13 +61,9 @@ def serial_of(cursor: str) -> int:
 
 
 async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]) -> list[T]:
-    """Return all items of a server's list: the client's part of pagination.
+    """Return all items of a server's list. `fetch` requests the page of a cursor (None for the first page).
 
-    Args:
-        fetch: requests the page of a cursor (None for the first), and returns its items and the next cursor.
-
-    Raises:
-        InvalidMessage: a cursor leads to itself, or the list exceeds `MAX_PAGES` or `MAX_ITEMS`.
+    Raise InvalidMessage if a cursor leads to itself, or the list exceeds `MAX_PAGES` or `MAX_ITEMS`.
     """
     items: list[T] = []
     cursor: str | None = None

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, TypedDict, get_args
+from typing import Annotated, TypedDict, Unpack, get_args
 
 from ..basic.content import ContentBlock, Icon, Role, TextContent
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
@@ -39,9 +39,6 @@ from .caching import CacheableResult
 from .invoke import Scope, call, check_options
 from .pagination import PAGE_SIZE
 from .registry import Registry
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 # ---------------------------------------------------------------------------------------------------- types
 
@@ -145,20 +142,11 @@ class Prompts:
         self._context_type = context_type
         self._registry: Registry[RegisteredPrompt] = Registry("prompt", page_size, changed)
 
-    def add(
-        self,
-        function: Callable[..., object],
-        name: str | None = None,
-        **options: Unpack[PromptOptions],
-    ) -> Prompt:
+    def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[PromptOptions]) -> Prompt:
         """Register a function as a prompt. The function's parameters, all strings, are the prompt's arguments.
 
         The function returns a str (a message of the user), a content block, a PromptMessage, a list of these, or a
-        GetPromptResult.
-
-        Raises:
-            TypeError: a parameter does not take strings.
-            ValueError: the name is taken.
+        GetPromptResult. Raise TypeError for a parameter that takes no strings, ValueError for a name that is taken.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))

@@ -21,13 +21,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Items under unique keys, in the order of registration.
-
-    Args:
-        kind: word for an item in error messages, such as "tool".
-        page_size: number of items in a page.
-        changed: called after every change.
-    """
+    """Items under unique keys, in the order of registration. kind: the word for an item in error messages."""
 
     def __init__(self, kind: str, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None) -> None:
         self._kind, self._page_size, self._changed = kind, page_size, changed
@@ -60,8 +54,7 @@ class Registry(Generic[T]):
     def page(self, cursor: str | None, revision: Revision) -> tuple[list[T], str | None]:
         """Return the page that starts after `cursor`, and the next cursor: None after the last page.
 
-        Raises:
-            ProtocolError: -32602, this server did not make the cursor.
+        Raise ProtocolError -32602 for a cursor that this server did not make.
         """
         entries = list(self._items.values())
         if not revision.pagination:

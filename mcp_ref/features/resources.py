@@ -35,11 +35,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Protocol, TypedDict, cast
+from typing import Annotated, Protocol, TypedDict, Unpack, cast
 
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents, check_uri
 from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
@@ -53,11 +52,6 @@ from .caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .invoke import Scope, call, check_options
 from .pagination import PAGE_SIZE
 from .registry import Registry
-
-if TYPE_CHECKING:
-    from typing import Unpack
-
-log = logging.getLogger(__name__)
 
 MAX_SUBSCRIPTIONS = 1000
 """Maximum number of URIs that one session may be subscribed to."""
@@ -246,20 +240,12 @@ class Resources:
         cache_scope: CacheScope = "private",
         **options: Unpack[ResourceOptions],
     ) -> Resource | ResourceTemplate:
-        """Register a function that reads a resource or, if `uri` has variables, a family of resources.
+        """Register a function that reads a resource or, if `uri` is a template, a family of resources.
 
-        The function returns str, bytes, contents, or a list of these; any other value is written as JSON.
-
-        Args:
-            uri: URI, or URI template by RFC 6570.
-            function: called with the template's variables by name.
-            cache_ttl: seconds that a client of 2026-07-28 may keep the contents.
-            cache_scope: "public" if everybody may get the kept contents, "private" if only the reader may.
-            options: fields of the description.
-
-        Raises:
-            ValueError: the URI is invalid or taken, a template is invalid (TemplateError) or lacks a variable that the
-                function needs, or a caching hint is out of range.
+        The function gets the template's variables by name. It returns str, bytes, contents, or a list of these; any
+        other value is written as JSON. cache_ttl: seconds that a client of 2026-07-28 may keep the contents.
+        cache_scope: "public" if everybody may get the kept contents, "private" if only the reader may. Raise ValueError
+        for a URI that is invalid or taken, an invalid template (TemplateError), or a caching hint out of range.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))

@@ -108,23 +108,12 @@ class ToolResultContent:
 SamplingBlock: TypeAlias = TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
 
 
-def _unwrapped(wire: Object, revision: Revision, what: str) -> Object:
-    """Write a list of one block as the block itself: before 2025-11-25, `content` is always one block."""
-    content = wire["content"]
-    if type(content) is list and len(content) == 1:
-        return {**wire, "content": content[0]}
-    if type(content) is list and not revision.sampling_tools:
-        raise NotInRevision(f"{what} holds exactly one content block in revision {revision}, not {len(content)}")
-    return wire
-
-
 @dataclass
-class SamplingMessage:
-    """One message of a conversation with the model."""
-
+class _Message:
     role: Role
+    """The speaker: "user" or "assistant"."""
     content: SamplingBlock | list[SamplingBlock]
-    meta: Annotated[Object | None, Life(since=R2025_11_25)] = None
+    """One block or, since 2025-11-25, a list of blocks."""
 
     @property
     def blocks(self) -> list[SamplingBlock]:
@@ -132,7 +121,20 @@ class SamplingMessage:
         return self.content if isinstance(self.content, list) else [self.content]
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        return _unwrapped(wire, revision, "a message")
+        """Write a list of one block as the block itself: before 2025-11-25, `content` is always one block."""
+        content = wire["content"]
+        if type(content) is list and len(content) == 1:
+            return {**wire, "content": content[0]}
+        if type(content) is list and not revision.sampling_tools:
+            raise NotInRevision(f"a message must have one content block in revision {revision}, not {len(content)}")
+        return wire
+
+
+@dataclass
+class SamplingMessage(_Message):
+    """One message of a conversation with the model."""
+
+    meta: Annotated[Object | None, Life(since=R2025_11_25)] = None
 
 
 @dataclass
@@ -189,11 +191,9 @@ class CreateMessageRequestParams:
 
 
 @dataclass
-class CreateMessageResult:
+class CreateMessageResult(_Message):
     """The message that the model wrote."""
 
-    role: Role
-    content: SamplingBlock | list[SamplingBlock]
     model: str
     """The name of the model that wrote it."""
     stop_reason: str | None = None
@@ -201,17 +201,9 @@ class CreateMessageResult:
     meta: Object | None = None
 
     @property
-    def blocks(self) -> list[SamplingBlock]:
-        """The content, always as a list."""
-        return self.content if isinstance(self.content, list) else [self.content]
-
-    @property
     def text(self) -> str:
         """The text of all text blocks, joined with newlines."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, TextContent))
-
-    def to_wire(self, wire: Object, revision: Revision) -> Object:
-        return _unwrapped(wire, revision, "a result")
 
 
 SamplingHandler: TypeAlias = Callable[[CreateMessageRequestParams], Awaitable[CreateMessageResult]]

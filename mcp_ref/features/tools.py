@@ -47,7 +47,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, TypedDict, cast, get_args
+from typing import Annotated, TypedDict, Unpack, cast, get_args
 
 from ..basic.content import ContentBlock, Icon, TextContent, read_structured_content, write_structured_content
 from ..basic.headers import parameter_headers
@@ -63,9 +63,6 @@ from .invoke import Scope, call, check_options
 from .pagination import PAGE_SIZE
 from .registry import Registry
 from .task_augmentation import TaskHint, TaskMetadata, TaskSupport, without_task
-
-if TYPE_CHECKING:
-    from typing import Unpack
 
 log = logging.getLogger(__name__)
 
@@ -248,11 +245,7 @@ class RegisteredTool:
         """Return the tool as a peer of this revision sees it."""
         if not self.wraps_result(revision):
             return self.tool
-        wrapping: Object = {
-            "type": "object",
-            "properties": {"result": self.tool.output_schema},
-            "required": ["result"],
-        }
+        wrapping: Object = {"type": "object", "properties": {"result": self.tool.output_schema}, "required": ["result"]}
         return replace(self.tool, output_schema=wrapping)
 
 
@@ -279,17 +272,11 @@ class Tools:
         self._start = start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, changed)
 
-    def add(
-        self,
-        function: Callable[..., object],
-        name: str | None = None,
-        **options: Unpack[ToolOptions],
-    ) -> Tool:
-        """Register a function as a tool, and log a warning about a name that clients may refuse.
+    def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
+        """Register a function as a tool. Log a warning about a name that clients may refuse.
 
-        Raises:
-            TypeError: an annotation of the function cannot be expressed in JSON Schema.
-            ValueError: the name is taken, a schema is invalid (SchemaError), or the input schema is not of an object.
+        Raise TypeError for an annotation that JSON Schema cannot express, and ValueError for a name that is taken or an
+        invalid schema (SchemaError).
         """
         check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
@@ -349,11 +336,8 @@ class Tools:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a protocol error
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
         # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` where nothing is declared
-        if (
-            self._start is not None
-            and self.can_be_tasks
-            and (registered.task != "forbidden" or params.task is not None)
-        ):
+        wants_task = registered.task != "forbidden" or params.task is not None
+        if self._start is not None and self.can_be_tasks and wants_task:
             return await self._start(partial(self._call, registered, params), registered, params.task, scope)
         return await self._call(registered, params, scope)
 

@@ -247,9 +247,7 @@ def with_status(
 ) -> Task:
     """Return the task in another status. Raise ValueError for an invalid transition.
 
-    Args:
-        now: seconds since the epoch.
-        message: the status in words; None keeps the present words, unless the status is terminal.
+    now: seconds since the epoch. message: None keeps the present message, unless the status is terminal.
     """
     if status not in _TRANSITIONS[task.status]:
         raise ValueError(f"a task cannot go from {task.status} to {status}")
@@ -267,15 +265,9 @@ def with_status(
 
 
 def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabilities: Object) -> bool:
-    """Return True if a call of a tool is served as a task.
+    """Return True if a call of a tool is to be served as a task. wanted: True if the params have `task`.
 
-    Args:
-        support: the tool's support for tasks.
-        wanted: True if the params have `task`.
-        capabilities: those of the client.
-
-    Raises:
-        ProtocolError: the call must be a task and cannot, or must not be a task and is to be one.
+    Raise ProtocolError for a tool that must be called as a task, or must not. capabilities: those of the client.
     """
     if revision.tasks_are_core:
         if wanted and support == "forbidden":
