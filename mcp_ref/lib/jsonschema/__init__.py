@@ -26,16 +26,13 @@ Spec:  https://json-schema.org/draft/2020-12/json-schema-core ("Core") and …/j
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .compiler import Compiler
 from .errors import SchemaError, ValidationError
 from .limits import TOO_DEEP, Budget, BudgetExceeded, ValidationLimits
 from .model import CompiledSchema, find_errors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .values import JSON
+from .values import JSON
 
 __all__ = ["SchemaError", "ValidationError", "ValidationLimits", "Validator", "compile_schema"]
 

@@ -9,46 +9,32 @@ Below: model.py. Above: unevaluated.py, resources.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 
 from .errors import alternatives, quoted, quoted_names
-from .limits import TOO_DEEP, BudgetExceeded
-from .model import Keyword, accept_all, find_errors
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .limits import Budget
-    from .model import Applied, CompiledSchema, SchemaReader, Vocabulary
-    from .values import JSON
+from .limits import TOO_DEEP, Budget, BudgetExceeded
+from .model import Applied, CompiledSchema, Keyword, KeywordBuilder, SchemaReader, Vocabulary, accept_all, find_errors
+from .values import JSON
 
 # ------------------------------------------------------------------------------------ Core 8.2.3: references
 
 
-def ref(reader: SchemaReader) -> Keyword:
-    """Build `$ref` (Core 8.2.3.1)."""
-    return _reference("$ref", reader.resolve("$ref", dynamic=False))
+def _reference(name: str, *, dynamic: bool) -> KeywordBuilder:
+    def build(reader: SchemaReader) -> Keyword:
+        target = reader.resolve(name, dynamic=dynamic)
 
+        def check(instance: JSON, budget: Budget) -> bool:
+            if budget.depth <= 0:
+                raise BudgetExceeded(TOO_DEEP)
+            budget.depth -= 1
+            valid = target.check(instance, budget)  # looked up late: the target may not be compiled yet
+            budget.depth += 1
+            return valid
 
-def dynamic_ref(reader: SchemaReader) -> Keyword:
-    """Build `$dynamicRef` (Core 8.2.3.2). The compiler has resolved the dynamic scope."""
-    return _reference("$dynamicRef", reader.resolve("$dynamicRef", dynamic=True))
+        return Keyword(name, check, applied=lambda instance, budget: ((None, target),), requires_all=True)
 
-
-def _reference(name: str, target: CompiledSchema) -> Keyword:
-    def check(instance: JSON, budget: Budget) -> bool:
-        if budget.depth <= 0:
-            raise BudgetExceeded(TOO_DEEP)
-        budget.depth -= 1
-        valid = target.check(instance, budget)  # not bound earlier: a recursive target is still being compiled
-        budget.depth += 1
-        return valid
-
-    def applied(instance: JSON, budget: Budget) -> Applied:
-        yield None, target
-
-    return Keyword(name, check, applied=applied, requires_all=True)
+    return build
 
 
 # --------------------------------------------------------------- Core 10.2: subschemas for the same instance
@@ -66,10 +52,8 @@ def all_of(reader: SchemaReader) -> Keyword:
                 return False
         return True
 
-    def applied(instance: JSON, budget: Budget) -> Applied:
-        return ((None, schema) for schema in schemas)
-
-    return Keyword("allOf", check, applied=applied, requires_all=True)
+    applied = [(None, schema) for schema in schemas]
+    return Keyword("allOf", check, applied=lambda instance, budget: applied, requires_all=True)
 
 
 def any_of(reader: SchemaReader) -> Keyword:
@@ -84,10 +68,7 @@ def any_of(reader: SchemaReader) -> Keyword:
                 return True
         return False
 
-    def message(instance: JSON, budget: Budget) -> str:
-        return _no_match(schemas, instance, budget)
-
-    return Keyword("anyOf", check, message, _valid_ones(schemas))
+    return Keyword("anyOf", check, lambda *failed: _no_match(schemas, *failed), _valid_ones(schemas))
 
 
 def one_of(reader: SchemaReader) -> Keyword:
@@ -140,8 +121,8 @@ def _no_match(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> 
 def not_(reader: SchemaReader) -> Keyword:
     """Build `not` (Core 10.2.1.4). It has no annotations: if the subschema holds, this schema fails."""
     [schema] = reader.apply_in_place([reader.subschema("not")])
-    text = f"expected anything but what matches {quoted(reader.schema['not'])}"
-    return Keyword("not", lambda instance, budget: not schema.check(instance, budget), lambda instance, budget: text)
+    text = f"expected no match of {quoted(reader.schema['not'])}"
+    return Keyword("not", lambda instance, budget: not schema.check(instance, budget), text)
 
 
 def if_then_else(reader: SchemaReader) -> Keyword | None:
@@ -175,7 +156,7 @@ def dependent_schemas(reader: SchemaReader) -> Keyword:
     return _dependent("dependentSchemas", reader, reader.subschemas_by_name("dependentSchemas"))
 
 
-def dependencies_on_schemas(reader: SchemaReader) -> Keyword:
+def dependency_schemas(reader: SchemaReader) -> Keyword:
     """Build the schemas of `dependencies` (Draft-07 6.5.7), which 2020-12 calls `dependentSchemas`."""
     members = reader.mapping("dependencies").items()
     schemas = {name: reader.compile(value, "dependencies", name) for name, value in members if type(value) is not list}
@@ -349,7 +330,8 @@ def property_names(reader: SchemaReader) -> Keyword:
 # Each row is a function and the keywords that it builds. Rows are evaluated in this order: cheap keywords with clear
 # messages come first.
 
-CORE: Vocabulary = ((ref, "$ref"), (dynamic_ref, "$dynamicRef"))
+REFERENCE: Vocabulary = ((_reference("$ref", dynamic=False), "$ref"),)
+CORE: Vocabulary = (*REFERENCE, (_reference("$dynamicRef", dynamic=True), "$dynamicRef"))
 """The references of the core vocabulary (Core 8). Its other keywords name schemas; resources.py reads them."""
 
 APPLICATOR: Vocabulary = (

@@ -1,4 +1,4 @@
-"""The keytext that assert something about one value: its type, its size, a set of allowed values, a pattern.
+"""The keywords that assert something about one value: its type, its size, a set of allowed values, a pattern.
 
 Spec:  Validation 6 and 7. "Draft-07 6.5.7" is a section of that draft's Validation document
 Below: model.py, values.py, formats.py. Above: applicators.py, resources.py.
@@ -6,20 +6,14 @@ Below: model.py, values.py, formats.py. Above: applicators.py, resources.py.
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Callable, Iterator
+from operator import ge, gt, le, lt
 
 from .errors import alternatives, format_count, missing_properties, quoted
 from .formats import FORMATS
-from .model import Keyword
-from .values import TYPES, canonical, is_multiple, is_number
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .limits import Budget
-    from .model import KeywordBuilder, SchemaReader, Vocabulary
-    from .values import JSON
+from .limits import Budget
+from .model import Keyword, KeywordBuilder, SchemaReader, Vocabulary
+from .values import JSON, TYPES, canonical, is_multiple, is_number
 
 # ------------------------------------------------------------------------------ Validation 6.1: any instance
 
@@ -41,7 +35,7 @@ def type_(reader: SchemaReader) -> Keyword:
         return False
 
     check = checks[0] if len(checks) == 1 else check_any
-    return Keyword("type", check, lambda instance, budget: f"expected {text}, got {quoted(instance)}")
+    return Keyword("type", check, f"expected {text}")
 
 
 _WITH_ARTICLE = {name: ("an " if name[0] in "aeiou" else "a ") + name for name in TYPES} | {"null": "null"}
@@ -65,7 +59,7 @@ def enum(reader: SchemaReader) -> Keyword:
             return False
         return canonical(instance, budget) in others
 
-    return Keyword("enum", check, lambda instance, budget: f"{text}, got {quoted(instance)}")
+    return Keyword("enum", check, text)
 
 
 def const(reader: SchemaReader) -> Keyword:
@@ -76,13 +70,10 @@ def const(reader: SchemaReader) -> Keyword:
     def check(instance: JSON, budget: Budget) -> bool:
         return isinstance(instance, (list, dict)) == has_container and canonical(instance, budget) == key
 
-    def equal_text(instance: JSON, budget: Budget) -> bool:
+    def check_string(instance: JSON, budget: Budget) -> bool:
         return instance == value
 
-    text = f"expected {quoted(value)}, got "
-    return Keyword(
-        "const", equal_text if isinstance(value, str) else check, lambda instance, budget: text + quoted(instance)
-    )
+    return Keyword("const", check_string if isinstance(value, str) else check, f"expected {quoted(value)}")
 
 
 # --------------------------------------------------------------------------------- Validation 6.2: numbers
@@ -97,7 +88,7 @@ def multiple_of(reader: SchemaReader) -> Keyword:
     def check(instance: JSON, budget: Budget) -> bool:
         return not is_number(instance) or is_multiple(instance, of)  # type: ignore[arg-type]
 
-    return Keyword("multipleOf", check, lambda instance, budget: f"expected a multiple of {of}, got {quoted(instance)}")
+    return Keyword("multipleOf", check, f"expected a multiple of {of}")
 
 
 def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: str) -> KeywordBuilder:
@@ -109,27 +100,19 @@ def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: s
         def check(instance: JSON, budget: Budget) -> bool:
             return not is_number(instance) or holds(instance, bound)  # type: ignore[arg-type]
 
-        return Keyword(name, check, lambda instance, budget: f"expected {text} {quoted(bound)}, got {quoted(instance)}")
+        return Keyword(name, check, f"expected {text} {quoted(bound)}")
 
     return build
 
 
-maximum = _bound("maximum", operator.le, "at most")
-exclusive_maximum = _bound("exclusiveMaximum", operator.lt, "less than")
-minimum = _bound("minimum", operator.ge, "at least")
-exclusive_minimum = _bound("exclusiveMinimum", operator.gt, "more than")
-
-# ----------------------------------------------------- Validation 6.3 to 6.5: strings, arrays, objects: sizes
+# ------------------------------------------------------------ Validation 6.3 to 6.5: strings, arrays, objects
 
 
 def _size(
     name: str, kind: type[str] | type[list[JSON]] | type[dict[str, JSON]], holds: Callable[[int, int], bool], unit: str
 ) -> KeywordBuilder:
-    """Return the builder of a bound on a size (Validation 6.3.1, 6.3.2, 6.4.1, 6.4.2, 6.5.1, 6.5.2).
-
-    Like Python, the standard measures strings in Unicode characters.
-    """
-    text = "at most" if holds is operator.le else "at least"
+    """Return the builder of a bound on a size. Strings are measured in Unicode characters (Validation 6.3 to 6.5)."""
+    bound_text = "at most" if holds is le else "at least"
 
     def build(reader: SchemaReader) -> Keyword:
         bound = reader.size(name)
@@ -139,19 +122,11 @@ def _size(
 
         def message(instance: JSON, budget: Budget) -> str:
             assert isinstance(instance, kind)
-            return f"expected {text} {format_count(bound, unit)}, got {len(instance)}"
+            return f"expected {bound_text} {format_count(bound, unit)}, got {len(instance)}"
 
         return Keyword(name, check, message)
 
     return build
-
-
-max_length = _size("maxLength", str, operator.le, "characters")
-min_length = _size("minLength", str, operator.ge, "characters")
-max_items = _size("maxItems", list, operator.le, "items")
-min_items = _size("minItems", list, operator.ge, "items")
-max_properties = _size("maxProperties", dict, operator.le, "properties")
-min_properties = _size("minProperties", dict, operator.ge, "properties")
 
 
 def pattern(reader: SchemaReader) -> Keyword:
@@ -162,7 +137,7 @@ def pattern(reader: SchemaReader) -> Keyword:
     def check(instance: JSON, budget: Budget) -> bool:
         return not isinstance(instance, str) or compiled.search(instance, budget)
 
-    return Keyword("pattern", check, lambda instance, budget: f"expected a match of {source}, got {quoted(instance)}")
+    return Keyword("pattern", check, f"expected a match of {source}")
 
 
 def unique_items(reader: SchemaReader) -> Keyword | None:
@@ -171,24 +146,21 @@ def unique_items(reader: SchemaReader) -> Keyword | None:
     if not isinstance(value, bool):
         raise reader.error("uniqueItems", "true or false")
 
-    def find_repeated(instance: list[JSON], budget: Budget) -> JSON | None:
+    def repetitions(instance: list[JSON], budget: Budget) -> Iterator[JSON]:
         budget.spend(len(instance))
         seen: set[str] = set()
         for item in instance:
             key = canonical(item, budget)
             if key in seen:
-                return [item]
+                yield item
             seen.add(key)
-        return None
 
     def check(instance: JSON, budget: Budget) -> bool:
-        return not isinstance(instance, list) or find_repeated(instance, budget) is None
+        return not isinstance(instance, list) or not any(True for _ in repetitions(instance, budget))
 
     def message(instance: JSON, budget: Budget) -> str:
         assert isinstance(instance, list)
-        found = find_repeated(instance, budget)
-        assert isinstance(found, list)
-        return f"expected different items, got {quoted(found[0])} more than once"
+        return f"expected different items, got {quoted(next(repetitions(instance, budget)))} more than once"
 
     return Keyword("uniqueItems", check, message) if value else None
 
@@ -240,7 +212,7 @@ def _dependent_names(name: str, reader: SchemaReader, lists: dict[str, JSON]) ->
     return Keyword(name, check, message)
 
 
-def dependencies_on_names(reader: SchemaReader) -> Keyword:
+def dependency_names(reader: SchemaReader) -> Keyword:
     """Build the arrays of `dependencies` (Draft-07 6.5.7), which 2020-12 calls `dependentRequired`."""
     rows = reader.mapping("dependencies")
     lists: dict[str, JSON] = {key: value for key, value in rows.items() if isinstance(value, list)}
@@ -267,7 +239,7 @@ def format_(reader: SchemaReader) -> Keyword | None:
         budget.spend(cost * len(instance) // 8)
         return is_valid(instance)
 
-    return Keyword("format", check, lambda instance, budget: f"expected a valid {name}, got {quoted(instance)}")
+    return Keyword("format", check, f"expected a valid {name}")
 
 
 # ---------------------------------------------------------------------------------------- vocabularies
@@ -277,21 +249,21 @@ VALIDATION: Vocabulary = (
     (enum, "enum"),
     (const, "const"),
     (multiple_of, "multipleOf"),
-    (maximum, "maximum"),
-    (exclusive_maximum, "exclusiveMaximum"),
-    (minimum, "minimum"),
-    (exclusive_minimum, "exclusiveMinimum"),
-    (max_length, "maxLength"),
-    (min_length, "minLength"),
+    (_bound("maximum", le, "at most"), "maximum"),
+    (_bound("exclusiveMaximum", lt, "less than"), "exclusiveMaximum"),
+    (_bound("minimum", ge, "at least"), "minimum"),
+    (_bound("exclusiveMinimum", gt, "more than"), "exclusiveMinimum"),
+    (_size("maxLength", str, le, "characters"), "maxLength"),
+    (_size("minLength", str, ge, "characters"), "minLength"),
     (pattern, "pattern"),
-    (max_items, "maxItems"),
-    (min_items, "minItems"),
+    (_size("maxItems", list, le, "items"), "maxItems"),
+    (_size("minItems", list, ge, "items"), "minItems"),
     (unique_items, "uniqueItems"),
-    (max_properties, "maxProperties"),
-    (min_properties, "minProperties"),
+    (_size("maxProperties", dict, le, "properties"), "maxProperties"),
+    (_size("minProperties", dict, ge, "properties"), "minProperties"),
     (required, "required"),
 )
-"""The keytext of Validation 6 that draft-07 has too."""
+"""The keywords of Validation 6 that draft-07 has too."""
 
 VALIDATION_2020_12: Vocabulary = (
     *VALIDATION,

@@ -11,22 +11,18 @@ Below: resources.py, model.py, patterns.py. Above: `compile_schema` in the packa
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from .errors import SchemaError, quoted
 from .expressions import PatternError
+from .limits import ValidationLimits
 from .model import CompiledSchema, SchemaReader
 from .patterns import Pattern
 from .resources import SchemaResource, SchemaResources, decode_percent, escape_step
+from .values import JSON
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from typing import TypeAlias
-
-    from .limits import ValidationLimits
-    from .model import KeywordBuilder
-    from .values import JSON
-
-    DynamicScope: TypeAlias = "tuple[tuple[str, SchemaResource], ...]"
+Scope = tuple[tuple[str, SchemaResource], ...]
+"""The resource that each dynamic anchor is bound to, by the name of the anchor."""
 
 
 class ScopedSchema(SchemaReader):
@@ -39,7 +35,7 @@ class ScopedSchema(SchemaReader):
         compiler: Compiler,
         schema: dict[str, JSON],
         resource: SchemaResource,
-        scope: DynamicScope,
+        scope: Scope,
         location: str,
         depth: int,
     ) -> None:
@@ -62,13 +58,17 @@ class ScopedSchema(SchemaReader):
         return target
 
     def pattern(self, keyword: str, source: str) -> Pattern:
-        longest = self.compiler.limits.pattern_length
-        if len(source) > longest:
-            raise self.error(keyword, f"patterns of at most {longest} characters")
-        try:
-            return self.compiler.pattern(source)
-        except PatternError as error:
-            raise self.error(keyword, f"a regular expression ({error})") from None
+        known, limits = self.compiler.patterns, self.compiler.limits
+        if source not in known:
+            if len(source) > limits.pattern_length:
+                raise self.error(keyword, f"patterns of at most {limits.pattern_length} characters")
+            if len(known) >= limits.patterns:
+                raise SchemaError(f"more than {limits.patterns} patterns")
+            try:
+                known[source] = Pattern(source)
+            except PatternError as error:
+                raise self.error(keyword, f"a regular expression ({error})") from None
+        return known[source]
 
 
 class Compiler:
@@ -77,9 +77,9 @@ class Compiler:
     def __init__(self, documents: Mapping[str, JSON], assert_formats: bool, limits: ValidationLimits) -> None:
         self.assert_formats, self.limits = assert_formats, limits
         self._resources = SchemaResources(documents, limits)
-        self._schemas: dict[tuple[int, str, DynamicScope], ScopedSchema] = {}
+        self._schemas: dict[tuple[int, str, Scope], ScopedSchema] = {}
         self._waiting: list[ScopedSchema] = []  # targets of references, built after the schema that refers to them
-        self._patterns: dict[str, Pattern] = {}
+        self.patterns: dict[str, Pattern] = {}  # each is compiled only once
 
     def root(self, schema: JSON) -> CompiledSchema:
         """Compile a document and all that it refers to."""
@@ -90,21 +90,11 @@ class Compiler:
         self._refuse_loops()
         return root
 
-    def compile(
-        self, schema: JSON, resource: SchemaResource, scope: DynamicScope, location: str, depth: int
-    ) -> CompiledSchema:
-        """Compile a schema with all its subschemas."""
-        scoped = self._scoped(schema, resource, scope, location, depth)
+    def compile(self, schema: JSON, resource: SchemaResource, scope: Scope, at: str, depth: int) -> CompiledSchema:
+        """Compile the schema at a location, with all its subschemas."""
+        scoped = self._scoped(schema, resource, scope, at, depth)
         self._build(scoped)
         return scoped.compiled
-
-    def pattern(self, source: str) -> Pattern:
-        """Compile a regular expression, each only once."""
-        if source not in self._patterns:
-            if len(self._patterns) >= self.limits.patterns:
-                raise SchemaError(f"more than {self.limits.patterns} patterns")
-            self._patterns[source] = Pattern(source)
-        return self._patterns[source]
 
     def target(self, origin: ScopedSchema, reference: str, dynamic: bool) -> CompiledSchema:
         """Return the schema that a reference names (Core 8.2.3.1, 8.2.3.2). It is compiled later."""
@@ -126,20 +116,18 @@ class Compiler:
         self._waiting.append(target)
         return target.compiled
 
-    def _scoped(
-        self, schema: JSON, resource: SchemaResource, scope: DynamicScope, location: str, depth: int
-    ) -> ScopedSchema:
+    def _scoped(self, schema: JSON, resource: SchemaResource, scope: Scope, at: str, depth: int) -> ScopedSchema:
         """Return the one ScopedSchema of a schema in a dynamic scope, extended by the schema's own resource."""
         if isinstance(schema, bool):
-            scoped = ScopedSchema(self, {}, resource, scope, location, depth)
+            scoped = ScopedSchema(self, {}, resource, scope, at, depth)
             scoped.is_built = True
             if not schema:
                 scoped.compiled.set_false("false", "nothing is allowed here")
             return scoped
         if not isinstance(schema, dict):
-            raise SchemaError(f"{location}: expected a schema (an object, true or false), got {quoted(schema)}")
+            raise SchemaError(f"{at}: expected a schema (an object, true or false), got {quoted(schema)}")
         if depth > self.limits.depth:
-            raise SchemaError(f"{location[:200]}…: schemas nested deeper than {self.limits.depth}")
+            raise SchemaError(f"{at[:200]}…: schemas nested deeper than {self.limits.depth}")
         resource = self._resources.owner_of(schema, resource)
         bound = [name for name, _ in scope]
         scope += tuple((name, resource) for name in sorted(resource.dynamic_anchors) if name not in bound)
@@ -147,7 +135,7 @@ class Compiler:
         if key not in self._schemas:
             if len(self._schemas) >= self.limits.subschemas:
                 raise SchemaError(f"more than {self.limits.subschemas} subschemas")
-            self._schemas[key] = ScopedSchema(self, schema, resource, scope, location, depth)
+            self._schemas[key] = ScopedSchema(self, schema, resource, scope, at, depth)
         return self._schemas[key]
 
     def _build(self, scoped: ScopedSchema) -> None:
@@ -158,7 +146,7 @@ class Compiler:
         known = scoped.resource.dialect.builders
         if scoped.resource.dialect.is_draft_07 and "$ref" in scoped.schema:
             known = {"$ref": known["$ref"]}  # Draft-07 8.3: all siblings of a $ref are ignored
-        for _, build in sorted({row for name in scoped.schema if name in known for row in known[name]}, key=_rank):
+        for _, build in sorted({row for name in scoped.schema if name in known for row in known[name]}):
             keyword = build(scoped)
             if keyword is not None:
                 scoped.keywords.append(keyword)
@@ -180,7 +168,3 @@ class Compiler:
                 else:
                     finished.add(schema)
                     del path[schema]
-
-
-def _rank(row: tuple[int, KeywordBuilder]) -> int:
-    return row[0]

@@ -1,37 +1,25 @@
-"""The grammar of regular expressions, ECMA-262's, read into the nodes of expressions.py.
+"""The parser of regular expressions in the syntax of ECMA-262, which JSON Schema recommends.
 
-Spec:  ECMA-262 22.2.1 (the Unicode grammar, and what browsers forgive of the older one: a lone `{` or `]`)
+The grammar is that of Unicode patterns. Like browsers, the parser also accepts a lone `{` or `]`.
+
+Spec:  ECMA-262 22.2.1; Core 6.4
+Below: expressions.py. Above: patterns.py.
 """
 
 from __future__ import annotations
 
 import re
 
-from .expressions import (
-    LAST,
-    Boundary,
-    CharacterSet,
-    Choice,
-    Group,
-    NonRegular,
-    PatternError,
-    Repeat,
-    Sequence,
-    inverted,
-)
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .expressions import Item, Ranges
+from .expressions import LAST, Boundary, CharacterSet, Choice, Item, NonRegular, PatternError, Repeat, Sequence, invert
 
 _SYNTAX = frozenset("^$\\.*+?()[]{}|")
-_DIGIT: Ranges = [(0x30, 0x39)]
-_WORD: Ranges = [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)]
-_SPACE: Ranges = [
+_DIGIT = [(0x30, 0x39)]
+_WORD = [(0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A)]
+_SPACE = [
     *[(0x09, 0x0D), (0x20, 0x20), (0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)],
     *[(0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)],
 ]
-_NEWLINE: Ranges = [(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)]
+_NEWLINE = [(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)]
 _CONTROLS = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D}
 _NAMES_OF_CATEGORIES = """
     Letter=L Cased_Letter=LC Uppercase_Letter=Lu Lowercase_Letter=Ll Titlecase_Letter=Lt Modifier_Letter=Lm
@@ -42,29 +30,27 @@ _NAMES_OF_CATEGORIES = """
     Line_Separator=Zl Paragraph_Separator=Zp Other=C Control=Cc Format=Cf Surrogate=Cs Private_Use=Co Unassigned=Cn
 """
 _CATEGORIES = dict(pair.split("=") for pair in _NAMES_OF_CATEGORIES.split())
-"""General categories, long name to short; scripts and other properties are not supported."""
+"""General categories, long name to short name. Scripts and other properties are not supported."""
 
 
 class Parser:
-    """Recursive descent, with the grammar's own names.
-
-    is_regular: nothing was met that an automaton cannot do. has_property: something was met that `re` cannot do.
-    """
+    """A recursive-descent parser, whose methods are named after the rules of the grammar."""
 
     def __init__(self, source: str) -> None:
         self.source, self.at = source, 0
-        self.is_regular, self.has_property = True, False
-        self._names: list[str | None] = []  # of the groups seen so far
+        self.is_regular = True  # False after a construct that an automaton cannot match
+        self.has_property = False  # True after a construct that `re` cannot match
+        self._names: list[str | None] = []  # the names of the groups so far
 
     def parse(self) -> Item:
-        """The whole of it. Raises PatternError."""
+        """Parse the whole source. Raise PatternError if it is malformed."""
         node = self._disjunction()
         if self.at < len(self.source):
-            raise self._error("there is no ( for this )")
+            raise self._error("unmatched )")
         return node
 
     def _error(self, why: str) -> PatternError:
-        return PatternError(f"{why}, at {self.at}")
+        return PatternError(f"{why} at character {self.at}")
 
     def _peek(self, text: str) -> bool:
         return self.source.startswith(text, self.at)
@@ -76,7 +62,7 @@ class Parser:
 
     def _next(self) -> str:
         if self.at >= len(self.source):
-            raise self._error("it ends too early")
+            raise self._error("unexpected end")
         self.at += 1
         return self.source[self.at - 1]
 
@@ -114,7 +100,7 @@ class Parser:
     def _quantified(self, atom: Item) -> Item:
         if self.at >= len(self.source) or self.source[self.at] not in "*+?{":
             return atom
-        found = self._matched(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # lazy or greedy: it matches either way, or neither
+        found = self._matched(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # lazy or greedy: both match the same texts
         if found is None:
             return atom
         if found[2] is None:
@@ -122,16 +108,16 @@ class Parser:
         else:
             least, most = int(found[2]), int(found[2]) if found[3] is None else int(found[4]) if found[4] else None
         if most is not None and most < least:
-            raise self._error("the numbers are out of order")
+            raise self._error("the bounds of {} are in the wrong order")
         if max(least, most or 0) > 65_535:
-            raise self._error("the number is too large")
+            raise self._error("a bound of {} is larger than 65535")
         if self._matched(r"[*+?]|\{\d+(,\d*)?\}"):
             raise self._error("nothing to repeat")
         return Repeat(atom, least, most)
 
     def _closed(self, body: Item) -> Item:
         if not self._take(")"):
-            raise self._error("a ) is missing")
+            raise self._error("missing )")
         return body
 
     def _atom(self) -> Item:
@@ -140,9 +126,9 @@ class Parser:
         if self._peek("("):
             named = self._matched(r"\(\?<([A-Za-z_$][\w$]*)>")
             if named is None and (self._peek("(?") or not self._take("(")):
-                raise self._error("an unknown kind of group")
+                raise self._error("unknown kind of group")
             self._names.append(named[1] if named else None)
-            return Group(self._closed(self._disjunction()))
+            return Sequence([self._closed(self._disjunction())], captures=True)
         if self._take("."):
             return CharacterSet(_NEWLINE, [], negated=True)
         if self._take("["):
@@ -154,7 +140,7 @@ class Parser:
                 return self._escape()
             self.is_regular = False
             if reference[2] is not None and reference[2] not in self._names:
-                raise self._error("there is no such group before")
+                raise self._error("unknown group name")
             number = int(reference[1] or 0) or self._names.index(reference[2]) + 1
             return NonRegular(f"\\{number}")
         if self.source[self.at] in "*+?" or self._matched(r"\{\d+(,\d*)?\}"):
@@ -162,11 +148,11 @@ class Parser:
         return _one(ord(self._next()))
 
     def _escape(self, in_class: bool = False) -> CharacterSet:
-        """What follows a backslash: a character, or a set of them."""
+        """Parse the rest of an escape, after the backslash."""
         char = self._next()
         ranges = {"d": _DIGIT, "w": _WORD, "s": _SPACE}.get(char.lower())
         if ranges is not None:
-            return CharacterSet(inverted(ranges) if char.isupper() else ranges, [])
+            return CharacterSet(invert(ranges) if char.isupper() else ranges, [])
         if char in "pP":
             return self._property(char == "P")
         if char in _CONTROLS:
@@ -182,12 +168,11 @@ class Parser:
         if char == "u":
             if found := self._matched(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"):
                 return _one(0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF))
-            if (found := self._matched(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")) and (
-                int(found[1] or found[2], 16) <= LAST
-            ):
-                return _one(int(found[1] or found[2], 16))
+            found = self._matched(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")
+            if found and (code := int(found[1] or found[2], 16)) <= LAST:
+                return _one(code)
         if char.isascii() and char.isalnum():
-            raise self._error(f"\\{char} means nothing")
+            raise self._error(f"unknown escape \\{char}")
         return _one(ord(char))
 
     def _property(self, negated: bool) -> CharacterSet:
@@ -195,10 +180,10 @@ class Parser:
         name = found[1] if found else ""
         if name in ("Any", "ASCII"):
             ranges = [(0, LAST if name == "Any" else 0x7F)]
-            return CharacterSet(inverted(ranges) if negated else ranges, [])
+            return CharacterSet(invert(ranges) if negated else ranges, [])
         short = _CATEGORIES.get(name, name)
         if short not in _CATEGORIES.values():
-            raise self._error("an unknown property of characters")
+            raise self._error("unknown character property")
         self.has_property = True
         return CharacterSet([], [(negated, ("Lu", "Ll", "Lt") if short == "LC" else (short,))])
 
@@ -212,10 +197,10 @@ class Parser:
                 end = self._class_atom()
                 if part.is_single and end.is_single:
                     if part.ranges[0][0] > end.ranges[0][0]:
-                        raise self._error("the range is out of order")
+                        raise self._error("the range is in the wrong order")
                     part = CharacterSet([(part.ranges[0][0], end.ranges[0][0])], [])
                 else:
-                    parts += [_one(ord("-")), end]  # [\w-.]: a forgiven hyphen
+                    parts += [_one(ord("-")), end]  # [\w-.]: accepted as a literal hyphen
             parts.append(part)
         ranges = sorted(each for part in parts for each in part.ranges)
         return CharacterSet(ranges, [each for part in parts for each in part.categories], negated)

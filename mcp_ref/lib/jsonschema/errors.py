@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import json
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .values import JSON, Step
+from .values import JSON, Path
 
 
 class SchemaError(ValueError):
@@ -28,13 +26,13 @@ class ValidationError(ValueError):
         expected: The message, without the path.
     """
 
-    def __init__(self, path: tuple[Step, ...], keyword: str, expected: str) -> None:
+    def __init__(self, path: Path, keyword: str, expected: str) -> None:
         self.path, self.keyword, self.expected = path, keyword, expected
         where = format_path(path)
         super().__init__(f"{where}: {expected}" if where else expected)
 
 
-def format_path(path: tuple[Step, ...]) -> str:
+def format_path(path: Path) -> str:
     """Return a path as text: `trips[0].days`, with `["odd name"]` for a name that is not an identifier."""
     text = ""
     for step in path:

@@ -1,55 +1,52 @@
-"""Regular expressions as trees of nodes, and the automaton that is made of them.
+"""Regular expressions as trees, and the automaton that is made from a tree.
 
-Each node does three things; patterns.py says what for:
+Each kind of node has three methods (patterns.py chooses between `re` and the automaton by the cost):
 
-- `python` writes the node for `re`;
-- `cost` bounds the work of a backtracking matcher on a text of so many characters: in how many ways can the node match
-  from one position, and in how many steps are all of these tried?
-- `states` adds the node to an automaton, which is in several states at once instead of trying one after the other.
-  Its time is linear in the text. The sets of states that it comes to are remembered, with what follows each on which
-  character (a DFA, built lazily), so that it is also fast.
+- `to_re` returns the node in the syntax of Python's `re`.
+- `cost` returns two bounds for a backtracking matcher on a text of a given length: the number of ways in which the node
+  can match from one position, and the number of steps that trying all of them takes.
+- `add_to` adds the node to an automaton. An automaton is in several states at once instead of trying one after the
+  other, so its time is linear in the length of the text.
+
+Below: limits.py. Above: ecma262.py, patterns.py.
 """
 
 from __future__ import annotations
 
 from math import inf
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import TypeAlias
+from .limits import Budget
 
-    from .limits import Budget
-
-    Ranges: TypeAlias = "list[tuple[int, int]]"
-
+Ranges = list[tuple[int, int]]
+"""Code points, as the first and last of each range."""
 LAST = 0x10FFFF
-"""The last code point."""
-STATES = 4_000
-"""How many states an automaton may have. `(a{100}){100}` wants more."""
-MOVES = 20_000
-"""How many moves of the automaton are remembered, before it forgets them all and begins anew."""
+"""The last code point of Unicode."""
+MAX_STATES = 4_000
+"""Maximum size of an automaton, in states. `(a{100}){100}` would need more."""
+MAX_TRANSITIONS = 20_000
+"""Maximum number of transitions that an automaton remembers. Then it forgets all of them."""
 
 
 class PatternError(ValueError):
-    """No regular expression, one with a feature that is not supported, or one that could take too long."""
+    """A regular expression that is malformed, that uses an unsupported feature, or that could take too long."""
 
 
 # ---------------------------------------------------------------------------------------------- the nodes
 
 
 class CharacterSet:
-    """One character of a set: ranges of code points, and general categories (`\\p{Lu}`), or all others."""
+    """One character of a set: ranges of code points, general categories (`\\p{Lu}`), or the complement of both."""
 
     def __init__(self, ranges: Ranges, categories: list[tuple[bool, tuple[str, ...]]], negated: bool = False) -> None:
         self.ranges, self.categories, self.negated = ranges, categories, negated
 
     @property
     def is_single(self) -> bool:
-        """Whether it is one character, rather than a set."""
+        """True if the set has exactly one character."""
         return not self.categories and len(self.ranges) == 1 and self.ranges[0][0] == self.ranges[0][1]
 
     def has(self, char: str) -> bool:
-        """Whether a character is in the set."""
+        """Return True if a character is in the set."""
         code = ord(char)
         found = any(low <= code <= high for low, high in self.ranges)
         if not found and self.categories:
@@ -59,13 +56,13 @@ class CharacterSet:
         return found != self.negated
 
     def excludes(self, other: CharacterSet) -> bool:
-        """Whether no character is in both, as far as that is easily said."""
+        """Return True if the two sets are known to have no character in common."""
         if self.categories or other.categories:
             return False
-        mine, others = (inverted(chars.ranges) if chars.negated else chars.ranges for chars in (self, other))
+        mine, others = (invert(chars.ranges) if chars.negated else chars.ranges for chars in (self, other))
         return not any(low <= high2 and low2 <= high for low, high in mine for low2, high2 in others)
 
-    def python(self) -> str:
+    def to_re(self) -> str:
         if not self.ranges:
             return r"(?s:.)" if self.negated else r"(?!)"
         inside = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in self.ranges)
@@ -74,18 +71,19 @@ class CharacterSet:
     def cost(self, length: int) -> tuple[float, float]:
         return 1, 1
 
-    def states(self, automaton: Automaton, following: int) -> int:
+    def add_to(self, automaton: Automaton, following: int) -> int:
         return automaton.add(self, following)
 
 
 class Sequence:
-    """One node after the other."""
+    """One node after the other, perhaps in parentheses that remember their match."""
 
-    def __init__(self, items: list[Item]) -> None:
-        self.items = items
+    def __init__(self, items: list[Item], *, captures: bool = False) -> None:
+        self.items, self.captures = items, captures
 
-    def python(self) -> str:
-        return "".join(item.python() for item in self.items)
+    def to_re(self) -> str:
+        inside = "".join(item.to_re() for item in self.items)
+        return f"({inside})" if self.captures else inside
 
     def cost(self, length: int) -> tuple[float, float]:
         ways, steps = 1.0, 0.0
@@ -100,53 +98,37 @@ class Sequence:
             ways *= item_ways
         return ways, steps
 
-    def states(self, automaton: Automaton, following: int) -> int:
+    def add_to(self, automaton: Automaton, following: int) -> int:
         for item in reversed(self.items):
-            following = item.states(automaton, following)
+            following = item.add_to(automaton, following)
         return following
 
 
 class Choice:
-    """One of several."""
+    """One of several nodes."""
 
     def __init__(self, items: list[Item]) -> None:
         self.items = items
 
-    def python(self) -> str:
-        return "(?:" + "|".join(item.python() for item in self.items) + ")"
+    def to_re(self) -> str:
+        return "(?:" + "|".join(item.to_re() for item in self.items) + ")"
 
     def cost(self, length: int) -> tuple[float, float]:
         costs = [item.cost(length) for item in self.items]
         return sum(ways for ways, _ in costs), sum(steps for _, steps in costs) + 1
 
-    def states(self, automaton: Automaton, following: int) -> int:
-        return automaton.add(None, *[item.states(automaton, following) for item in self.items])
-
-
-class Group:
-    """Parentheses that remember what they matched."""
-
-    def __init__(self, body: Item) -> None:
-        self.body = body
-
-    def python(self) -> str:
-        return f"({self.body.python()})"
-
-    def cost(self, length: int) -> tuple[float, float]:
-        return self.body.cost(length)
-
-    def states(self, automaton: Automaton, following: int) -> int:
-        return self.body.states(automaton, following)
+    def add_to(self, automaton: Automaton, following: int) -> int:
+        return automaton.add(None, *[item.add_to(automaton, following) for item in self.items])
 
 
 class Repeat:
-    """A node several times; most is None where there is no end."""
+    """A node repeated `least` to `most` times. If `most` is None, there is no upper bound."""
 
     def __init__(self, body: Item, least: int, most: int | None) -> None:
         self.body, self.least, self.most = body, least, most
 
-    def python(self) -> str:
-        return f"(?:{self.body.python()}){{{self.least},{'' if self.most is None else self.most}}}"
+    def to_re(self) -> str:
+        return f"(?:{self.body.to_re()}){{{self.least},{'' if self.most is None else self.most}}}"
 
     def cost(self, length: int) -> tuple[float, float]:
         ways, steps = self.body.cost(length)
@@ -155,44 +137,44 @@ class Repeat:
             times = min(times, length + 1)
         if ways <= 1:
             return max(times - self.least, 0) + 1, times * steps + 1
-        # Each round multiplies: 2 ** 40 ways are as good as endless ones.
+        # Each repetition multiplies the ways. 2**40 of them would take as long as an infinite number.
         if self.most is None or self.most > 40 or ways > 2**40 or ways**self.most > 2**40:
             return inf, inf
         ways_of = [ways**times for times in range(self.most + 1)]
         return sum(ways_of[self.least :]), steps * sum(ways_of)
 
-    def states(self, automaton: Automaton, following: int) -> int:
+    def add_to(self, automaton: Automaton, following: int) -> int:
         if self.most is None:
             loop = automaton.add(None)
-            automaton.moves[loop] = [self.body.states(automaton, loop), following]
+            automaton.targets[loop] = [self.body.add_to(automaton, loop), following]
             following = loop
         else:
             end = following
             for _ in range(self.most - self.least):
-                following = automaton.add(None, self.body.states(automaton, following), end)
+                following = automaton.add(None, self.body.add_to(automaton, following), end)
         for _ in range(self.least):
-            following = self.body.states(automaton, following)
+            following = self.body.add_to(automaton, following)
         return following
 
 
 class Boundary:
-    """`^`, `$`, `\\b` or `\\B`: a place between characters."""
+    """A condition on a position between two characters: `^`, `$`, `\\b` or `\\B`."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
-    def python(self) -> str:
-        # `re` before Python 3.14 says that an empty text has neither a \b nor a \B
+    def to_re(self) -> str:
+        # Before Python 3.14, an empty text matches neither \b nor \B in `re`.
         return {"^": r"\A", "$": r"\Z", r"\B": r"(?!\b)"}.get(self.kind, self.kind)
 
     def cost(self, length: int) -> tuple[float, float]:
         return 1, 1
 
-    def states(self, automaton: Automaton, following: int) -> int:
+    def add_to(self, automaton: Automaton, following: int) -> int:
         return automaton.add(self, following)
 
     def holds(self, before: str, after: str) -> bool:
-        """Whether it is between these two characters, of which one is empty where the text begins or ends."""
+        """Return True if the condition holds between two characters. "" stands for the beginning or end of the text."""
         if self.kind == "^":
             return not before
         if self.kind == "$":
@@ -201,30 +183,28 @@ class Boundary:
 
 
 class NonRegular:
-    """Lookaround, which is tried in one way or not at all, or a backreference."""
+    """A lookaround or a backreference, which no automaton can match. A lookaround matches in at most one way."""
 
     def __init__(self, opening: str, body: Item | None = None) -> None:
         self.opening, self.body = opening, body
 
-    def python(self) -> str:
-        return f"({self.opening}{self.body.python()})" if self.body is not None else f"(?:{self.opening})"
+    def to_re(self) -> str:
+        return f"({self.opening}{self.body.to_re()})" if self.body is not None else f"(?:{self.opening})"
 
     def cost(self, length: int) -> tuple[float, float]:
         return (1, self.body.cost(length)[1] + 1) if self.body is not None else (1, length + 1)
 
-    def states(self, automaton: Automaton, following: int) -> int:
-        raise AssertionError("there is no automaton for this")
+    def add_to(self, automaton: Automaton, following: int) -> int:
+        raise AssertionError("a pattern with lookaround or backreferences has no automaton")
 
 
-if TYPE_CHECKING:
-    Item: TypeAlias = "CharacterSet | Sequence | Choice | Group | Repeat | Boundary | NonRegular"
+Item = CharacterSet | Sequence | Choice | Repeat | Boundary | NonRegular
+"""A node of the tree."""
 
 
-def _first(item: Item | None) -> CharacterSet | None:
-    """The characters that a node must begin with, where that is easily said."""
+def _first(item: Item) -> CharacterSet | None:
+    """Return the characters that a match of a node must begin with, if they are known."""
     if isinstance(item, Repeat) and item.least > 0:
-        return _first(item.body)
-    if isinstance(item, Group):
         return _first(item.body)
     if isinstance(item, Sequence) and item.items:
         return _first(item.items[0])
@@ -234,87 +214,89 @@ def _first(item: Item | None) -> CharacterSet | None:
 # ------------------------------------------------------------------------------------------- the automaton
 
 
-class State:
-    """A set of the automaton's states, after a character of a certain kind. moves: what each character leads to."""
+class _StateSet:
+    """The states that an automaton is in at one position, with the next set for each character met so far."""
 
-    __slots__ = ("before", "members", "moves")
+    __slots__ = ("before", "members", "transitions")
 
     def __init__(self, members: frozenset[int], before: str) -> None:
-        self.members, self.before = members, before
-        self.moves: dict[str, State | None] = {}  # None: it has matched
+        self.members = members
+        self.before = before  # the preceding character, or one of the same kind (a word character or not)
+        self.transitions: dict[str, _StateSet | None] = {}  # None: the pattern has matched
 
 
 class Automaton:
-    """What Thompson made of a regular expression; state 0 is a match.
+    """A nondeterministic automaton (Thompson's construction), run as a deterministic one that is built on demand.
 
-    conditions: what it takes to leave a state: a character of a set, which is consumed, an edge, or nothing (None).
-    moves: where it goes from there.
+    State 0 is the match. `conditions` says what it takes to leave a state: to consume a character of a set, a boundary,
+    or nothing (None). `targets` lists the states that follow it.
     """
 
     def __init__(self, root: Item) -> None:
         self.conditions: list[CharacterSet | Boundary | None] = [None]
-        self.moves: list[list[int]] = [[]]
-        self._start = root.states(self, 0)
-        self._first = State(frozenset([self._start]), "")
-        self._states: dict[tuple[frozenset[int], str], State] = {}
+        self.targets: list[list[int]] = [[]]
+        self._start = root.add_to(self, 0)
+        self._first = _StateSet(frozenset([self._start]), "")
+        self._sets: dict[tuple[frozenset[int], str], _StateSet] = {}
         self._remembered = 0
 
     def add(self, condition: CharacterSet | Boundary | None, *following: int) -> int:
-        """A new state."""
-        if len(self.moves) >= STATES:
+        """Add a state and return its number."""
+        if len(self.targets) >= MAX_STATES:
             raise PatternError("it is too large")
         self.conditions.append(condition)
-        self.moves.append(list(following))
-        return len(self.moves) - 1
+        self.targets.append(list(following))
+        return len(self.targets) - 1
 
     def search(self, text: str, budget: Budget) -> bool:
-        """Whether the pattern matches anywhere: a new beginning joins the set of states at every character."""
+        """Return True if the pattern matches anywhere in a text."""
         budget.spend(len(text) // 4)
-        state = self._first
+        states = self._first
         for char in text:
             try:
-                following = state.moves[char]
+                following = states.transitions[char]
             except KeyError:
-                following = self._move(state, char, budget)
+                following = self._next(states, char, budget)
             if following is None:
                 return True
-            state = following
-        return 0 in self._reached(state, "", budget)
+            states = following
+        return 0 in self._reachable(states, "", budget)
 
-    def _move(self, state: State, char: str, budget: Budget) -> State | None:
-        reached = self._reached(state, char, budget)
+    def _next(self, states: _StateSet, char: str, budget: Budget) -> _StateSet | None:
+        """Compute and remember the transition for a character."""
+        reachable = self._reachable(states, char, budget)
         following = None
-        if 0 not in reached:
-            members = {self._start}
-            for index in reached:
-                condition = self.conditions[index]
+        if 0 not in reachable:
+            members = {self._start}  # a match may also begin after this character
+            for state in reachable:
+                condition = self.conditions[state]
                 if isinstance(condition, CharacterSet) and condition.has(char):
-                    members.update(self.moves[index])
-            key = frozenset(members), "a" if is_word(char) else " "  # all that an edge asks of what is before it
-            if self._remembered > MOVES:
-                self._states.clear()
-                self._first, self._remembered = State(frozenset([self._start]), ""), 0
-            following = self._states.setdefault(key, State(*key))
-        state.moves[char] = following
+                    members.update(self.targets[state])
+            key = frozenset(members), "a" if is_word(char) else " "
+            if self._remembered > MAX_TRANSITIONS:
+                self._sets.clear()
+                self._first, self._remembered = _StateSet(frozenset([self._start]), ""), 0
+            following = self._sets.setdefault(key, _StateSet(*key))
+        states.transitions[char] = following
         self._remembered += 1
         return following
 
-    def _reached(self, state: State, after: str, budget: Budget) -> set[int]:
-        """All states that are reached without consuming a character, given the character that comes."""
-        reached, ahead = set(state.members), list(state.members)
+    def _reachable(self, states: _StateSet, after: str, budget: Budget) -> set[int]:
+        """Return all states that are reachable without consuming a character, given the character that follows."""
+        reached, ahead = set(states.members), list(states.members)
         while ahead:
-            index = ahead.pop()
-            condition = self.conditions[index]
-            if condition is None or (isinstance(condition, Boundary) and condition.holds(state.before, after)):
-                new = [following for following in self.moves[index] if following not in reached]
+            state = ahead.pop()
+            condition = self.conditions[state]
+            if condition is None or (isinstance(condition, Boundary) and condition.holds(states.before, after)):
+                new = [following for following in self.targets[state] if following not in reached]
                 reached.update(new)
                 ahead += new
         budget.spend(len(reached) * 2)
         return reached
 
 
-def inverted(ranges: Ranges) -> Ranges:
-    """All other code points."""
+def invert(ranges: Ranges) -> Ranges:
+    """Return the ranges of all other code points."""
     found, next_low = [], 0
     for low, high in sorted(ranges):
         if low > next_low:
@@ -324,5 +306,5 @@ def inverted(ranges: Ranges) -> Ranges:
 
 
 def is_word(char: str) -> bool:
-    """ECMA-262 22.2.2.9.3: what `\\w` matches; False for no character."""
+    """Return True for a character that `\\w` matches (ECMA-262 22.2.2.9.3), and False for ""."""
     return char.isascii() and (char.isalnum() or char == "_")

@@ -1,31 +1,31 @@
-"""Formats: what `format` means where it is asserted. Validation 7.3.
+"""The values of the keyword `format`: one function for each, which returns True if a string has the format.
 
-Each is a function from a string to whether it is well formed. By its grammar, that is: nobody is asked whether a host
-or a mailbox exists. Expressions here are written so that they cannot backtrack: each character can only go one way.
+Formats are about syntax: a valid email address need not exist. All formats of the standard are here. The regular
+expressions are written so that `re` cannot backtrack (patterns.py says why that matters).
 
-All of the standard's formats are here; but internationalised host names are held only to what the standard library
-knows, IDNA 2003, which lacks the rules of 2008 about which characters may stand beside which.
+DEVIATION: internationalised host names follow IDNA 2003, the version in Python's standard library. The rules of
+IDNA 2008 about neighbouring characters are not checked.
+
+Spec:  Validation 7.3
+Below: patterns.py. Above: assertions.py.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from .expressions import PatternError
 from .patterns import Pattern
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 def _matching(expression: str) -> Callable[[str], bool]:
-    """A format that a regular expression describes in full. It is compiled when it is first used."""
+    """Return the check of a format that one regular expression describes. It is compiled on first use."""
     return lambda text: re.fullmatch(expression, text, re.ASCII) is not None
 
 
 def is_date(text: str) -> bool:
-    """RFC 3339 full-date, a day that there is."""
+    """Return True for a full-date of RFC 3339, which must be a day of the calendar."""
     found = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text, re.ASCII)
     if found is None:
         return False
@@ -35,7 +35,7 @@ def is_date(text: str) -> bool:
 
 
 def is_time(text: str) -> bool:
-    """RFC 3339 full-time. A leap second is the last of a day in UTC."""
+    """Return True for a full-time of RFC 3339. A leap second must be the last second of a day in UTC."""
     found = re.fullmatch(r"(\d\d):(\d\d):(\d\d)(?:\.\d+)?(?:[zZ]|([+-])(\d\d):(\d\d))", text, re.ASCII)
     if found is None:
         return False
@@ -48,19 +48,12 @@ def is_time(text: str) -> bool:
 
 
 def is_date_time(text: str) -> bool:
-    """RFC 3339 date-time."""
+    """Return True for a date-time of RFC 3339."""
     return text[10:11] in ("T", "t") and is_date(text[:10]) and is_time(text[11:])
 
 
-def is_duration(text: str) -> bool:
-    """RFC 3339 appendix A: units in order, with none left out between two."""
-    time = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
-    date = r"(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)"
-    return re.fullmatch(rf"P(?:{date}(?:{time})?|{time}|\d+W)", text, re.ASCII) is not None
-
-
 def is_hostname(text: str) -> bool:
-    """RFC 1123 2.1: letters, digits and inner hyphens; and a name in Punycode must be one that can be read."""
+    """Return True for a host name (RFC 1123 2.1). A label in Punycode must be decodable."""
     if len(text) > 253 or re.fullmatch(r"[a-zA-Z0-9.-]+", text) is None:
         return False
     return all(0 < len(label) < 64 and label[0] != "-" != label[-1] and _readable(label) for label in text.split("."))
@@ -68,7 +61,7 @@ def is_hostname(text: str) -> bool:
 
 def _readable(label: str) -> bool:
     if label[2:4] != "--":
-        return True  # RFC 5891 4.2.3.1 keeps hyphens in third and fourth place for Punycode
+        return True  # RFC 5891 4.2.3.1 reserves hyphens in the third and fourth place for Punycode
     try:
         return label[:2].lower() == "xn" and is_idn_hostname(label.encode().decode("idna"))
     except UnicodeError:
@@ -76,7 +69,7 @@ def _readable(label: str) -> bool:
 
 
 def is_idn_hostname(text: str) -> bool:
-    """RFC 5890, as far as IDNA 2003 goes."""
+    """Return True for an internationalised host name (RFC 5890, with the rules of IDNA 2003)."""
     if len(text) > 253 or re.search(r"(?:^|[.\u3002\uff0e\uff61])-|-(?:[.\u3002\uff0e\uff61]|$)", text):
         return False
     try:
@@ -90,13 +83,13 @@ def is_idn_hostname(text: str) -> bool:
 
 
 def is_ipv4(text: str) -> bool:
-    """RFC 2673 3.2: four numbers without leading zeros, as RFC 6943 3.1.1 advises."""
+    """Return True for an IPv4 address (RFC 2673 3.2), without leading zeros (RFC 6943 3.1.1)."""
     parts = text.split(".")
     return len(parts) == 4 and all(re.fullmatch(r"0|[1-9][0-9]{0,2}", part) and int(part) < 256 for part in parts)
 
 
 def is_ipv6(text: str) -> bool:
-    """RFC 4291 2.2, without a zone."""
+    """Return True for an IPv6 address (RFC 4291 2.2) without a zone."""
     head, gap, tail = text.partition("::")
     if not re.fullmatch(r"[0-9a-fA-F:.]+", text) or "::" in tail or tail.startswith(":"):
         return False
@@ -105,7 +98,7 @@ def is_ipv6(text: str) -> bool:
     if groups and "." in groups[-1] and (tail or not gap):
         if not is_ipv4(groups.pop()):
             return False
-        count += 1  # it stands for two
+        count += 1  # an IPv4 address counts as two groups
     return all(re.fullmatch(r"[0-9a-fA-F]{1,4}", group) for group in groups) and (count < 8 if gap else count == 8)
 
 
@@ -113,7 +106,7 @@ _ATOM = r"[^@\x00-\x20\"(),:;<>\[\\\].\x7f]+"
 
 
 def is_idn_email(text: str) -> bool:
-    """RFC 6531: a mailbox, of which any part may be beyond ASCII."""
+    """Return True for an email address that may contain any Unicode characters (RFC 6531)."""
     local, at, domain = text.rpartition("@")
     if not at or len(local.encode(errors="replace")) > 64:
         return False
@@ -126,13 +119,8 @@ def is_idn_email(text: str) -> bool:
     return is_hostname(domain) if domain.isascii() else is_idn_hostname(domain)
 
 
-def is_email(text: str) -> bool:
-    """RFC 5321 4.1.2: a mailbox."""
-    return text.isascii() and is_idn_email(text)
-
-
 def is_iri_reference(text: str) -> bool:
-    """RFC 3987, and with ASCII alone RFC 3986: an absolute or a relative reference."""
+    """Return True for an absolute or relative IRI (RFC 3987)."""
     if re.search(r"[\x00-\x20\"<>\\^`{|}\x7f]|%(?![0-9a-fA-F]{2})", text):
         return False
     rest, _, fragment = text.partition("#")
@@ -148,7 +136,7 @@ def is_iri_reference(text: str) -> bool:
 
 
 def _is_authority(text: str) -> bool:
-    """RFC 3986 3.2: userinfo, host and port. Brackets are only for an address of six or later."""
+    """Return True for userinfo, host and port (RFC 3986 3.2). Only an IP address literal may have brackets."""
     user, _, host = text.rpartition("@")
     found = re.fullmatch(r"(?:\[([^\[\]]*)\]|[^:\[\]]*)(?::[0-9]*)?", host)
     if found is None or re.search(r"[@\[\]]", user):
@@ -158,31 +146,17 @@ def _is_authority(text: str) -> bool:
 
 
 def is_iri(text: str) -> bool:
-    """RFC 3987: absolute, that is with a scheme."""
+    """Return True for an absolute IRI: one with a scheme (RFC 3987)."""
     return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", text) is not None and is_iri_reference(text)
 
 
-def is_uri(text: str) -> bool:
-    """RFC 3986: absolute, that is with a scheme."""
-    return text.isascii() and is_iri(text)
-
-
-def is_uri_reference(text: str) -> bool:
-    """RFC 3986 4.1."""
-    return text.isascii() and is_iri_reference(text)
-
-
-def is_uri_template(text: str) -> bool:
-    """RFC 6570 2: literals, and expressions in braces."""
-    char = r"(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})"
-    name = rf"{char}+(?:\.{char}+)*(?::[1-9][0-9]{{0,3}}|\*)?"
-    literal = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
-    expression = r"\{[+#./;?&=,!@|]?" + name + "(?:," + name + r")*\}"
-    return re.fullmatch(f"(?:{literal}|{expression})*", text) is not None
+def _in_ascii(check: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Return the check of the older format that is the same, but for ASCII only (RFC 3986 and RFC 5321 4.1.2)."""
+    return lambda text: text.isascii() and check(text)
 
 
 def is_regex(text: str) -> bool:
-    """ECMA-262, as far as patterns.py reads it."""
+    """Return True for a regular expression that patterns.py accepts."""
     try:
         Pattern(text)
     except (PatternError, RecursionError):
@@ -190,24 +164,32 @@ def is_regex(text: str) -> bool:
     return True
 
 
+# RFC 3339 appendix A: the units of a duration stand in order, without a gap between two of them.
+_TIME = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
+_DATE = r"(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)"
+# RFC 6570 2: a URI template consists of literals, and of expressions in braces.
+_VARIABLE = r"(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+(?:\.(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+)*(?::[1-9][0-9]{0,3}|\*)?"
+_LITERAL = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
+
 FORMATS: dict[str, Callable[[str], bool]] = {
     "date": is_date,
     "time": is_time,
     "date-time": is_date_time,
-    "duration": is_duration,
-    "email": is_email,
+    "duration": _matching(rf"P(?:{_DATE}(?:{_TIME})?|{_TIME}|\d+W)"),
+    "email": _in_ascii(is_idn_email),
     "idn-email": is_idn_email,
     "hostname": is_hostname,
     "idn-hostname": is_idn_hostname,
     "ipv4": is_ipv4,
     "ipv6": is_ipv6,
-    "uri": is_uri,
-    "uri-reference": is_uri_reference,
+    "uri": _in_ascii(is_iri),
+    "uri-reference": _in_ascii(is_iri_reference),
     "iri": is_iri,
     "iri-reference": is_iri_reference,
-    "uri-template": is_uri_template,
+    "uri-template": _matching(rf"(?:{_LITERAL}|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"),
     "uuid": _matching(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
     "json-pointer": _matching(r"(?:/(?:[^~/]|~[01])*)*"),
     "relative-json-pointer": _matching(r"(?:0|[1-9]\d*)(?:[+-][1-9]\d*)?(?:#|(?:/(?:[^~/]|~[01])*)*)"),
     "regex": is_regex,
 }
+"""The checks of all formats, by name."""

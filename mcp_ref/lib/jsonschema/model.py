@@ -16,21 +16,20 @@ Below: limits.py, values.py, errors.py, patterns.py. Above: assertions.py, appli
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Iterable, Iterator
+
 from .errors import SchemaError, ValidationError, quoted
-from .values import is_integer, is_number
+from .limits import Budget
+from .patterns import Pattern
+from .values import JSON, Check, Path, Step, is_integer, is_number
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator
-    from typing import TypeAlias
-
-    from .limits import Budget
-    from .patterns import Pattern
-    from .values import JSON, Check, Step
-
-    Applied: TypeAlias = "Iterable[tuple[Step | None, CompiledSchema]]"
-    KeywordBuilder: TypeAlias = "Callable[[SchemaReader], Keyword | None]"
-    Vocabulary: TypeAlias = "tuple[tuple[KeywordBuilder, *tuple[str, ...]], ...]"
+Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
+"""Subschemas that were applied, each with the step to its part of the instance, or None for the instance itself."""
+Message = str | Callable[[JSON, Budget], str]
+"""The text of an error, to which the instance is added, or a function that returns the whole text."""
+KeywordBuilder = Callable[["SchemaReader"], "Keyword | None"]
+Vocabulary = tuple[tuple[KeywordBuilder, *tuple[str, ...]], ...]
+"""Functions, each with the names of the keywords that it builds. Keywords are evaluated in this order."""
 
 
 class Keyword:
@@ -39,9 +38,8 @@ class Keyword:
     Args:
         name: Name of the keyword, for errors.
         check: Returns True if the instance is valid.
-        message: Returns the text of the error for an invalid instance.
-        applied: Yields the subschemas that were applied, each with the property name or index of the part of the
-            instance that it was applied to. None stands for the instance itself.
+        message: Text of the error, if the keyword itself can fail.
+        applied: Returns the subschemas that were applied to a valid instance.
         requires_all: True if the keyword is valid exactly when all applied subschemas are. Its errors are theirs.
     """
 
@@ -51,7 +49,7 @@ class Keyword:
         self,
         name: str,
         check: Check,
-        message: Callable[[JSON, Budget], str] | None = None,
+        message: Message = "",
         applied: Callable[[JSON, Budget], Applied] | None = None,
         requires_all: bool = False,
     ) -> None:
@@ -96,7 +94,7 @@ class CompiledSchema:
 
     def set_false(self, keyword: str, message: str) -> None:
         """Become the schema `false` (Core 4.3.2), which reports this message."""
-        self.check, self.false_error = _accept_none, (keyword, message)
+        self.check, self.false_error = lambda instance, budget: False, (keyword, message)
 
 
 def accept_all(instance: JSON, budget: Budget) -> bool:
@@ -104,18 +102,12 @@ def accept_all(instance: JSON, budget: Budget) -> bool:
     return True
 
 
-def _accept_none(instance: JSON, budget: Budget) -> bool:
-    return False
-
-
 def child_of(instance: JSON, step: Step) -> JSON:
     """Return the property or item of an instance that a step of a path leads to."""
     return instance[step]  # type: ignore[index]
 
 
-def find_errors(
-    schema: CompiledSchema, instance: JSON, budget: Budget, path: tuple[Step, ...] = ()
-) -> Iterator[ValidationError]:
+def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Path = ()) -> Iterator[ValidationError]:
     """Yield all errors of an instance that is known to be invalid, in the order of the keywords."""
     budget.spend(1)
     if schema.false_error:
@@ -128,8 +120,9 @@ def find_errors(
                 else:
                     yield from find_errors(subschema, child_of(instance, step), budget, (*path, step))
         elif not keyword.check(instance, budget):
-            message = keyword.message(instance, budget) if keyword.message else keyword.name
-            yield ValidationError(path, keyword.name, message)
+            text = keyword.message
+            text = f"{text}, got {quoted(instance)}" if isinstance(text, str) else text(instance, budget)
+            yield ValidationError(path, keyword.name, text)
 
 
 class SchemaReader:

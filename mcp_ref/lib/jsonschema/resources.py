@@ -15,19 +15,15 @@ Below: assertions.py, applicators.py, unevaluated.py. Above: compiler.py.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from .applicators import APPLICATOR, CORE, dependencies_on_schemas, dependent_schemas, items, items_of_draft_07, ref
-from .assertions import FORMAT, VALIDATION, VALIDATION_2020_12, dependencies_on_names
+from .applicators import APPLICATOR, CORE, REFERENCE, dependency_schemas, dependent_schemas, items, items_of_draft_07
+from .assertions import FORMAT, VALIDATION, VALIDATION_2020_12, dependency_names
 from .errors import SchemaError, quoted
+from .limits import ValidationLimits
+from .model import KeywordBuilder, Vocabulary
 from .unevaluated import UNEVALUATED
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .limits import ValidationLimits
-    from .model import KeywordBuilder, Vocabulary
-    from .values import JSON
+from .values import JSON
 
 _DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/"
 _DRAFT_7 = "http://json-schema.org/draft-07/schema"
@@ -53,13 +49,13 @@ _VOCABULARIES: dict[str, Vocabulary] = {
 _ALL = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
 
 _DRAFT_07: Vocabulary = (
-    (ref, "$ref"),
+    *REFERENCE,
     *VALIDATION,
     *FORMAT,
     (items_of_draft_07, "items", "additionalItems"),
     *(row for row in APPLICATOR if row[0] not in (items, dependent_schemas)),
-    (dependencies_on_names, "dependencies"),
-    (dependencies_on_schemas, "dependencies"),
+    (dependency_names, "dependencies"),
+    (dependency_schemas, "dependencies"),
 )
 """The keywords of draft-07, which has no vocabularies."""
 
@@ -75,6 +71,12 @@ class Dialect:
                 self.builders.setdefault(name, []).append((rank, builder))
 
 
+_DIALECTS = {
+    _DRAFT_2020_12 + "schema": Dialect(_ALL),
+    **dict.fromkeys([_DRAFT_7, _DRAFT_7.replace("http:", "https:")], Dialect(_DRAFT_07, is_draft_07=True)),
+}
+
+
 class SchemaResource:
     """A schema with a URI, its anchors, and the names of those anchors that are dynamic."""
 
@@ -88,11 +90,6 @@ class SchemaResource:
     def __str__(self) -> str:
         return self.uri or "the schema"
 
-    def add_anchor(self, name: str, schema: JSON, location: str) -> None:
-        """Name a subschema. Raise SchemaError if another one has this name (Core 8.2.2)."""
-        if self.anchors.setdefault(name, (schema, location))[0] is not schema:
-            raise SchemaError(f"{location}: the anchor {quoted(name)} is used twice in {self}")
-
 
 class SchemaResources:
     """All resources of the documents that were read so far, by URI."""
@@ -102,7 +99,7 @@ class SchemaResources:
         self._limits = limits
         self._by_uri: dict[str, SchemaResource] = {}
         self._by_schema: dict[int, SchemaResource] = {}  # by the id() of the resource's root schema
-        self._dialects: dict[str, Dialect] = {}
+        self._dialects = dict(_DIALECTS)
         self._scanned = 0
 
     def read(self, uri: str, schema: JSON, default: Dialect | None = None) -> SchemaResource:
@@ -194,7 +191,8 @@ class SchemaResources:
         for keyword in ("$anchor", "$dynamicAnchor"):  # Core 8.2.2
             name = schema.get(keyword)
             if isinstance(name, str):
-                resource.add_anchor(name, schema, location)
+                if resource.anchors.setdefault(name, (schema, location))[0] is not schema:
+                    raise SchemaError(f"{location}/{keyword}: {quoted(name)} is used twice in {resource}")
                 if keyword == "$dynamicAnchor":
                     resource.dynamic_anchors.add(name)
 
@@ -204,7 +202,7 @@ class SchemaResources:
         """Return the dialect that `$schema` names (Core 8.1.1), or the default."""
         uri = schema.get("$schema") if isinstance(schema, dict) else None
         if uri is None:
-            return default or self._dialect(_DRAFT_2020_12 + "schema")
+            return default or _DIALECTS[_DRAFT_2020_12 + "schema"]
         if not isinstance(uri, str):
             raise SchemaError(f"$schema: expected a URI, got {quoted(uri)}")
         return self._dialect(uri.removesuffix("#"))
@@ -215,10 +213,6 @@ class SchemaResources:
         return self._dialects[uri]
 
     def _new_dialect(self, uri: str) -> Dialect:
-        if uri == _DRAFT_2020_12 + "schema":
-            return Dialect(_ALL)
-        if uri.replace("https:", "http:") == _DRAFT_7:
-            return Dialect(_DRAFT_07, is_draft_07=True)
         metaschema = self._documents.get(uri)
         chosen = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
         if not isinstance(chosen, dict):
@@ -236,32 +230,25 @@ class SchemaResources:
 
 # ------------------------------------------------------------------------------------ URIs and JSON Pointers
 
-_URI = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*:)?(//[^/?]*)?([^?]*)(\?.*)?", re.DOTALL)
+_URI = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*:)?(//[^/?]*)?([^?]*)(\?.*)?", re.DOTALL)
+"""Scheme, authority, path and query of a URI, each with its delimiter (RFC 3986 appendix B)."""
 
 
 def resolve_uri(base: str, reference: str) -> str:
     """Return the URI that a reference without a fragment means, seen from a base URI (RFC 3986 5.2.2)."""
     if not base:
         return reference
-    scheme, authority, path, query = _split(reference)
+    scheme, authority, path, query = _URI.findall(reference)[0]
     if scheme:
         return reference
-    scheme, base_authority, base_path, base_query = _split(base)
+    scheme, base_authority, base_path, base_query = _URI.findall(base)[0]
     if not authority:
         authority = base_authority
         if not path:
             path, query = base_path, query or base_query
         elif not path.startswith("/"):
             path = base_path[: base_path.rfind("/") + 1] + path if base_path or not authority else "/" + path
-    return scheme + authority + _without_dot_segments(path) + query
-
-
-def _split(uri: str) -> tuple[str, str, str, str]:
-    """Return scheme, authority, path and query of a URI, each with its delimiter (RFC 3986 appendix B)."""
-    found = _URI.fullmatch(uri)
-    assert found is not None  # every text matches
-    scheme, authority, path, query = found.groups(default="")
-    return scheme, authority, path, query
+    return f"{scheme}{authority}{_without_dot_segments(path)}{query}"
 
 
 def _without_dot_segments(path: str) -> str:

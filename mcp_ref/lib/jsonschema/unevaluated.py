@@ -10,45 +10,34 @@ Below: model.py. Above: resources.py puts the keywords of all vocabularies toget
 
 from __future__ import annotations
 
-from .model import Keyword, child_of
+from collections.abc import Iterator
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .limits import Budget
-    from .model import CompiledSchema, SchemaReader, Vocabulary
-    from .values import JSON, Step
+from .limits import Budget
+from .model import CompiledSchema, Keyword, KeywordBuilder, SchemaReader, Vocabulary, child_of
+from .values import JSON, Step
 
 
-def unevaluated_items(reader: SchemaReader) -> Keyword:
-    """Build `unevaluatedItems` (Core 11.2)."""
-    return _unevaluated("unevaluatedItems", "unexpected item", list, reader)
+def _unevaluated(name: str, kind: type, false_message: str) -> KeywordBuilder:
+    def build(reader: SchemaReader) -> Keyword:
+        schema = reader.subschema(name)
+        if schema.false_error:
+            schema.set_false(name, false_message)
+        siblings = list(reader.keywords)  # all of them, and all valid: this vocabulary is evaluated last
 
+        def applied(instance: JSON, budget: Budget) -> Iterator[tuple[Step, CompiledSchema]]:
+            if isinstance(instance, kind) and isinstance(instance, (list, dict)):
+                evaluated = _evaluated(siblings, instance, budget)
+                budget.spend(len(instance))
+                for step in instance if isinstance(instance, dict) else range(len(instance)):
+                    if step not in evaluated:
+                        yield step, schema
 
-def unevaluated_properties(reader: SchemaReader) -> Keyword:
-    """Build `unevaluatedProperties` (Core 11.3)."""
-    return _unevaluated("unevaluatedProperties", "unexpected property", dict, reader)
+        def check(instance: JSON, budget: Budget) -> bool:
+            return all(schema.check(child_of(instance, step), budget) for step, _ in applied(instance, budget))
 
+        return Keyword(name, check, applied=applied, requires_all=True)
 
-def _unevaluated(name: str, false_message: str, kind: type, reader: SchemaReader) -> Keyword:
-    schema = reader.subschema(name)
-    if schema.false_error:
-        schema.set_false(name, false_message)
-    siblings = list(reader.keywords)  # all of them, and all valid: this vocabulary is evaluated last
-
-    def applied(instance: JSON, budget: Budget) -> Iterator[tuple[Step, CompiledSchema]]:
-        if isinstance(instance, kind) and isinstance(instance, (list, dict)):
-            seen = _evaluated(siblings, instance, budget)
-            budget.spend(len(instance))
-            for step in instance if isinstance(instance, dict) else range(len(instance)):
-                if step not in seen:
-                    yield step, schema
-
-    def check(instance: JSON, budget: Budget) -> bool:
-        return all(schema.check(child_of(instance, step), budget) for step, _ in applied(instance, budget))
-
-    return Keyword(name, check, applied=applied, requires_all=True)
+    return build
 
 
 def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[Step]:
@@ -66,7 +55,7 @@ def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[S
 
 
 UNEVALUATED: Vocabulary = (
-    (unevaluated_items, "unevaluatedItems"),
-    (unevaluated_properties, "unevaluatedProperties"),
+    (_unevaluated("unevaluatedItems", list, "unexpected item"), "unevaluatedItems"),
+    (_unevaluated("unevaluatedProperties", dict, "unexpected property"), "unevaluatedProperties"),
 )
 """The vocabulary of Core 11. It must be evaluated last."""

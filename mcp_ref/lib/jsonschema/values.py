@@ -8,17 +8,17 @@ Below: limits.py. Above: errors.py.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
-TYPE_CHECKING = False  # importing `typing` for this constant would take longer than the rest of the package
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
+from .limits import Budget
 
-    from .limits import Budget
-
-    JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
-    Step: TypeAlias = "str | int"
-    Check: TypeAlias = "Callable[[JSON, Budget], bool]"
+JSON = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
+Step = str | int
+"""A property name or an array index."""
+Path = tuple[Step, ...]
+"""The way from the root of an instance to one of its parts."""
+Check = Callable[[JSON, Budget], bool]
+"""A function that returns True if an instance is valid."""
 
 
 def is_number(value: JSON, budget: Budget | None = None) -> bool:
