@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,7 +46,8 @@ from mcp_ref import (
     TextResourceContents,
 )
 from mcp_ref.jsonrpc.messages import Object
-from mcp_ref.revisions import REVISIONS
+from mcp_ref.revisions import LEGACY, REVISIONS
+from tests.http_program import serving
 from tests.support import ROOT, run
 
 if TYPE_CHECKING:
@@ -162,9 +164,21 @@ def test_every_failure_that_is_expected_here_is_one_that_a_docstring_shows() -> 
     assert [part for part in FAIL if not any(part in command for _, command in COMMANDS)] == []
 
 
-@pytest.mark.parametrize("command", sorted({command for _, command in COMMANDS}))
-def test_what_a_docstring_tells_to_type_does_what_it_says(command: str, tmp_path: Path) -> None:
-    done = typed(command, tmp_path)
+@pytest.mark.parametrize("name", sorted({name for name, _ in COMMANDS}))
+def test_docstring_commands_do_what_the_docstring_says(name: str, tmp_path: Path) -> None:
+    """Run the commands of one file, two at a time: most of their time is the start of Python."""
+    first = {command: file for file, command in reversed(COMMANDS)}
+    commands = [command for command, file in first.items() if file == name]
+    folders = [tmp_path / str(number) for number in range(len(commands))]
+    for folder in folders:
+        folder.mkdir()
+    with ThreadPoolExecutor(2) as pool:
+        for command, done in zip(commands, pool.map(typed, commands, folders), strict=True):
+            check_command(command, done)
+
+
+def check_command(command: str, done: subprocess.CompletedProcess[str]) -> None:
+    """Check that a command succeeded, or failed as its docstring says."""
     failure = next((text for part, text in FAIL.items() if part in command), None)
     if failure is None:
         assert done.returncode == 0, done
@@ -181,13 +195,17 @@ def test_an_example_runs_from_any_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", SERVERS, ids=lambda path: path.name)
-async def test_each_server_is_served_by_the_command_line_and_speaks_every_revision(path: Path) -> None:
-    for revision in [each.name for each in REVISIONS]:
-        command = [sys.executable, "-m", "mcp_ref", "run", str(path)]
-        async with Client(command, revision=revision, cwd=ROOT) as client:
-            tools = await client.list_tools() if client.server_can("tools") else []
-            assert tools or await client.list_resources()
-            assert all(tool.description for tool in tools)
+async def test_command_line_serves_each_example_in_every_revision(path: Path) -> None:
+    """Serve over pipes in one revision of each era; and in all revisions over HTTP, where one process is enough."""
+    stdio = [sys.executable, "-m", "mcp_ref", "run", str(path)]
+    with serving(path) as program:
+        targets = [(program.url, revision.name) for revision in REVISIONS]
+        for target, revision in [*targets, (stdio, LEGACY[-1].name), (stdio, REVISIONS[-1].name)]:
+            async with Client(target, revision=revision, cwd=None if isinstance(target, str) else ROOT) as client:
+                tools = await client.list_tools() if client.server_can("tools") else []
+                assert tools or await client.list_resources()
+                assert all(tool.description for tool in tools)
+        program.stop(signal.SIGTERM)
 
 
 class Offers(TypedDict, total=False):
@@ -330,53 +348,55 @@ async def test_the_database_answers_questions_and_shows_its_schema(library: Path
 COUNT_FOR_EVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM books",
-        "INSERT INTO books VALUES ('x', 1, NULL)",
-        "UPDATE books SET year = 0 RETURNING *",
-        "DROP TABLE books",
-        "CREATE TABLE mine (x)",
-        "CREATE TEMP TABLE mine (x)",
-        "ALTER TABLE books RENAME TO mine",
-        "ATTACH DATABASE 'other.db' AS other",
-        "VACUUM INTO 'copy.db'",
-        "VACUUM",
-        "REINDEX",
-        "ANALYZE",
-        "BEGIN EXCLUSIVE",
-        "SAVEPOINT s",
-        "PRAGMA writable_schema = 1",
-        "PRAGMA hard_heap_limit = 0",
-        "SELECT * FROM pragma_database_list",
-        "SELECT load_extension('libc.so.6')",
-        "SELECT LOAD_EXTENSION('libc.so.6')",
-        "SELECT readfile('/etc/passwd')",
-        "SELECT writefile('x', 'y')",
-        "SELECT edit('x')",
-        "SELECT 1; DELETE FROM books",
-        "SELECT 1\0; DELETE FROM books",
-        "no sql at all",
-        "SELECT zeroblob(2000000000)",
-        "SELECT title FROM books",  # more rows than are allowed
-        "SELECT zeroblob(90000) FROM books LIMIT 2",  # more bytes
-        COUNT_FOR_EVER + "SELECT count(*) FROM n",
-        COUNT_FOR_EVER + "SELECT i, zeroblob(90000) FROM n ORDER BY random()",
-        COUNT_FOR_EVER + "SELECT group_concat(i) FROM n",
-        "SELECT " + "(" * 2000 + "1" + ")" * 2000,
-        "SELECT " + "x" * 10_000,
-    ],
-)
-def test_whatever_is_asked_the_database_stays_as_it_is_and_the_server_too(sql: str, library: Path) -> None:
+STATEMENTS = [
+    "DELETE FROM books",
+    "INSERT INTO books VALUES ('x', 1, NULL)",
+    "UPDATE books SET year = 0 RETURNING *",
+    "DROP TABLE books",
+    "CREATE TABLE mine (x)",
+    "CREATE TEMP TABLE mine (x)",
+    "ALTER TABLE books RENAME TO mine",
+    "ATTACH DATABASE 'other.db' AS other",
+    "VACUUM INTO 'copy.db'",
+    "VACUUM",
+    "REINDEX",
+    "ANALYZE",
+    "BEGIN EXCLUSIVE",
+    "SAVEPOINT s",
+    "PRAGMA writable_schema = 1",
+    "PRAGMA hard_heap_limit = 0",
+    "SELECT * FROM pragma_database_list",
+    "SELECT load_extension('libc.so.6')",
+    "SELECT LOAD_EXTENSION('libc.so.6')",
+    "SELECT readfile('/etc/passwd')",
+    "SELECT writefile('x', 'y')",
+    "SELECT edit('x')",
+    "SELECT 1; DELETE FROM books",
+    "SELECT 1\0; DELETE FROM books",
+    "no sql at all",
+    "SELECT zeroblob(2000000000)",
+    "SELECT title FROM books",  # more rows than are allowed
+    "SELECT zeroblob(90000) FROM books LIMIT 2",  # more bytes
+    COUNT_FOR_EVER + "SELECT count(*) FROM n",
+    COUNT_FOR_EVER + "SELECT i, zeroblob(90000) FROM n ORDER BY random()",
+    COUNT_FOR_EVER + "SELECT group_concat(i) FROM n",
+    "SELECT " + "(" * 2000 + "1" + ")" * 2000,
+    "SELECT " + "x" * 10_000,
+]
+"""Statements that the server refuses."""
+
+
+def test_database_refuses_every_other_statement_and_changes_nothing(library: Path) -> None:
     before = library.read_bytes(), sorted(path.name for path in library.parent.iterdir())
 
     async def test() -> None:
         async with client_of("database.py", env={"DATABASE": str(library)}, cwd=str(library.parent)) as client:
-            text = await refused(client, "query", {"sql": sql})
-            assert text.strip() and text != "SQLite says: ", text
-            alive = await client.call_tool("query", {"sql": "SELECT count(*) FROM books"})
-            assert alive.structured_content == {"columns": ["count(*)"], "rows": [[300]]}
+            for sql in STATEMENTS:
+                text = await refused(client, "query", {"sql": sql})
+                assert text.strip() and text != "SQLite says: ", (sql, text)
+                alive = await client.call_tool("query", {"sql": "SELECT count(*) FROM books"})
+                assert alive.structured_content == {"columns": ["count(*)"], "rows": [[300]]}, sql
+                assert (library.read_bytes(), sorted(path.name for path in library.parent.iterdir())) == before, sql
 
     run(test())
     assert (library.read_bytes(), sorted(path.name for path in library.parent.iterdir())) == before
@@ -468,14 +488,18 @@ def test_notes_are_files_that_outlive_the_server_and_what_is_no_note_is_left_alo
     assert sorted(path.name for path in tmp_path.iterdir()) == ["Not A Note.md", "old.md"]
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/x", "a/b", "A", "", "-x", "x" * 61, "x\n", "x\0", "..", "ä", "a.b"])
-def test_a_name_that_might_be_a_path_is_no_note(name: str, tmp_path: Path) -> None:
+NAMES = ["../x", "/etc/x", "a/b", "A", "", "-x", "x" * 61, "x\n", "x\0", "..", "ä", "a.b"]
+
+
+def test_notes_refuse_a_name_that_might_be_a_path(tmp_path: Path) -> None:
     async def test() -> None:
         async with client_of("notes.py", env={"NOTES": str(tmp_path)}) as client:
-            assert "Invalid arguments" in await refused(client, "write_note", {"name": name, "text": "x"})
-            assert "Invalid arguments" in await refused(client, "delete_note", {"name": name})
-            with pytest.raises(RemoteError):
-                await client.read_resource(f"note://all/{quote(name, safe='')}")
+            for name in NAMES:
+                assert "Invalid arguments" in await refused(client, "write_note", {"name": name, "text": "x"}), name
+                assert "Invalid arguments" in await refused(client, "delete_note", {"name": name}), name
+                with pytest.raises(RemoteError):
+                    await client.read_resource(f"note://all/{quote(name, safe='')}")
+                assert list(tmp_path.iterdir()) == [], name
 
     run(test())
     assert list(tmp_path.iterdir()) == []
@@ -743,10 +767,10 @@ async def test_a_model_that_says_nothing_is_an_error(revision: str) -> None:
 # ---------------------------------------------------------------------------------------------------- long_job.py
 
 
-@pytest.mark.parametrize(("below", "count"), [(3, 1), (4, 2), (100, 25), (1_000_000, 78_498), (2_000_003, 148_933)])
-async def test_the_primes_are_counted_right(below: int, count: int) -> None:
+async def test_long_job_counts_the_primes_right() -> None:
     async with client_of("long_job.py") as client:
-        assert (await client.call_tool("count_primes", {"below": below})).structured_content == count
+        for below, count in ((3, 1), (4, 2), (100, 25), (1_000_000, 78_498), (2_000_003, 148_933)):
+            assert (await client.call_tool("count_primes", {"below": below})).structured_content == count, below
 
 
 @ERAS
