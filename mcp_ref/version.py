@@ -1,4 +1,4 @@
-"""The version of mcp_ref, and what changed from one version to the next.
+"""The version of mcp_ref, and the changes of each version.
 
 CHANGES
 

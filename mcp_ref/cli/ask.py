@@ -1,7 +1,6 @@
-"""`list`, `call`, `read`, `watch`, `prompt` and `complete`: start a server, ask one thing, print what it answers.
+"""The commands `list`, `call`, `read`, `watch`, `prompt` and `complete`: connect to a server and print its results.
 
-Nothing is judged here that the server can judge: a wrong name or argument is sent, and when the server refuses it, the
-message says what there is instead.
+The server judges names and arguments, not this module. If the server refuses them, the message suggests what exists.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from .values import read_arguments, read_texts
 
 
 def ask(options: argparse.Namespace) -> int:
-    """Run one of the commands; gives the exit code."""
+    """Run one of the commands and return its exit code."""
     client = make_client(options)
     try:
         return asyncio.run(conversation(client, options))
@@ -44,19 +43,19 @@ def ask(options: argparse.Namespace) -> int:
 
 
 def fail(code: int, error: Exception) -> int:
-    """Say what went wrong."""
+    """Print an error and return the exit code."""
     show.note(str(error))
     return code
 
 
 def make_client(options: argparse.Namespace) -> Client:
-    """The client that the options describe. Raises UsageError."""
+    """Return the client that the options describe. Raise UsageError if they contradict each other."""
     person = asker()
     server = server_named(options.command)
     if options.header and not isinstance(server, str):
-        raise UsageError("--header is for a URL")
+        raise UsageError("--header needs a server with a URL")
     if options.env and isinstance(server, str):
-        raise UsageError("--env is for a server that is started here")
+        raise UsageError("--env needs a server with a command")
     try:
         return Client(
             server,
@@ -71,12 +70,12 @@ def make_client(options: argparse.Namespace) -> Client:
             timeout=options.timeout if options.timeout is not None else TIMEOUT,
             trace=tracer() if options.trace else None,
         )
-    except ValueError as error:  # an unknown revision, a root that is none
+    except ValueError as error:  # an unknown revision, or an invalid root
         raise UsageError(str(error)) from None
 
 
 def server_named(words: list[str]) -> list[str] | str:
-    """A command, or a URL. Raises UsageError for a URL with something behind it."""
+    """Return the command as a list, or the URL. Raise UsageError if words follow the URL."""
     if not words[0].startswith(("http://", "https://")):
         return words
     if len(words) > 1:
@@ -85,47 +84,47 @@ def server_named(words: list[str]) -> list[str] | str:
 
 
 def headers(words: list[str]) -> dict[str, str]:
-    """`Name: value`, as they are sent."""
+    """Return the headers of words such as `Name: value`. Raise UsageError for other words."""
     found = {}
     for word in words:
         name, colon, value = word.partition(":")
         if not colon or not name.strip():
-            raise UsageError("--header takes 'Name: value'")  # without what was given: it may be a secret
+            raise UsageError("--header takes 'Name: value'")  # the value is not repeated, it can be a secret
         found[name.strip()] = value.strip()
     return found
 
 
 def environment(words: list[str]) -> dict[str, str]:
-    """`NAME=VALUE` as it is, `NAME` with our own value."""
+    """Return variables for `NAME=VALUE`, and for `NAME` with the value of this process."""
     found = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals and name not in os.environ:
-            raise UsageError(f"--env {name}: there is no such variable here; write {name}=VALUE")
+            raise UsageError(f"--env {name}: this variable is not set here; write {name}=VALUE")
         found[name] = value if equals else os.environ[name]
     return found
 
 
 def show_log(message: LoggingMessageNotificationParams) -> None:
-    """One of the server's log messages."""
+    """Print a log message of the server."""
     text = message.data if isinstance(message.data, str) else json.dumps(message.data, ensure_ascii=False)
     show.note(f"[{message.level}] {message.logger + ': ' if message.logger else ''}{text}")
 
 
 def show_stderr(data: bytes) -> None:
-    """A piece of the server's standard error."""
+    """Print a piece of the server's standard error."""
     text = data.decode("utf-8", "replace")
     sys.stderr.write(show.printable(text) if sys.stderr.isatty() else text)
 
 
 def show_progress(progress: float, total: float | None, message: str | None) -> None:
-    """One of the server's progress notifications."""
+    """Print a progress notification of the server."""
     of = f" of {total:g}" if total is not None else ""
     show.note(f"{progress:g}{of}{': ' + message if message else ''}")
 
 
 async def conversation(client: Client, options: argparse.Namespace) -> int:
-    """Connect, do what is asked, and close."""
+    """Connect, run the command, and close."""
     async with client:
         if sys.stderr.isatty() and options.name != "list":
             show.note(who(client))
@@ -147,20 +146,20 @@ async def conversation(client: Client, options: argparse.Namespace) -> int:
 
 
 def who(client: Client) -> str:
-    """Who answers, and what is spoken."""
+    """Return the server's name and version, and the revision."""
     info = client.server_info
     return f"{info.title or info.name} {info.version}, revision {client.revision}".strip()
 
 
 async def set_level(client: Client, level: str) -> None:
-    """Ask for log messages. Raises UsageError for a level that is none."""
+    """Set the minimum log level. Raise UsageError for an unknown level."""
     if level not in LEVELS:
-        raise UsageError(f"{level!r} is no log level{did_you_mean(level, LEVELS)}")
+        raise UsageError(f"unknown log level {level!r}{did_you_mean(level, LEVELS)}")
     await client.set_logging_level(level)
 
 
 def encoded(value: object) -> Object:
-    """A result for programs: as on the wire of the latest revision, whichever was spoken."""
+    """Return a result as JSON of the latest revision, whichever revision is spoken."""
     return codec_for(REVISIONS[-1]).encode(value)
 
 
@@ -168,7 +167,7 @@ def encoded(value: object) -> Object:
 
 
 async def list_all(client: Client, options: argparse.Namespace) -> int:
-    """Everything that the server offers."""
+    """Print everything that the server offers."""
     tools = await client.list_tools() if client.server_can("tools") else []
     resources = await client.list_resources() if client.server_can("resources") else []
     templates = await client.list_resource_templates() if client.server_can("resources") else []
@@ -198,11 +197,11 @@ async def list_all(client: Client, options: argparse.Namespace) -> int:
 
 
 async def call(client: Client, options: argparse.Namespace) -> int:
-    """Call a tool; 1 where it says that it failed, with what it says on standard error."""
+    """Call a tool. Return 1 and print to standard error if its result is an error."""
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
-    patience = PERSON_TIMEOUT if asker() is not None else TIMEOUT  # the server may ask the person in between
+    patience = PERSON_TIMEOUT if asker() is not None else TIMEOUT  # the server may ask the person meanwhile
     try:
         result = await client.call_tool(
             options.tool,
@@ -227,14 +226,14 @@ async def call(client: Client, options: argparse.Namespace) -> int:
 
 
 def remind(tool: Tool | None, arguments: Object) -> None:
-    """Say what a tool takes, where that is what went wrong."""
+    """Print the arguments that a tool takes, if the given arguments do not match its schema."""
     with contextlib.suppress(SchemaError):
         if tool is not None and not compile_schema(tool.input_schema).is_valid(arguments):
             show.note(f"{tool.name} takes: {show.signature(tool.input_schema) or 'nothing'}")
 
 
 async def read(client: Client, options: argparse.Namespace) -> int:
-    """Read a resource."""
+    """Print a resource."""
     try:
         result = await client.read_resource(options.uri)
     except RemoteError as error:
@@ -249,13 +248,13 @@ async def read(client: Client, options: argparse.Namespace) -> int:
 
 
 async def watch(client: Client, options: argparse.Namespace) -> int:
-    """Print the URI of what has changed, a line each time: until there were enough, or Ctrl-C."""
+    """Print the URI of each changed resource, one line for each change, until `--count` or Ctrl-C."""
     try:
         async with client.subscribe(options.uri) as updates:
             for _ in range(options.count) if options.count is not None else itertools.count():
                 uri = await anext(updates, None)
                 if uri is None:
-                    show.note("the server has ended the subscription")
+                    show.note("the server ended the subscription")
                     return 0
                 show.as_json(uri) if options.json else show.out(uri)
                 sys.stdout.flush()
@@ -267,7 +266,7 @@ async def watch(client: Client, options: argparse.Namespace) -> int:
 
 
 async def prompt(client: Client, options: argparse.Namespace) -> int:
-    """Get a prompt."""
+    """Print the messages of a prompt."""
     try:
         result = await client.get_prompt(options.prompt, read_texts(options.arguments))
     except RemoteError as error:
@@ -285,7 +284,7 @@ async def prompt(client: Client, options: argparse.Namespace) -> int:
 
 
 async def complete(client: Client, options: argparse.Namespace) -> int:
-    """Suggest values, one a line."""
+    """Print suggested values, one line each."""
     is_uri = "{" in options.ref or "://" in options.ref
     ref = ResourceTemplateReference(options.ref) if is_uri else PromptReference(options.ref)
     known = read_texts(options.arguments) or None
@@ -303,7 +302,7 @@ async def complete(client: Client, options: argparse.Namespace) -> int:
 
 
 async def completable(client: Client, is_uri: bool) -> list[str]:
-    """The templates or the prompts that there are."""
+    """Return the URI templates or the names of the prompts."""
     if is_uri:
         templates = await client.list_resource_templates() if client.server_can("resources") else []
         return [template.uri_template for template in templates]
@@ -311,5 +310,5 @@ async def completable(client: Client, is_uri: bool) -> list[str]:
 
 
 def hint(name: str, known: list[str]) -> str:
-    """What the name could have meant, where the server does not list it."""
+    """Return a suggestion for a name that the server does not list, or an empty string."""
     return "" if name in known else did_you_mean(name, known)

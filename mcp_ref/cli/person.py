@@ -1,7 +1,7 @@
-"""The person at the terminal, for servers that ask: a form is filled in line by line, a URL is shown for consent.
+"""Elicitation at a terminal: the person fills in a form line by line, or agrees to visit a URL.
 
-Only where standard input and standard error are both a terminal; otherwise the client does not declare elicitation.
-Questions go to standard error, so that the output stays what was asked for.
+The client declares elicitation only if standard input and standard error are terminals. Prompts go to standard error,
+so that standard output holds only results.
 
 Spec:  client/elicitation
 """
@@ -26,28 +26,28 @@ from .values import kinds, read_value
 
 
 def asker() -> ElicitationHandler | None:
-    """The handler to give to a Client, or None where nobody could be asked."""
+    """Return the elicitation handler for a Client, or None without a terminal."""
     if os.name == "nt" or not sys.stdin.isatty() or not sys.stderr.isatty():
         return None
     turn = asyncio.Lock()
 
     async def ask(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-        async with turn:  # a server may ask several things at once, and there is one terminal
+        async with turn:  # a server may send several elicitations at once, and there is one terminal
             return await ask_person(request)
 
     return ask
 
 
 async def ask_person(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Show the question, and wait for what the person does. End of input (Ctrl-D) declines."""
-    # [2025-11-25 client/elicitation#security-considerations] it is the server that asks, and the user may say no
+    """Show the elicitation and return the action of the person. Ctrl-D declines."""
+    # [2025-11-25 client/elicitation#security-considerations] name the server as the sender; the user may decline
     note(f"\nThe server asks: {request.message}")
     if isinstance(request, ElicitRequestURLParams):
-        # [2025-11-25 client/elicitation#safe-url-handling] the whole URL, and nothing is opened without consent
+        # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and open nothing without consent
         note(f"It wants you to visit {request.url}\nNothing is opened for you.")
         answer = await ask_line("Will you visit it? [y/n] ")
         return ElicitResult("accept" if answer.strip().lower() in ("y", "yes") else "decline")
-    note("(an empty line leaves a field out, or keeps its default; Ctrl-D says no to the whole form)")
+    note("(an empty line skips a field or keeps its default; Ctrl-D declines the form)")
     while True:
         try:
             content = await fill_in(request.requested_schema)
@@ -60,7 +60,7 @@ async def ask_person(request: ElicitRequestFormParams | ElicitRequestURLParams) 
 
 
 async def fill_in(schema: Object) -> Object:
-    """The person's answers to a form's fields, with the defaults of those left alone."""
+    """Return the content of a form: the typed values, and the defaults of skipped fields."""
     content: Object = {}
     fields = schema.get("properties")
     assert isinstance(fields, dict)  # checked before the handler is called
@@ -75,15 +75,15 @@ async def fill_in(schema: Object) -> Object:
 
 
 def question(name: str, field: Object) -> str:
-    """What is shown before the cursor."""
+    """Return the prompt of a field."""
     about = [str(field[name]) for name in ("title", "description") if name in field][:1]
     about += [f"default {json.dumps(field['default'])}"] if field.get("default") is not None else []
     return f"{name} ({', '.join([kind(field), *about])}): "
 
 
 async def ask_line(prompt: str) -> str:
-    """One line of the terminal, while the connection goes on. Raises EOFError at the end of input."""
-    sys.stderr.write(printable(prompt))  # the server has had a hand in it
+    """Read one line from the terminal without blocking the event loop. Raise EOFError at the end of input."""
+    sys.stderr.write(printable(prompt))  # parts of the text come from the server
     sys.stderr.flush()
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()

@@ -1,7 +1,7 @@
-"""`revisions [REVISION]`: what each revision has and changed, read off the data that the package itself works by.
+"""The command `revisions [REVISION]`: the revisions side by side, or the changes of one revision.
 
-Nothing here is written by hand: behaviour comes from the `Revision` records, methods from the method table, fields from
-the `Life` on each field, and what replaces the handshake from the pages that read and write it.
+Nothing here is written by hand. Behaviour comes from the `Revision` records, methods from the method table, and members
+from the `Life` of each field: the data that the package itself works by.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_BEHAVIOUR = ("number", "name")
 
 
 def show_revisions(name: str | None, json: bool) -> None:
-    """Print the table of all revisions, or what one of them changed."""
+    """Print the table of all revisions, or the changes of one revision."""
     if name is None:
         return show.as_json({r.name: behaviour(r) for r in REVISIONS}) if json else show_table()
     try:
@@ -34,13 +34,13 @@ def show_revisions(name: str | None, json: bool) -> None:
 
 
 def behaviour(revision: Revision) -> Object:
-    """The named features of a revision."""
+    """Return the named features of a revision."""
     values = {field.name: getattr(revision, field.name) for field in dataclasses.fields(revision)}
     return {name: value for name, value in values.items() if name not in _NO_BEHAVIOUR}
 
 
 def changes(revision: Revision) -> Object:
-    """What a revision changed: behaviour as [before, after]; methods and members as added and removed."""
+    """Return the changes of a revision: behaviour as [before, after], methods and members as added and removed."""
     earlier = [r for r in REVISIONS if r < revision]
     before: Object = behaviour(earlier[-1]) if earlier else {}
     now = behaviour(revision)
@@ -59,22 +59,22 @@ def changes(revision: Revision) -> Object:
 
 
 def stateless() -> Object:
-    """What there is in the place of a handshake, of sessions, and of requests from the server."""
+    """Return what replaces the handshake, sessions, and requests of the server."""
     return {
-        "each request says, in _meta": [
+        "each request has in _meta": [
             versioning.PROTOCOL_VERSION,
             versioning.CLIENT_CAPABILITIES,
             versioning.CLIENT_INFO,
             versioning.LOG_LEVEL,
         ],
-        "each result says, in _meta": [versioning.SERVER_INFO],
-        "each POST says, in its head": [
+        "each result has in _meta": [versioning.SERVER_INFO],
+        "each POST has the headers": [
             "MCP-Protocol-Version",
             headers.METHOD_HEADER,
             headers.NAME_HEADER,
             f"{headers.PARAM_PREFIX}*",
         ],
-        "a result may ask, as input_required": [*QUESTIONS],
+        "an input_required result can request": [*QUESTIONS],
     }
 
 
@@ -87,7 +87,7 @@ def _json(texts: list[str]) -> list[JSON]:
 
 
 def members(revision: Revision) -> tuple[list[str], list[str]]:
-    """The types and members that a revision added, and those it removed: `AudioContent`, `Tool.title`."""
+    """Return the types and members that a revision added, and those that it removed: `AudioContent`, `Tool.title`."""
     born, gone = [], []
     for cls in types():
         life = getattr(cls, "life", Life())
@@ -96,14 +96,14 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
         for name, member in lives_of(cls).items():
             if member is NOT_ON_THE_WIRE:
                 continue
-            if life.since is None or life.since < revision:  # a new type's members are not news of their own
+            if life.since is None or life.since < revision:  # the members of a new type are not listed
                 born += [f"{cls.__name__}.{name}"] if member.since is revision else []
                 gone += [f"{cls.__name__}.{name}"] if member.until is revision else []
     return sorted(born), sorted(gone)
 
 
 def types() -> Iterator[type]:
-    """The dataclasses of all pages that the method table leads to."""
+    """Yield the dataclasses of all modules that the method table names."""
     pages = {"basic.content:TextContent"} | {path for m in METHODS for path in (m.params, m.result) if path}
     for module in sorted({load(path).__module__ for path in pages}):
         for cls in vars(sys.modules[module]).values():
@@ -115,7 +115,7 @@ def types() -> Iterator[type]:
 
 
 def show_table() -> None:
-    """All revisions side by side."""
+    """Print all revisions side by side."""
     rows: dict[str, list[object]] = {
         name: [behaviour(revision)[name] for revision in REVISIONS] for name in behaviour(REVISIONS[0])
     }
@@ -123,7 +123,7 @@ def show_table() -> None:
     show.out(" " * 31 + "  ".join(revision.name for revision in REVISIONS))
     for name, values in rows.items():
         show.out(f"{name.replace('_', ' '):<31}" + "  ".join(f"{_word(value):<10}" for value in values).rstrip())
-    show.out("\nWhat one of them changed: revisions REVISION")
+    show.out("\nFor the changes of one revision: revisions REVISION")
 
 
 def _has(since: Revision, until: Revision | None, revision: Revision) -> bool:
@@ -135,10 +135,10 @@ def _word(value: object, no: str = "-") -> str:
 
 
 def show_changes(revision: Revision, changed: Object) -> None:
-    """One revision, as a list of changes."""
+    """Print the changes of one revision."""
     since = f"after {changed['after']}" if changed["after"] else "the first"
     show.out(f"{revision}, {since}")
-    titles = {"stateless": "In the place of a handshake", "behaviour": "Behaviour", "methods": "Methods"}
+    titles = {"stateless": "Instead of a handshake", "behaviour": "Behaviour", "methods": "Methods"}
     for word, title in {**titles, "members": "Types and members"}.items():
         group = changed[word]
         assert isinstance(group, dict)

@@ -1,7 +1,7 @@
-"""`run FILE[:NAME]`: find the Server object in a Python file or module, and serve it: over stdio, or over HTTP.
+"""The command `run FILE[:NAME]`: find the `Server` object in a Python file or module, and serve it over stdio or HTTP.
 
-The file is imported, not executed as a program, so its `if __name__ == "__main__":` part does not run. What it prints
-while it is imported goes to standard error: standard output belongs to the protocol from the first byte on.
+The file is imported, so its `if __name__ == "__main__":` part does not run. Its prints go to standard error, because
+standard output belongs to the protocol from the first byte.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ OURS = __package__.rpartition(".")[0]
 
 
 def serve(options: argparse.Namespace) -> int:
-    """Serve until the client goes; gives the exit code. 1: the file itself failed, and its traceback was printed."""
+    """Serve until the client disconnects. Return the exit code: 1 if the file failed, with its traceback printed."""
     path, name = split_target(options.target)
     revision = options.revision
     given = {option: getattr(options, option) for option in _WEB}
     needless = [option for option, value in given.items() if value is not None and value is not False]
     if needless and not options.http:
-        raise UsageError(f"--{needless[0].replace('_', '-')} is for HTTP: add --http")
+        raise UsageError(f"--{needless[0].replace('_', '-')} needs --http")
     try:
         with claimed_stdio():
             module = load(path)
@@ -56,7 +56,7 @@ def serve(options: argparse.Namespace) -> int:
     if options.http:
         return serve_http(server, options)
     if sys.stdin.isatty():
-        note(f"{server.info.name}: waiting for a client's messages on standard input; Ctrl-D or Ctrl-C ends it")
+        note(f"{server.info.name}: waiting for messages of a client on standard input; press Ctrl-D or Ctrl-C to stop")
     server.run()
     return 0
 
@@ -65,7 +65,7 @@ _WEB = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", 
 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:
-    """Serve over HTTP until Ctrl-C or SIGTERM; 1 where it cannot listen."""
+    """Serve over HTTP until Ctrl-C or SIGTERM. Return 1 if the address is not available."""
     from ..server.http import HttpOptions  # lazy: a stdio server loads no HTTP
 
     web = HttpOptions(json_responses=options.json_responses)
@@ -87,7 +87,7 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
 
 
 def open_store(path: str) -> EventStore:
-    """The SQLite file for sessions and events. Raises UsageError where it cannot be one."""
+    """Return the event store of an SQLite file. Raise UsageError if the file cannot be used."""
     import sqlite3
 
     from ..transports.streamable_http.event_store import SqliteEventStore  # lazy: a stdio server loads no HTTP
@@ -99,37 +99,37 @@ def open_store(path: str) -> EventStore:
 
 
 def split_target(target: str) -> tuple[str, str | None]:
-    """`server.py:app` -> the file or module, and the object's name in it."""
+    """Split `server.py:app` into the file or module and the name of the object."""
     path, colon, name = target.rpartition(":")
     return (path, name) if colon and name.isidentifier() and not os.path.exists(target) else (target, None)
 
 
 def load(path: str) -> ModuleType:
-    """Import a file, or a module by its dotted name. Raises UsageError where there is none."""
+    """Import a file, or a module by its dotted name. Raise UsageError if it does not exist."""
     if not os.path.exists(path) and not path.endswith(".py") and all(map(str.isidentifier, path.split("."))):
         sys.path[:0] = [] if "" in sys.path or os.getcwd() in sys.path else [os.getcwd()]
         try:
             return importlib.import_module(path)
         except ModuleNotFoundError as error:
             if error.name is None or not path.startswith(error.name):
-                raise  # something that the module imports
-            raise UsageError(f"there is no file and no module {path!r}") from None
+                raise  # a module that the target imports is missing
+            raise UsageError(f"no file and no module named {path!r}") from None
     file = Path(path).resolve()
     if not file.is_file():
         others = sorted(p.name for p in file.parent.glob("*.py")) if file.parent.is_dir() else []
-        raise UsageError(f"there is no file {path!r}{did_you_mean(file.name, others)}")
+        raise UsageError(f"no file named {path!r}{did_you_mean(file.name, others)}")
     sys.path.insert(0, str(file.parent))
-    name = f"mcp_run_{file.stem}"  # not its own name, which may be that of a module it imports
+    name = f"mcp_run_{file.stem}"  # a name of our own: the file may import a module with its own name
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{path!r} is no Python file")
+        raise UsageError(f"{path!r} is not a Python file")
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
 def find_server(module: ModuleType, path: str, name: str | None) -> Server:
-    """The Server in a module: the one called `name`, or the only one. Raises UsageError that says what is there."""
+    """Return the server called `name`, or the only server of the module. Raise UsageError with the names that exist."""
     servers = {key: value for key, value in vars(module).items() if isinstance(value, Server)}
     if name is not None:
         if name not in servers:
@@ -138,8 +138,8 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
     for key, value in vars(module).items():
         package = type(value).__module__.removesuffix(".server.server")
         if not servers and type(value).__name__ == "Server" and package != type(value).__module__:
-            raise UsageError(f"{path}: {key!r} is a Server of {package}, another copy than this {OURS}; ask that one, "
-                             f"python3 -m {package}, to run it")  # fmt: skip
+            raise UsageError(f"{path}: {key!r} is a Server of another copy of this package; "
+                             f"run it with that copy: python3 -m {package} (this copy is {OURS})")  # fmt: skip
     if not servers:
         raise UsageError(f"{path} has no Server at its top level; write `server = Server(...)` outside any function")
     if len(set(map(id, servers.values()))) > 1:
@@ -148,7 +148,7 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
 
 
 def show_failure(path: str, error: Exception) -> None:
-    """The traceback of a file that failed while it was imported, from the file's own first line on."""
+    """Print the traceback of a file that failed to import, from the first line of the file on."""
     frames = error.__traceback__
     while frames is not None and frames.tb_next is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
         frames = frames.tb_next

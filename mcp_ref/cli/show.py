@@ -1,7 +1,7 @@
-"""What people see of what a server sends: plain text, one thing a line, and nothing that could steer their terminal.
+"""Output for people: plain text, and no character that could control the terminal.
 
-A server's texts may hold escape sequences; on a terminal they are shown as text. Into a file or pipe they go as they
-are. [2025-11-25 server/tools#security-considerations]
+The texts of a server can contain escape sequences that move the cursor or change colors. On a terminal they are shown
+as text; a file or pipe receives them unchanged. [2025-11-25 server/tools#security-considerations]
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ from ..jsonrpc.messages import JSON, Object
 
 
 def out(text: str = "") -> None:
-    """One line or more on standard output."""
+    """Print lines to standard output."""
     print(printable(text) if sys.stdout.isatty() else text)
 
 
 def note(text: str) -> None:
-    """One line on standard error, where progress and logs go, so that output stays what was asked for."""
+    """Print a line to standard error, so that standard output holds only results."""
     print(printable(text) if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
 
 
 def as_json(value: JSON) -> None:
-    """One JSON value on standard output."""
+    """Print one JSON value to standard output."""
     print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def printable(text: str) -> str:
-    """The text with control characters shown instead of obeyed, but for newlines and tabs."""
+    """Return the text with control characters escaped, except newlines and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
-# ---------------------------------------------------------------------------------------------------- what it offers
+# ---------------------------------------------------------------------------------------------------- lists
 
 
 def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
-    """A heading and rows of (name, what it takes, description), or nothing where there are no rows."""
+    """Print a heading and rows of (name, arguments, description). Print nothing without rows."""
     if not rows:
         return
     out(f"\n{title}")
@@ -52,12 +52,12 @@ def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
 
 
 def tool_row(tool: Tool) -> tuple[str, str, str | None]:
-    """A tool, as it could be called."""
+    """Return the row of a tool."""
     return tool.name, signature(tool.input_schema), tool.description or tool.title
 
 
 def signature(schema: Object) -> str:
-    """`to: integer, [step: integer]`: an object schema's members, the optional ones in brackets."""
+    """Return the members of an object schema, such as `to: integer, [step: integer]` with optional ones in brackets."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict):
         return ""
@@ -69,7 +69,7 @@ def signature(schema: Object) -> str:
 
 
 def kind(schema: JSON) -> str:
-    """A member's type in a word or two: its choices, where it has some."""
+    """Return the type of a schema in a few words, or its choices."""
     if not isinstance(schema, dict):
         return "any"
     choices, kinds = schema.get("enum"), schema.get("type")
@@ -85,16 +85,16 @@ def kind(schema: JSON) -> str:
 
 
 def prompt_row(prompt: Prompt) -> tuple[str, str, str | None]:
-    """A prompt, with its arguments; the optional ones in brackets."""
+    """Return the row of a prompt, with optional arguments in brackets."""
     arguments = ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or [])
     return prompt.name, arguments, prompt.description or prompt.title
 
 
-# ---------------------------------------------------------------------------------------------------- what it gives
+# ---------------------------------------------------------------------------------------------------- results
 
 
 def block_text(block: ContentBlock) -> str:
-    """A content block in words: its text, or what it is."""
+    """Return a content block as text: its text, or a short description."""
     match block.type:
         case "text":
             return block.text
@@ -107,14 +107,14 @@ def block_text(block: ContentBlock) -> str:
 
 
 def contents_text(contents: ResourceContents) -> str:
-    """A resource's contents in words: its text, or what it is."""
+    """Return the contents of a resource as text, or a short description of bytes."""
     if isinstance(contents, TextResourceContents):
         return contents.text
     return f"[{contents.mime_type or 'bytes'}: {contents.uri}, {_size(contents.blob)} bytes]"
 
 
 def write_contents(contents: ResourceContents) -> None:
-    """A resource's contents on standard output: as they are where that is a file or pipe, in words on a terminal."""
+    """Print the contents of a resource: unchanged to a file or pipe, as text to a terminal."""
     if sys.stdout.isatty():
         return out(contents_text(contents))
     if isinstance(contents, TextResourceContents):

@@ -1,7 +1,7 @@
-"""Arguments on the command line: `NAME=VALUE`, read by the tool's input schema, and `NAME:=JSON`.
+"""Arguments on the command line: `NAME=VALUE`, typed by the tool's input schema, and `NAME:=JSON`.
 
-A value is a text where the schema says so, and JSON else: `count=3` is a number for an integer and "3" for a string.
-What is no JSON is sent as a text: the server says what it expected better than we could.
+A value is a string if the schema says so, and JSON otherwise: `count=3` is 3 for an integer and "3" for a string. Text
+that is not JSON is sent as a string, because the server knows best what it expected.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PAIR = re.compile(r"([^=]+?)(:?=)(.*)", re.DOTALL)
 
 
 def read_arguments(words: list[str], schema: Object | None) -> Object:
-    """The arguments of a call. Raises UsageError for a word of another form, and for JSON that is none."""
+    """Return the arguments of a call. Raise UsageError for a malformed word or invalid JSON."""
     arguments: Object = {}
     properties = schema.get("properties") if schema is not None else None
     for word in words:
@@ -29,14 +29,14 @@ def read_arguments(words: list[str], schema: Object | None) -> Object:
 
 
 def read_texts(words: list[str]) -> dict[str, str]:
-    """The arguments of a prompt, which are texts."""
+    """Return the arguments of a prompt, which are strings."""
     return {name: value for name, _, value in map(_split, words)}
 
 
 def _split(word: str) -> tuple[str, str, str]:
     match = _PAIR.fullmatch(word)
     if match is None:
-        raise UsageError(f"{word!r} is no argument: write NAME=VALUE, or NAME:=JSON")
+        raise UsageError(f"cannot read the argument {word!r}: write NAME=VALUE, or NAME:=JSON")
     return match[1], match[2], match[3]
 
 
@@ -44,12 +44,12 @@ def _json(name: str, value: str) -> JSON:
     try:
         parsed: JSON = json.loads(value)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the value of {name} is no JSON: {error}") from None
+        raise UsageError(f"the value of {name} is not JSON: {error}") from None
     return parsed
 
 
 def read_value(text: str, wanted: set[str] | None) -> JSON:
-    """A value of one of the `wanted` JSON types, or of any where that is None; the text where it is none of them."""
+    """Return the value of a text: JSON of one of the `wanted` types (None: any type), else the text itself."""
     if wanted == {"string"}:
         return text
     try:
@@ -60,7 +60,7 @@ def read_value(text: str, wanted: set[str] | None) -> JSON:
 
 
 def kinds(schema: JSON) -> set[str] | None:
-    """The JSON types that a schema takes at its top; None where it does not say, or says it elsewhere, by `$ref`."""
+    """Return the JSON types that a schema allows at its root, or None if the root does not say."""
     if not isinstance(schema, dict):
         return None
     named, choices = schema.get("type"), schema.get("enum")
@@ -78,7 +78,7 @@ def kinds(schema: JSON) -> set[str] | None:
 
 
 def kind_of(value: JSON) -> str:
-    """A value's JSON type; a whole number is an integer."""
+    """Return the JSON type of a value. A whole number is an integer."""
     if isinstance(value, float) and value.is_integer():
         return "integer"
     names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}

@@ -163,7 +163,7 @@ def test_logs_go_to_standard_error_from_the_level_that_was_asked_for(capsys: Cap
     assert ask("call", "count", "to=1", "--log", "info") == 0
     assert capsys.readouterr() == ("done\n", '[info] {"counted": 1}\n')
     assert ask("call", "count", "to=1", "--log", "inf") == 2
-    assert "'inf' is no log level; did you mean 'info'?" in capsys.readouterr().err
+    assert "unknown log level 'inf'; did you mean 'info'?" in capsys.readouterr().err
 
 
 def test_roots_are_given_to_the_server(capsys: Captured, tmp_path: Path) -> None:
@@ -498,17 +498,20 @@ def test_a_server_of_another_copy_of_the_package_is_told_apart_from_none(tmp_pat
     copy = "class Server:\n    def run(self): pass\n\nServer.__module__ = 'vendor.protocol.server.server'\n"
     done = run_file(serving(tmp_path, f"{copy}server = Server()\n"))
     assert done.returncode == 2
-    assert b"'server' is a Server of vendor.protocol, another copy than this mcp_ref" in done.stderr
+    assert (
+        b"'server' is a Server of another copy of this package; run it with that copy: python3 -m vendor.protocol"
+        in done.stderr
+    )
 
 
 @pytest.mark.parametrize(
     ("target", "why"),
     [
-        ("examples/everythin.py", "there is no file 'examples/everythin.py'; did you mean 'everything.py'?"),
-        ("nowhere/x.py", "there is no file"),
-        ("mcp_ref.nothing", "there is no file and no module 'mcp_ref.nothing'"),
+        ("examples/everythin.py", "no file named 'examples/everythin.py'; did you mean 'everything.py'?"),
+        ("nowhere/x.py", "no file named"),
+        ("mcp_ref.nothing", "no file and no module named 'mcp_ref.nothing'"),
         ("mcp_ref.revisions", "has no Server at its top level"),
-        ("README.md", "is no Python file"),
+        ("README.md", "is not a Python file"),
     ],
 )
 def test_a_target_that_cannot_be_served_is_2(target: str, why: str) -> None:
@@ -660,7 +663,7 @@ def test_2026_07_28_tells_what_it_has_in_the_place_of_a_handshake(capsys: Captur
     assert main(["revisions", "2026-07-28"]) == 0
     out = capsys.readouterr().out
     for line in (
-        "each request says, in _meta:\n    io.modelcontextprotocol/protocolVersion",
+        "each request has in _meta:\n    io.modelcontextprotocol/protocolVersion",
         "each POST says, in its head:\n    MCP-Protocol-Version\n    Mcp-Method",
         "a result may ask, as input_required:",
         "era: modern, was legacy",

@@ -157,9 +157,9 @@ def test_a_header_that_cannot_be_sent_is_3_and_nothing_is_sent(word: str, capsys
 
 def test_options_that_would_do_nothing_are_2(url: str, capsys: Captured) -> None:
     assert main(["list", "--header", "X: y", "--", "some-server"]) == 2
-    assert "--header is for a URL" in capsys.readouterr().err
+    assert "--header needs a server with a URL" in capsys.readouterr().err
     assert main(["list", "--env", "A=b", "--", url]) == 2
-    assert "--env is for a server that is started here" in capsys.readouterr().err
+    assert "--env needs a server with a command" in capsys.readouterr().err
     assert main(["list", "--", url, "more"]) == 2
     assert "a URL takes no arguments: more" in capsys.readouterr().err
 
@@ -314,9 +314,9 @@ def test_where_nobody_can_listen_is_1_and_said_in_one_line(where: list[str]) -> 
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["--port", "0"], "--port is for HTTP: add --http"),
-        (["--json-responses"], "--json-responses is for HTTP: add --http"),
-        (["--store", "x.db"], "--store is for HTTP: add --http"),
+        (["--port", "0"], "--port needs --http"),
+        (["--json-responses"], "--json-responses needs --http"),
+        (["--store", "x.db"], "--store needs --http"),
         (["--http", "--port", "http"], "argument --port: invalid int value: 'http'"),
         (["--http", "--store", "/no/such/folder/x.db"], "--store /no/such/folder/x.db: unable to open database file"),
         (["--http", "--", "x"], "run takes no server"),
