@@ -90,9 +90,7 @@ async def error_of(wire: Wire, params: JSON) -> Object:
 )
 @KINDS
 @EVERY
-async def test_a_server_that_completes_declares_it_in_the_revisions_that_have_the_capability(
-    kind: str, revision: str
-) -> None:
+async def test_completions_capability_is_declared_in_the_revisions_that_have_it(kind: str, revision: str) -> None:
     bare = Server("bare")
     bare.prompts.add(lambda: "", "review")
     for server, completes in ((completing_server(), True), (bare, False)):
@@ -115,7 +113,7 @@ async def test_a_server_that_completes_declares_it_in_the_revisions_that_have_th
 )
 @KINDS
 @EVERY
-async def test_a_server_that_does_not_complete_does_not_know_the_method(kind: str, revision: str) -> None:
+async def test_completion_complete_without_the_capability_is_method_not_found(kind: str, revision: str) -> None:
     server = Server("s")
     server.prompts.add(lambda: "", "review")
     async with greeted_client(server, kind, revision) as wire:
@@ -124,7 +122,7 @@ async def test_a_server_that_does_not_complete_does_not_know_the_method(kind: st
 
 @KINDS
 @EVERY
-async def test_a_resource_template_is_completed_with_the_other_arguments_at_hand(kind: str, revision: str) -> None:
+async def test_completion_complete_gets_the_other_arguments_of_a_resource_template(kind: str, revision: str) -> None:
     async with greeted_client(completing_server(), kind, revision) as wire:
         context: Object = {"arguments": {"owner": "me"}}
         found = await suggestions(wire, completing(RESOURCE, "repo", "x", context=context))
@@ -134,7 +132,7 @@ async def test_a_resource_template_is_completed_with_the_other_arguments_at_hand
 
 @KINDS
 @EVERY
-async def test_an_argument_without_a_completer_has_no_suggestions(kind: str, revision: str) -> None:
+async def test_completion_complete_without_a_completer_has_no_values(kind: str, revision: str) -> None:
     async with greeted_client(completing_server(), kind, revision) as wire:
         assert await suggestions(wire, completing(PROMPT, "style")) == {"values": []}
         assert await suggestions(wire, completing(RESOURCE, "owner")) == {"values": []}
@@ -149,7 +147,7 @@ async def test_an_argument_without_a_completer_has_no_suggestions(kind: str, rev
 )
 @KINDS
 @EVERY
-async def test_at_most_a_hundred_suggestions_go_out_in_the_order_of_the_completer_and_the_rest_is_counted(
+async def test_completion_complete_sends_at_most_100_values_in_the_order_of_the_completer(
     kind: str, revision: str
 ) -> None:
     server = completing_server()
@@ -180,7 +178,7 @@ async def test_at_most_a_hundred_suggestions_go_out_in_the_order_of_the_complete
 )
 @KINDS
 @EVERY
-async def test_an_unknown_prompt_or_template_is_invalid_params(kind: str, revision: str) -> None:
+async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(kind: str, revision: str) -> None:
     async with greeted_client(completing_server(), kind, revision) as wire:
         for ref in (
             {"type": "ref/prompt", "name": "absent"},
@@ -211,7 +209,7 @@ async def test_an_unknown_prompt_or_template_is_invalid_params(kind: str, revisi
 )
 @KINDS
 @EVERY
-async def test_missing_and_ill_typed_inputs_are_invalid_params_and_reach_no_completer(kind: str, revision: str) -> None:
+async def test_completion_complete_missing_or_ill_typed_params_are_invalid_params(kind: str, revision: str) -> None:
     wrong: list[JSON] = [
         None,
         {},
@@ -263,9 +261,7 @@ async def test_missing_and_ill_typed_inputs_are_invalid_params_and_reach_no_comp
 )
 @KINDS
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_a_flood_of_completion_requests_runs_few_completers_at_a_time_and_the_rest_is_refused(
-    kind: str, revision: str
-) -> None:
+def test_completion_complete_flood_runs_few_completers_at_a_time_and_refuses_the_rest(kind: str, revision: str) -> None:
     # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
     async def test() -> None:
         server, running, gate = Server("s", limits=Limits(max_in_flight=3, patience=0.05)), [], asyncio.Event()
@@ -307,7 +303,9 @@ def test_a_flood_of_completion_requests_runs_few_completers_at_a_time_and_the_re
 )
 @KINDS
 @EVERY
-async def test_a_completer_that_fails_is_an_internal_error_that_discloses_nothing(kind: str, revision: str) -> None:
+async def test_completion_complete_failing_completer_is_internal_error_without_details(
+    kind: str, revision: str
+) -> None:
     server = completing_server()
 
     @server.completion("review", "style")
@@ -322,7 +320,7 @@ async def test_a_completer_that_fails_is_an_internal_error_that_discloses_nothin
 
 
 @pytest.mark.parametrize("parameters", ["none", "three"])
-def test_a_completer_takes_the_value_and_at_most_the_other_arguments(parameters: str) -> None:
+def test_completions_add_takes_a_function_of_value_and_optional_arguments(parameters: str) -> None:
     def none() -> list[str]:
         return []
 
@@ -337,7 +335,7 @@ def test_a_completer_takes_the_value_and_at_most_the_other_arguments(parameters:
 
 
 @REVISIONS
-async def test_a_client_asks_with_the_reference_the_argument_and_the_others(revision: str) -> None:
+async def test_client_complete_sends_reference_argument_and_context(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
         for ref, on_the_wire in ((PromptReference("review"), PROMPT), (TemplateReference(TEMPLATE), RESOURCE)):
@@ -358,7 +356,7 @@ async def test_a_client_asks_with_the_reference_the_argument_and_the_others(revi
     "2024-11-05/server/utilities/completion#implementation-considerations-7",
 )
 @REVISIONS
-async def test_a_client_takes_partial_results_and_says_what_is_wrong_with_the_others(revision: str) -> None:
+async def test_client_complete_takes_partial_results_and_refuses_invalid_ones(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
 
@@ -377,7 +375,7 @@ async def test_a_client_takes_partial_results_and_says_what_is_wrong_with_the_ot
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])
-async def test_a_client_does_not_ask_a_server_that_declares_no_completions(revision: str) -> None:
+async def test_client_complete_is_refused_without_the_completions_capability(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"prompts": {}})
         with pytest.raises(CapabilityError, match="completions"):

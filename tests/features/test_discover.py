@@ -16,7 +16,7 @@ KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
 
 @KINDS
 @pytest.mark.spec("2026-07-28/server/discover#intro-1", "2026-07-28/basic/versioning#protocol-version-negotiation-3")
-async def test_a_server_with_nothing_to_offer_can_be_discovered(kind: str) -> None:
+async def test_server_discover_of_a_server_without_features(kind: str) -> None:
     async with raw_client(Server("s", logging=False, revisions=[MODERN]), kind) as wire:
         assert result_of(await wire.ask_alone("server/discover")) == {
             "resultType": "complete",
@@ -36,7 +36,7 @@ async def test_a_server_with_nothing_to_offer_can_be_discovered(kind: str) -> No
     "2026-07-28/server/utilities/completion#capabilities-1",
     "2026-07-28/server/utilities/logging#capabilities-1",
 )
-async def test_what_a_server_offers_is_declared(kind: str) -> None:
+async def test_server_discover_lists_the_declared_capabilities(kind: str) -> None:
     features: dict[str, Object] = {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
@@ -55,7 +55,7 @@ async def test_what_a_server_offers_is_declared(kind: str) -> None:
 
 
 @KINDS
-async def test_who_it_is_stands_in_meta_with_all_that_it_says_of_itself(kind: str) -> None:
+async def test_server_discover_puts_server_info_into_meta(kind: str) -> None:
     server = Server(
         "s",
         "2",
@@ -86,14 +86,14 @@ async def test_who_it_is_stands_in_meta_with_all_that_it_says_of_itself(kind: st
     "speaks", [[MODERN], ["2025-11-25", MODERN], [MODERN, "2024-11-05"], [str(revision) for revision in REVISIONS]]
 )
 @KINDS
-async def test_the_revisions_it_speaks_are_listed_the_latest_first(kind: str, speaks: list[str]) -> None:
+async def test_server_discover_lists_revisions_latest_first(kind: str, speaks: list[str]) -> None:
     async with raw_client(Server("s", revisions=speaks), kind) as wire:
         result = result_of(await wire.ask_alone("server/discover"))
         assert result["supportedVersions"] == sorted(speaks, reverse=True)
 
 
 @KINDS
-async def test_it_can_be_asked_at_any_time_and_says_what_is_offered_then(kind: str) -> None:
+async def test_server_discover_is_served_at_any_time_with_the_present_capabilities(kind: str) -> None:
     server = Server("s", logging=False)
     async with greeted_client(server, kind) as wire:
         assert result_of(await wire.ask_alone("server/discover"))["capabilities"] == {}
@@ -104,7 +104,7 @@ async def test_it_can_be_asked_at_any_time_and_says_what_is_offered_then(kind: s
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-1")
-async def test_the_names_of_extensions_are_names_of_meta_with_a_prefix(kind: str) -> None:
+async def test_extension_name_must_be_a_meta_name_with_a_prefix(kind: str) -> None:
     server = Server("s", logging=False)
 
     @server.tool(task="optional")

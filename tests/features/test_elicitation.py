@@ -67,7 +67,7 @@ def error_of(answer: Object) -> Object:
     "2025-11-25/client/elicitation#capabilities-2",
 )
 @REVISIONS
-async def test_a_client_that_can_ask_its_user_declares_how(revision: str) -> None:
+async def test_elicitation_capability_names_the_modes_of_the_client(revision: str) -> None:
     user = accepting()
     async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
         assert (await greet(client, wire, revision))["capabilities"] == {"elicitation": {}}, "which means forms"
@@ -84,7 +84,7 @@ async def test_a_client_that_can_ask_its_user_declares_how(revision: str) -> Non
 
 
 @pytest.mark.parametrize("revision", EARLIER)
-async def test_before_2025_06_18_nothing_is_declared_and_nothing_asked(revision: str) -> None:
+async def test_elicitation_is_not_declared_and_not_requested_before_2025_06_18(revision: str) -> None:
     async with raw_server(lambda t: Client(t, elicitation=accepting(), revision=revision)) as (client, wire):
         assert (await greet(client, wire, revision))["capabilities"] == {}
         refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
@@ -100,7 +100,7 @@ async def test_before_2025_06_18_nothing_is_declared_and_nothing_asked(revision:
 )
 @REVISIONS
 @pytest.mark.parametrize("mode", [{}, {"mode": "form"}])
-async def test_a_request_without_a_mode_is_a_form(revision: str, mode: Object) -> None:
+async def test_elicitation_create_without_mode_is_a_form(revision: str, mode: Object) -> None:
     user = accepting(name="Ada", age=36)
     async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
         await greet(client, wire, revision)
@@ -116,7 +116,7 @@ async def test_a_request_without_a_mode_is_a_form(revision: str, mode: Object) -
 )
 @REVISIONS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-async def test_the_user_may_decline_and_cancel_and_then_nothing_of_the_form_is_sent(revision: str, action: str) -> None:
+async def test_elicitation_create_declined_or_cancelled_has_no_content(revision: str, action: str) -> None:
     user = User(ElicitResult(action, {"name": "half typed"}))  # type: ignore[arg-type]
     async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
         await greet(client, wire, revision)
@@ -125,7 +125,7 @@ async def test_the_user_may_decline_and_cancel_and_then_nothing_of_the_form_is_s
 
 
 @REVISIONS
-async def test_defaults_are_filled_in_and_answers_are_held_to_the_form(revision: str) -> None:
+async def test_elicitation_create_form_fills_in_defaults_and_checks_content(revision: str) -> None:
     async with raw_server(lambda t: Client(t, elicitation=accepting(name="Ada"), revision=revision)) as (c, wire):
         await greet(c, wire, revision)
         answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
@@ -155,7 +155,7 @@ async def test_defaults_are_filled_in_and_answers_are_held_to_the_form(revision:
         {},
     ],
 )
-async def test_what_is_no_form_is_refused_and_the_user_is_not_bothered(params: Object) -> None:
+async def test_elicitation_create_invalid_form_is_invalid_params_and_not_shown(params: Object) -> None:
     user = accepting(name="Ada")
     async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
         await greet(client, wire)
@@ -167,7 +167,7 @@ async def test_what_is_no_form_is_refused_and_the_user_is_not_bothered(params: O
 
 
 @pytest.mark.spec("2025-11-25/client/elicitation#error-handling-2")
-async def test_a_mode_that_was_not_declared_is_refused() -> None:
+async def test_elicitation_create_undeclared_mode_is_invalid_params() -> None:
     user = accepting()
     async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
         await greet(client, wire)
@@ -184,7 +184,9 @@ async def test_a_mode_that_was_not_declared_is_refused() -> None:
     "2025-11-25/client/elicitation#user-interaction-model-6",
 )
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
-async def test_a_url_goes_to_the_user_whole_and_nowhere_else(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetched(
+    action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The handler gets the URL as it came, and decides; the package itself opens no connection and no browser."""
     monkeypatch.setattr("socket.getaddrinfo", lambda *a, **k: pytest.fail("a name was looked up"))
     monkeypatch.setattr("webbrowser.open", lambda *a, **k: pytest.fail("a browser was opened"))
@@ -216,7 +218,7 @@ async def test_a_url_goes_to_the_user_whole_and_nowhere_else(action: str, monkey
         {"message": None},
     ],
 )
-async def test_what_is_no_url_to_visit_is_refused_and_the_user_is_not_bothered(change: Object) -> None:
+async def test_elicitation_create_invalid_url_is_invalid_params_and_not_shown(change: Object) -> None:
     user = accepting()
     async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True)) as (client, wire):
         await greet(client, wire)
@@ -227,7 +229,7 @@ async def test_what_is_no_url_to_visit_is_refused_and_the_user_is_not_bothered(c
 
 
 @pytest.mark.spec("2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-3")
-async def test_a_client_hears_of_the_end_of_a_visit_once_and_of_no_other() -> None:
+async def test_elicitation_complete_notification_is_taken_once_and_only_for_known_ids() -> None:
     done: list[str] = []
 
     def make(transport: object) -> Client:
@@ -259,7 +261,7 @@ async def test_a_client_hears_of_the_end_of_a_visit_once_and_of_no_other() -> No
     "2025-11-25/client/elicitation#url-elicitation-required-error-2",
     "2025-11-25/client/elicitation#url-elicitation-required-error-3",
 )
-async def test_the_urls_that_a_request_needs_first_reach_the_caller_and_may_be_completed() -> None:
+async def test_url_elicitation_required_error_reaches_the_caller_and_can_be_completed() -> None:
     done: list[str] = []
     async with raw_server(
         lambda t: Client(t, elicitation=accepting(), elicitation_url=True, on_elicitation_complete=done.append)
@@ -323,7 +325,7 @@ async def call(wire: Wire, tool: str, result: Object) -> tuple[Object, list[Obje
 )
 @KINDS
 @REVISIONS
-async def test_a_tool_asks_with_a_form(kind: str, revision: str) -> None:
+async def test_context_elicit_sends_a_form(kind: str, revision: str) -> None:
     async with greeted_client(server_that_asks(), kind, revision, {"elicitation": {}}) as wire:
         params, (answer,) = await call(wire, "form", {"action": "accept", "content": {"name": "Ada"}})
         mode: Object = {"mode": "form"} if revision == "2025-11-25" else {}
@@ -341,7 +343,7 @@ async def test_a_tool_asks_with_a_form(kind: str, revision: str) -> None:
     "2025-11-25/client/elicitation#completion-notifications-for-url-mode-elicitation-2",
 )
 @KINDS
-async def test_a_tool_sends_the_user_to_a_url_and_tells_that_client_alone_when_it_is_done(kind: str) -> None:
+async def test_context_elicit_url_notifies_only_that_client_of_completion(kind: str) -> None:
     server = server_that_asks()
     both: Object = {"elicitation": {"form": {}, "url": {}}}
     async with (
@@ -362,7 +364,9 @@ async def test_a_tool_sends_the_user_to_a_url_and_tells_that_client_alone_when_i
     ("tool", "capability"),
     [("url", {}), ("url", {"form": {}}), ("form", {"url": {}}), ("form", None), ("url", None)],
 )
-async def test_a_server_asks_in_no_mode_that_the_client_did_not_declare(kind: str, tool: str, capability: JSON) -> None:
+async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(
+    kind: str, tool: str, capability: JSON
+) -> None:
     capabilities: Object = {} if capability is None else {"elicitation": capability}
     async with greeted_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
         answer = await wire.ask("tools/call", {"name": tool, "arguments": {}})
@@ -379,7 +383,7 @@ async def test_a_server_asks_in_no_mode_that_the_client_did_not_declare(kind: st
     "2025-11-25/client/elicitation#url-elicitation-required-error-3",
 )
 @KINDS
-async def test_a_tool_that_needs_a_visit_first_answers_with_its_own_error_and_no_other_tool_does(kind: str) -> None:
+async def test_url_elicitation_required_error_is_sent_only_for_url_required(kind: str) -> None:
     capabilities: Object = {"elicitation": {"url": {}}}
     async with greeted_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
         error = error_of(await wire.ask("tools/call", {"name": "required", "arguments": {}}))
@@ -391,7 +395,7 @@ async def test_a_tool_that_needs_a_visit_first_answers_with_its_own_error_and_no
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "ftp://a/b", "not a url", "https:///x"])
 @pytest.mark.spec("2025-11-25/client/elicitation#url-mode-elicitation-requests-2")
-async def test_a_server_cannot_send_the_user_to_what_is_no_url(url: str) -> None:
+async def test_context_elicit_url_refuses_an_invalid_url(url: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -405,7 +409,7 @@ async def test_a_server_cannot_send_the_user_to_what_is_no_url(url: str) -> None
         await wire.nothing_more()
 
 
-async def test_a_visit_asked_of_a_client_that_knows_only_forms_says_so_to_the_tool() -> None:
+async def test_context_elicit_url_fails_for_a_client_with_form_mode_only() -> None:
     server = Server("s")
 
     @server.tool()
@@ -418,7 +422,7 @@ async def test_a_visit_asked_of_a_client_that_knows_only_forms_says_so_to_the_to
         assert (await client.call_tool("send")).text == "refused"
 
 
-async def test_a_handler_that_gives_something_else_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_elicitation_handler_with_an_invalid_result_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def user(question: Question) -> ElicitResult:
         return "yes"  # type: ignore[return-value]
 
@@ -429,7 +433,7 @@ async def test_a_handler_that_gives_something_else_is_named_in_the_log(caplog: p
     assert "the elicitation handler gives an ElicitResult, not str" in caplog.text
 
 
-def test_where_that_error_is_no_more_the_visit_is_asked_for_in_the_result_until_it_was_made() -> None:
+def test_url_elicitation_required_error_becomes_input_required_in_2026_07_28() -> None:
     visits: list[str] = []
 
     async def test() -> None:

@@ -84,7 +84,7 @@ REQUESTS: list[tuple[str, Callable[[Client], Awaitable[object]], Object]] = [
     "2026-07-28/basic/transports/stdio#intro-4",
 )
 @pytest.mark.parametrize(("method", "ask_for", "result"), REQUESTS, ids=[method for method, _, _ in REQUESTS])
-async def test_every_kind_of_request_says_what_it_must_and_nothing_else_is_said(
+async def test_input_requests_have_the_members_of_their_kind_and_no_others(
     method: str, ask_for: Callable[[Client], Awaitable[object]], result: Object
 ) -> None:
     async with raw_server(Client) as (client, wire):
@@ -99,7 +99,7 @@ async def test_every_kind_of_request_says_what_it_must_and_nothing_else_is_said(
 
 @pytest.mark.spec("2026-07-28/basic/index#error-codes-3")
 @pytest.mark.parametrize("code", [-32000, -32001, -32003, -32004, -32010, -32019])
-async def test_codes_that_mean_nothing_are_errors_like_any_other(code: int) -> None:
+async def test_legacy_error_codes_have_no_meaning_in_2026_07_28(code: int) -> None:
     """SDKs have used them for a lost session, a time that ran out, and more: nothing is done about any of these."""
 
     async with raw_server(Client) as (client, wire):
@@ -119,7 +119,7 @@ async def test_codes_that_mean_nothing_are_errors_like_any_other(code: int) -> N
     "2026-07-28/client/elicitation#user-interaction-model-4", "2026-07-28/client/elicitation#user-interaction-model-5"
 )
 @pytest.mark.parametrize("action", ["decline", "cancel"])
-def test_the_user_may_decline_and_cancel_and_then_nothing_of_the_form_is_sent(action: str) -> None:
+def test_input_request_elicitation_declined_or_cancelled_has_no_content(action: str) -> None:
     async def user(question: Question) -> ElicitResult:
         return ElicitResult(action, {"name": "half typed"})  # type: ignore[arg-type]
 
@@ -130,7 +130,7 @@ def test_the_user_may_decline_and_cancel_and_then_nothing_of_the_form_is_sent(ac
 @pytest.mark.spec(
     "2026-07-28/client/elicitation#elicitation-requests-2", "2026-07-28/client/elicitation#capabilities-2"
 )
-def test_a_question_without_a_mode_is_a_form_which_a_client_that_declares_nothing_closer_can_show() -> None:
+def test_input_request_elicitation_without_mode_is_a_form() -> None:
     asked: list[Question] = []
 
     async def user(question: Question) -> ElicitResult:
@@ -153,7 +153,9 @@ def test_a_question_without_a_mode_is_a_form_which_a_client_that_declares_nothin
     "2026-07-28/client/elicitation#user-interaction-model-6",
 )
 @pytest.mark.parametrize("action", ["accept", "decline", "cancel"])
-def test_a_url_goes_to_the_user_whole_and_nowhere_else(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_input_request_elicitation_url_goes_to_the_user_unchanged_and_is_not_fetched(
+    action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The handler gets the URL as it came, and decides; the package itself opens no connection and no browser."""
     monkeypatch.setattr("socket.getaddrinfo", lambda *a, **k: pytest.fail("a name was looked up"))
     monkeypatch.setattr("webbrowser.open", lambda *a, **k: pytest.fail("a browser was opened"))
@@ -171,7 +173,7 @@ def test_a_url_goes_to_the_user_whole_and_nowhere_else(action: str, monkeypatch:
 
 @pytest.mark.spec("2026-07-28/client/elicitation#safe-url-handling-5")
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "file:///etc/passwd", "https://", "https://a\u202e/", ""])
-def test_what_is_no_web_page_is_not_shown(url: str) -> None:
+def test_input_request_elicitation_invalid_url_is_not_shown(url: str) -> None:
     async def user(question: Question) -> ElicitResult:
         pytest.fail("the user was bothered")
 
@@ -193,7 +195,7 @@ SAMPLING: Object = {"messages": [{"role": "user", "content": {"type": "text", "t
 
 
 @pytest.mark.spec("2026-07-28/client/sampling#sampling-parameters-1")
-def test_the_model_is_told_how_many_tokens_it_may_use() -> None:
+def test_input_request_sampling_max_tokens_reaches_the_model() -> None:
     seen: list[int] = []
 
     def answers(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -207,7 +209,7 @@ def test_the_model_is_told_how_many_tokens_it_may_use() -> None:
 
 @pytest.mark.spec("2026-07-28/client/sampling#tools-in-sampling-1")
 @pytest.mark.parametrize("declared", [False, True])
-def test_tools_are_for_a_model_that_was_declared_to_use_them(declared: bool) -> None:
+def test_input_request_sampling_tools_need_the_sampling_tools_capability(declared: bool) -> None:
     def answers(params: CreateMessageRequestParams) -> CreateMessageResult:
         assert declared and [tool.name for tool in params.tools or ()] == ["clock"]
         return CreateMessageResult("assistant", TextContent("noon"), "m")
@@ -222,7 +224,7 @@ def test_tools_are_for_a_model_that_was_declared_to_use_them(declared: bool) -> 
 
 
 @pytest.mark.spec("2026-07-28/client/sampling#security-considerations-5")
-async def test_what_breaks_in_the_clients_model_tells_the_server_nothing() -> None:
+async def test_input_request_sampling_failure_of_the_model_is_not_disclosed() -> None:
     async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
         raise RuntimeError("the key sk-123 was not accepted")
 
@@ -242,6 +244,6 @@ async def test_what_breaks_in_the_clients_model_tells_the_server_nothing() -> No
 
 @pytest.mark.spec("2026-07-28/client/roots#security-considerations-1")
 @pytest.mark.parametrize("roots", [[], ["file:///home/user/project"]])
-def test_nothing_is_shown_but_what_the_caller_named(roots: list[str]) -> None:
+def test_input_request_roots_are_only_those_that_the_program_named(roots: list[str]) -> None:
     said = run(ask(lambda t: Client(t, roots=[Root(uri) for uri in roots]), "roots/list", {}))
     assert said == {"roots": [{"uri": uri} for uri in roots]}

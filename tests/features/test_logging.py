@@ -73,9 +73,7 @@ async def levels(wire: Wire) -> list[JSON]:
 )
 @KINDS
 @REVISIONS
-async def test_a_server_that_logs_declares_it_and_one_that_does_not_declare_it_stays_silent(
-    kind: str, revision: str
-) -> None:
+async def test_logging_capability_is_declared_and_without_it_no_message_is_sent(kind: str, revision: str) -> None:
     for logging in (True, False):
         async with raw_client(verbose_server(logging), kind) as wire:
             await wire.send(initialize(revision))
@@ -88,7 +86,7 @@ async def test_a_server_that_logs_declares_it_and_one_that_does_not_declare_it_s
 
 @KINDS
 @REVISIONS
-async def test_without_the_capability_there_is_no_level_to_set(kind: str, revision: str) -> None:
+async def test_logging_set_level_without_the_capability_is_method_not_found(kind: str, revision: str) -> None:
     async with greeted_client(verbose_server(logging=False), kind, revision) as wire:
         error = (await wire.ask("logging/setLevel", {"level": "info"}))["error"]
         assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
@@ -100,7 +98,7 @@ async def test_without_the_capability_there_is_no_level_to_set(kind: str, revisi
 @KINDS
 @REVISIONS
 @pytest.mark.parametrize("level", LEVELS)
-async def test_the_client_gets_the_level_it_set_and_all_that_are_more_severe(
+async def test_logging_set_level_lets_that_level_and_more_severe_ones_pass(
     kind: str, revision: str, level: str
 ) -> None:
     async with greeted_client(verbose_server(), kind, revision) as wire:
@@ -108,7 +106,7 @@ async def test_the_client_gets_the_level_it_set_and_all_that_are_more_severe(
         assert await levels(wire) == list(LEVELS)[LEVELS.index(level) :]
 
 
-async def test_each_client_has_its_own_level_and_the_last_one_set_counts() -> None:
+async def test_logging_set_level_is_per_client_and_the_last_one_counts() -> None:
     server = verbose_server()
     async with greeted_client(server) as one, greeted_client(server) as other:
         await one.ask("logging/setLevel", {"level": "debug"})
@@ -125,7 +123,7 @@ async def test_each_client_has_its_own_level_and_the_last_one_set_counts() -> No
 )
 @KINDS
 @REVISIONS
-async def test_an_invalid_level_is_invalid_params_and_changes_nothing(kind: str, revision: str) -> None:
+async def test_logging_set_level_invalid_level_is_invalid_params(kind: str, revision: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", None, 3, ["info"], {"a": "info"}]
 
     async with greeted_client(verbose_server(), kind, revision) as wire:
@@ -136,7 +134,7 @@ async def test_an_invalid_level_is_invalid_params_and_changes_nothing(kind: str,
         assert await levels(wire) == ["alert", "emergency"]
 
 
-async def test_a_level_that_a_server_author_misspells_is_the_authors_mistake_whatever_the_client_wants() -> None:
+async def test_context_log_unknown_level_raises_in_the_handler() -> None:
     server, seen = Server("s"), []
 
     @server.tool()
@@ -164,7 +162,7 @@ async def test_a_level_that_a_server_author_misspells_is_the_authors_mistake_wha
 )
 @KINDS
 @REVISIONS
-async def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revision: str) -> None:
+async def test_notifications_message_data_is_any_json_unchanged(kind: str, revision: str) -> None:
     data: list[JSON] = [
         "text",
         "",
@@ -212,7 +210,7 @@ async def test_data_is_any_json_and_arrives_as_it_was_written(kind: str, revisio
 )
 @KINDS
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-async def test_the_server_puts_nothing_into_log_messages_by_itself(
+async def test_notifications_message_holds_nothing_that_the_author_did_not_log(
     kind: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     # What an author logs is the author's to answer for. The package adds no message of its own, whatever fails and
@@ -252,7 +250,7 @@ async def test_the_server_puts_nothing_into_log_messages_by_itself(
     assert secret in caplog.text, "the operator does see it"
 
 
-async def test_a_message_for_a_request_that_is_answered_already_is_dropped() -> None:
+async def test_notifications_message_after_the_response_is_dropped() -> None:
     server, kept = Server("s"), []
 
     @server.tool()
@@ -266,7 +264,7 @@ async def test_a_message_for_a_request_that_is_answered_already_is_dropped() -> 
         await wire.nothing_more()
 
 
-async def test_a_worker_thread_logs_too() -> None:
+async def test_context_log_works_in_a_worker_thread() -> None:
     server = Server("s")
 
     @server.tool()
@@ -280,7 +278,7 @@ async def test_a_worker_thread_logs_too() -> None:
         assert (await wire.receive_object())["id"] == "q"
 
 
-async def test_a_tool_that_fails_after_it_logged_has_logged_first() -> None:
+async def test_notifications_message_comes_before_the_result_of_a_failing_tool() -> None:
     server = Server("s")
 
     @server.tool()
@@ -298,7 +296,7 @@ async def test_a_tool_that_fails_after_it_logged_has_logged_first() -> None:
 
 
 @REVISIONS
-async def test_a_client_sets_the_level_and_hands_messages_out(revision: str) -> None:
+async def test_client_set_logging_level_and_log_handler(revision: str) -> None:
     came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
     async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
         await greet(client, wire, revision, {"logging": {}})
@@ -321,7 +319,7 @@ async def test_a_client_sets_the_level_and_hands_messages_out(revision: str) -> 
     "2025-03-26/server/utilities/logging#security-5",
     "2024-11-05/server/utilities/logging#security-5",
 )
-async def test_a_client_passes_over_messages_that_are_none_and_lives_on() -> None:
+async def test_client_ignores_invalid_notifications_message() -> None:
     wrong: list[Object] = [
         {"level": "loud", "data": 1},
         {"data": 1},
@@ -340,7 +338,7 @@ async def test_a_client_passes_over_messages_that_are_none_and_lives_on() -> Non
         assert came.empty()
 
 
-async def test_a_client_sets_no_level_at_a_server_that_does_not_log() -> None:
+async def test_client_set_logging_level_is_refused_without_the_logging_capability() -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, "2025-11-25", {"tools": {}})
         with pytest.raises(CapabilityError, match="logging"):
@@ -348,7 +346,7 @@ async def test_a_client_sets_no_level_at_a_server_that_does_not_log() -> None:
         assert wire.frames.empty(), "nothing was sent"
 
 
-def test_the_levels_are_those_of_rfc_5424() -> None:
+def test_logging_levels_are_those_of_rfc_5424() -> None:
     expected: list[LoggingLevel] = ["emergency", "alert", "critical", "error", "warning", "notice", "info", "debug"]
     assert list(LEVELS) == expected[::-1]
 
@@ -358,9 +356,7 @@ def test_the_levels_are_those_of_rfc_5424() -> None:
 
 @pytest.mark.parametrize("kind", [kind for kind in ALONE_TRANSPORTS if kind != "http-json"])
 @pytest.mark.parametrize("level", LEVELS)
-async def test_each_request_says_which_level_it_wants_and_gets_it_with_all_that_are_more_severe(
-    kind: str, level: str
-) -> None:
+async def test_log_level_in_meta_lets_that_level_and_more_severe_ones_pass(kind: str, level: str) -> None:
     async with raw_client(verbose_server(), kind) as wire:
         await wire.send(alone("tools/call", {"name": "speak"}, logLevel=level))
         for expected in LEVELS[LEVELS.index(level) :]:
@@ -370,7 +366,7 @@ async def test_each_request_says_which_level_it_wants_and_gets_it_with_all_that_
 
 @pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
 @pytest.mark.spec("2026-07-28/server/utilities/logging#error-handling-1")
-async def test_an_invalid_level_of_a_request_is_invalid_params(kind: str) -> None:
+async def test_log_level_in_meta_invalid_level_is_invalid_params(kind: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", 3, True, ["info"], {"a": "info"}]
 
     async with raw_client(verbose_server(), kind) as wire:
@@ -383,6 +379,6 @@ async def test_an_invalid_level_of_a_request_is_invalid_params(kind: str) -> Non
 
 @pytest.mark.spec("2026-07-28/server/utilities/logging#capabilities-1")
 @pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
-async def test_a_server_that_does_not_declare_it_stays_silent_whatever_is_wanted(kind: str) -> None:
+async def test_log_level_in_meta_without_the_logging_capability_sends_no_message(kind: str) -> None:
     async with raw_client(verbose_server(logging=False), kind) as wire:
         assert "result" in await wire.ask_alone("tools/call", {"name": "speak"}, logLevel="debug")

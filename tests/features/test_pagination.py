@@ -66,7 +66,7 @@ async def error_code(wire: Wire, method: str, params: Object) -> JSON:
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @pytest.mark.parametrize("method", LISTS)
-async def test_the_pages_of_a_list_hold_every_item_once_and_in_order_and_the_last_has_no_cursor(
+async def test_list_pages_hold_every_item_once_in_order_and_the_last_has_no_next_cursor(
     kind: str, revision: str, method: str
 ) -> None:
     async with greeted_client(server_of(5, page_size=2), kind, revision) as wire:
@@ -78,7 +78,7 @@ async def test_the_pages_of_a_list_hold_every_item_once_and_in_order_and_the_las
 
 
 @pytest.mark.parametrize("method", LISTS)
-async def test_a_list_that_fills_its_last_page_ends_there(method: str) -> None:
+async def test_list_with_a_full_last_page_has_no_next_cursor(method: str) -> None:
     async with greeted_client(server_of(4, page_size=2)) as wire:
         _, cursor = await page(wire, method)
         assert await page(wire, method, cursor) == (named(2, 3), None)
@@ -88,7 +88,7 @@ async def test_a_list_that_fills_its_last_page_ends_there(method: str) -> None:
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("method", LISTS)
-async def test_the_first_revision_has_no_pages(kind: str, method: str) -> None:
+async def test_list_in_2024_10_07_has_no_pages(kind: str, method: str) -> None:
     async with greeted_client(server_of(5, page_size=2), kind, "2024-10-07") as wire:
         assert await page(wire, method) == (named(0, 1, 2, 3, 4), None)
 
@@ -100,7 +100,7 @@ async def test_the_first_revision_has_no_pages(kind: str, method: str) -> None:
     "2024-11-05/server/utilities/pagination#implementation-guidelines-1",
 )
 @pytest.mark.parametrize("method", LISTS)
-async def test_a_cursor_stays_good_while_the_list_changes(method: str) -> None:
+async def test_cursor_stays_valid_while_the_list_changes(method: str) -> None:
     server = server_of(6, page_size=2)
     async with greeted_client(server) as wire:
         _, cursor = await page(wire, method)
@@ -118,7 +118,7 @@ async def test_a_cursor_stays_good_while_the_list_changes(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", LISTS)
-async def test_a_cursor_whose_rest_of_the_list_is_gone_gives_an_empty_last_page(method: str) -> None:
+async def test_cursor_at_the_removed_end_of_a_list_gives_an_empty_last_page(method: str) -> None:
     server = server_of(3, page_size=2)
     async with greeted_client(server) as wire:
         _, cursor = await page(wire, method)
@@ -144,7 +144,7 @@ async def test_a_cursor_whose_rest_of_the_list_is_gone_gives_an_empty_last_page(
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @pytest.mark.parametrize("method", LISTS)
-async def test_a_cursor_that_the_server_never_gave_is_invalid_params(kind: str, revision: str, method: str) -> None:
+async def test_cursor_that_the_server_did_not_make_is_invalid_params(kind: str, revision: str, method: str) -> None:
     no_cursors: list[JSON] = [
         "",
         "nonsense",
@@ -226,7 +226,7 @@ async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON
 )
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @LISTERS
-async def test_a_client_follows_pages_of_any_size_until_no_cursor_comes(revision: str, lister: Lister) -> None:
+async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(revision: str, lister: Lister) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, EVERYTHING)
         listing = asyncio.create_task(lister(client))
@@ -249,7 +249,7 @@ async def test_a_client_follows_pages_of_any_size_until_no_cursor_comes(revision
 )
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
 @LISTERS
-async def test_a_client_takes_a_list_that_has_no_pages(revision: str, lister: Lister) -> None:
+async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, EVERYTHING)
         listing = asyncio.create_task(lister(client))
@@ -273,7 +273,7 @@ async def test_a_client_takes_a_list_that_has_no_pages(revision: str, lister: Li
 )
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @LISTERS
-async def test_a_client_gives_every_cursor_back_as_it_came(revision: str, lister: Lister) -> None:
+async def test_client_sends_every_cursor_back_unchanged(revision: str, lister: Lister) -> None:
     cursors = ["", " ", "0", "null", "a=b&c=%20", "été\u0301\u2028\x00💡", "{}", "e" * 70_000]
 
     async with raw_server(Client) as (client, wire):
@@ -292,7 +292,7 @@ async def test_a_client_gives_every_cursor_back_as_it_came(revision: str, lister
     "2024-11-05/server/utilities/pagination#implementation-guidelines-7",
 )
 @LISTERS
-async def test_a_client_starts_from_the_first_page_in_every_session_also_after_it_stopped_halfway(
+async def test_client_starts_without_a_cursor_in_every_session(
     lister: Lister,
 ) -> None:
     for _ in range(2):
@@ -306,7 +306,7 @@ async def test_a_client_starts_from_the_first_page_in_every_session_also_after_i
             await asyncio.wait([listing])
 
 
-async def test_a_client_gives_up_on_pages_that_do_not_end() -> None:
+async def test_client_gives_up_on_endless_pages() -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, "2025-11-25", EVERYTHING)
         listing = asyncio.create_task(client.list_tools())
@@ -315,7 +315,7 @@ async def test_a_client_gives_up_on_pages_that_do_not_end() -> None:
             await listing
 
 
-def test_a_client_gives_up_on_pages_that_fill_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_gives_up_on_pages_with_too_many_items(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pagination, "MAX_ITEMS", 5)
     fetched: list[str | None] = []
 
@@ -328,7 +328,7 @@ def test_a_client_gives_up_on_pages_that_fill_its_memory(monkeypatch: pytest.Mon
     assert fetched == [None, "1", "2"]
 
 
-async def test_a_client_refuses_a_cursor_that_is_no_text() -> None:
+async def test_client_refuses_a_next_cursor_that_is_not_text() -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, "2025-11-25", EVERYTHING)
         listing = asyncio.create_task(client.list_tools())

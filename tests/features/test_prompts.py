@@ -98,7 +98,7 @@ async def error_of(wire: Wire, params: JSON) -> Object:
 )
 @KINDS
 @EVERY
-async def test_a_server_with_prompts_declares_them_and_one_without_has_no_such_methods(
+async def test_prompts_capability_is_declared_and_without_it_the_methods_are_not_found(
     kind: str, revision: str
 ) -> None:
     for server, offers in ((giving("hello"), True), (Server("bare"), False)):
@@ -125,7 +125,7 @@ async def test_a_server_with_prompts_declares_them_and_one_without_has_no_such_m
 )
 @KINDS
 @REVISIONS
-async def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
+async def test_prompts_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
     server = giving("hello")
     async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
         await one.nothing_more()
@@ -139,9 +139,7 @@ async def test_every_change_of_the_list_is_announced_to_every_client(kind: str, 
 
 @KINDS
 @EVERY
-async def test_a_prompt_is_listed_with_its_arguments_and_what_the_revision_knows_of_it(
-    kind: str, revision: str
-) -> None:
+async def test_prompts_list_shows_the_members_that_the_revision_has(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.prompt(
@@ -180,7 +178,7 @@ async def test_a_prompt_is_listed_with_its_arguments_and_what_the_revision_knows
 
 @KINDS
 @EVERY
-async def test_what_a_function_returns_becomes_messages(kind: str, revision: str) -> None:
+async def test_prompts_get_makes_messages_of_the_returned_value(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
     user: Object = {"role": "user", "content": {"type": "text", "text": text}}
     model: Object = {"role": "assistant", "content": {"type": "text", "text": "I see"}}
@@ -201,7 +199,7 @@ async def test_what_a_function_returns_becomes_messages(kind: str, revision: str
 
 @KINDS
 @EVERY
-async def test_a_result_carries_the_description_and_its_arguments_filled_in(kind: str, revision: str) -> None:
+async def test_prompts_get_has_description_and_filled_in_arguments(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.prompt()
@@ -231,7 +229,7 @@ async def test_a_result_carries_the_description_and_its_arguments_filled_in(kind
 @KINDS
 @EVERY
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 70_000])
-async def test_images_and_sounds_travel_as_base64_with_their_mime_type(kind: str, revision: str, size: int) -> None:
+async def test_prompts_get_images_and_audio_are_base64_with_a_mime_type(kind: str, revision: str, size: int) -> None:
     data = bytes(number % 256 for number in range(size))
 
     blocks = [ImageContent.of(data, "image/png"), AudioContent.of(data, "audio/wav;codecs=1")]
@@ -269,7 +267,7 @@ async def test_images_and_sounds_travel_as_base64_with_their_mime_type(kind: str
         ("AAAA", "image/png\r\nX: y"),
     ],
 )
-async def test_an_image_or_sound_that_is_no_base64_or_has_no_mime_type_never_leaves_the_server(
+async def test_prompts_get_invalid_base64_or_mime_type_is_not_sent(
     kind: str, revision: str, block: Callable[[str, str], ImageContent], data: str, mime_type: str
 ) -> None:
     async with greeted_client(giving(block(data, mime_type)), kind, revision) as wire:
@@ -297,7 +295,7 @@ async def test_an_image_or_sound_that_is_no_base64_or_has_no_mime_type_never_lea
 )
 @KINDS
 @EVERY
-async def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(kind: str, revision: str) -> None:
+async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base64(kind: str, revision: str) -> None:
     server = giving(
         [
             EmbeddedResource(TextResourceContents("resource://example", "text", "text/markdown")),
@@ -339,7 +337,7 @@ async def test_an_embedded_resource_has_its_uri_a_mime_type_and_text_or_base64(k
         BlobResourceContents("resource://example", "no base64"),
     ],
 )
-async def test_an_embedded_resource_without_a_uri_or_base64_never_leaves_the_server(
+async def test_prompts_get_embedded_resource_with_invalid_uri_or_base64_is_not_sent(
     kind: str, revision: str, resource: TextResourceContents | BlobResourceContents
 ) -> None:
     async with greeted_client(giving(EmbeddedResource(resource)), kind, revision) as wire:
@@ -348,7 +346,7 @@ async def test_an_embedded_resource_without_a_uri_or_base64_never_leaves_the_ser
 
 @KINDS
 @EVERY
-async def test_annotations_and_links_are_written_as_the_revision_knows_them(kind: str, revision: str) -> None:
+async def test_prompts_get_annotations_and_links_fit_the_revision(kind: str, revision: str) -> None:
     hints = Annotations(["assistant"], 1, "2025-01-12T15:00:58Z")
     blocks = [TextContent("x", hints), ResourceLink("file:///a", "a", description="The a.", size=0)]
     async with greeted_client(giving(blocks), kind, revision) as wire:
@@ -381,7 +379,7 @@ class Tone(Enum):
 )
 @KINDS
 @EVERY
-async def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: str) -> None:
+async def test_prompts_get_argument_with_choices_must_be_one_of_them(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.prompt()
@@ -428,9 +426,7 @@ async def test_an_argument_that_has_choices_is_one_of_them(kind: str, revision: 
 )
 @KINDS
 @EVERY
-async def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_invalid_params_and_reach_no_function(
-    kind: str, revision: str
-) -> None:
+async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(kind: str, revision: str) -> None:
     wrong: list[JSON] = [
         None,
         {},
@@ -491,7 +487,7 @@ async def test_unknown_names_and_missing_unknown_or_ill_typed_arguments_are_inva
     [None, 3, {"role": "user"}, [3], object(), PromptMessage("system", TextContent("x")), TextContent(3), "\ud800"],  # type: ignore[arg-type]
     ids=repr,
 )
-async def test_what_is_no_message_never_leaves_the_server(kind: str, revision: str, value: object) -> None:
+async def test_prompts_get_invalid_message_is_not_sent(kind: str, revision: str, value: object) -> None:
     async with greeted_client(giving(value), kind, revision) as wire:
         assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
         assert "result" in await wire.ask("prompts/list")
@@ -506,7 +502,7 @@ async def test_what_is_no_message_never_leaves_the_server(kind: str, revision: s
 )
 @KINDS
 @EVERY
-async def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
+async def test_prompts_get_failing_function_is_internal_error_without_details(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.prompt()
@@ -519,7 +515,7 @@ async def test_a_function_that_fails_is_an_internal_error_without_its_details(ki
         assert "jane" not in json.dumps(error)
 
 
-def test_mistakes_of_a_server_author_show_at_registration() -> None:
+def test_prompts_add_mistakes_of_the_author_raise() -> None:
     server = giving("x")
     with pytest.raises(ValueError, match="already registered"):
         server.prompts.add(lambda: "", "p")
@@ -539,7 +535,7 @@ def test_mistakes_of_a_server_author_show_at_registration() -> None:
 
 
 @REVISIONS
-async def test_a_client_gets_a_prompt_filled_in(revision: str) -> None:
+async def test_client_get_prompt_fills_in_arguments(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"prompts": {}})
         getting = asyncio.create_task(client.get_prompt("review", {"code": "x"}))
@@ -565,7 +561,7 @@ async def test_a_client_gets_a_prompt_filled_in(revision: str) -> None:
     "2024-11-05/server/prompts#security-1",
 )
 @REVISIONS
-async def test_a_client_refuses_what_is_no_prompt_and_lives_on(revision: str) -> None:
+async def test_client_refuses_invalid_prompts_results_and_goes_on(revision: str) -> None:
     text: Object = {"type": "text", "text": "x"}
     wrong: list[JSON] = [
         None,
@@ -600,7 +596,7 @@ async def test_a_client_refuses_what_is_no_prompt_and_lives_on(revision: str) ->
     "2024-11-05/server/prompts#implementation-considerations-3",
 )
 @REVISIONS
-async def test_a_client_asks_no_prompts_of_a_server_that_declared_none(revision: str) -> None:
+async def test_client_prompts_methods_are_refused_without_the_prompts_capability(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"tools": {}})
         with pytest.raises(CapabilityError, match="prompts"):
@@ -611,7 +607,7 @@ async def test_a_client_asks_no_prompts_of_a_server_that_declared_none(revision:
 
 
 @REVISIONS
-async def test_a_client_hears_the_servers_error_and_that_the_list_has_changed(revision: str) -> None:
+async def test_client_prompts_errors_and_list_changed_reach_the_program(revision: str) -> None:
     heard = asyncio.Event()
     async with raw_server(lambda transport: Client(transport, on_prompts_changed=heard.set)) as (client, wire):
         await greet(client, wire, revision, {"prompts": {"listChanged": True}})

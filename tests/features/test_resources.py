@@ -86,7 +86,7 @@ async def error_of(wire: Wire, method: str, params: Object) -> Object:
 )
 @KINDS
 @EVERY
-async def test_a_server_with_resources_declares_them_and_one_without_has_no_such_methods(
+async def test_resources_capability_is_declared_and_without_it_the_methods_are_not_found(
     kind: str, revision: str
 ) -> None:
     full = Server("full")
@@ -116,7 +116,7 @@ async def test_a_server_with_resources_declares_them_and_one_without_has_no_such
 )
 @KINDS
 @REVISIONS
-async def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
+async def test_resources_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: "a")
     async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
@@ -139,7 +139,7 @@ async def test_every_change_of_the_list_is_announced_to_every_client(kind: str, 
 
 @KINDS
 @EVERY
-async def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
+async def test_resources_list_shows_the_members_that_the_revision_has(kind: str, revision: str) -> None:
     server = Server("s")
     hints = Annotations(["user"], 0.8, "2025-01-12T15:00:58Z")
 
@@ -196,7 +196,7 @@ async def test_a_resource_is_listed_with_what_the_revision_knows_of_it(kind: str
 @KINDS
 @EVERY
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 256, 100_000])
-async def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, revision: str, size: int) -> None:
+async def test_resources_read_bytes_are_base64_and_come_back_unchanged(kind: str, revision: str, size: int) -> None:
     data = bytes(number % 256 for number in range(size))
 
     server = Server("s")
@@ -226,7 +226,7 @@ async def test_bytes_travel_as_base64_and_come_out_as_they_went_in(kind: str, re
 @KINDS
 @EVERY
 @pytest.mark.parametrize("blob", ["not base64!", "AAA", "AA==AA", "é", "AA\nAA", "_-8="])
-async def test_a_blob_that_is_no_base64_never_leaves_the_server(kind: str, revision: str, blob: str) -> None:
+async def test_resources_read_invalid_base64_is_not_sent(kind: str, revision: str, blob: str) -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: BlobResourceContents("test://a", blob))
     async with greeted_client(server, kind, revision) as wire:
@@ -241,7 +241,7 @@ class Weather:
 
 @KINDS
 @EVERY
-async def test_what_a_function_returns_becomes_contents(kind: str, revision: str) -> None:
+async def test_resources_read_makes_contents_of_the_returned_value(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
 
     server = Server("s")
@@ -269,7 +269,7 @@ async def test_what_a_function_returns_becomes_contents(kind: str, revision: str
 
 @KINDS
 @EVERY
-async def test_a_plain_function_reads_in_a_worker_thread_and_an_async_one_on_the_loop(kind: str, revision: str) -> None:
+async def test_resources_read_runs_def_in_a_worker_thread_and_async_def_on_the_loop(kind: str, revision: str) -> None:
     server = Server("s")
     server.resources.add("test://plain", lambda: threading.current_thread().name)
 
@@ -295,7 +295,7 @@ async def test_a_plain_function_reads_in_a_worker_thread_and_an_async_one_on_the
 )
 @KINDS
 @EVERY
-async def test_a_resource_that_is_not_there_is_an_error_with_its_uri_as_data(kind: str, revision: str) -> None:
+async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(kind: str, revision: str) -> None:
     server = Server("s")
     server.resources.add("file:///there.txt", lambda: "")
     async with greeted_client(server, kind, revision) as wire:
@@ -315,7 +315,7 @@ async def test_a_resource_that_is_not_there_is_an_error_with_its_uri_as_data(kin
 )
 @KINDS
 @EVERY
-async def test_only_uris_that_are_registered_or_match_a_template_reach_a_function(kind: str, revision: str) -> None:
+async def test_resources_read_uri_must_be_registered_or_match_a_template(kind: str, revision: str) -> None:
     hostile = [
         "",
         "project",
@@ -383,7 +383,7 @@ async def test_only_uris_that_are_registered_or_match_a_template_reach_a_functio
 )
 @KINDS
 @EVERY
-async def test_a_uri_that_is_no_text_or_beyond_all_length_is_invalid_params(kind: str, revision: str) -> None:
+async def test_resources_read_uri_that_is_not_text_or_too_long_is_invalid_params(kind: str, revision: str) -> None:
     server = Server("s")
     server.resources.add("test://{name}", lambda name: name)
     wrong: list[JSON] = [None, 3, ["test://a"], {"uri": "test://a"}, "test://" + "a" * resources.MAX_URI]
@@ -408,7 +408,7 @@ async def test_a_uri_that_is_no_text_or_beyond_all_length_is_invalid_params(kind
         "{scheme}://a", "te{x}st://a", "{x}", "test://a#b#c",
     ],
 )  # fmt: skip
-def test_a_uri_or_scheme_outside_rfc_3986_cannot_be_registered(uri: str) -> None:
+def test_resources_add_uri_outside_rfc_3986_raises(uri: str) -> None:
     server = Server("s")
 
     def reader(scheme: str = "", x: str = "") -> str:
@@ -432,7 +432,7 @@ def test_a_uri_or_scheme_outside_rfc_3986_cannot_be_registered(uri: str) -> None
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, uri: str, revision: str) -> None:
+async def test_resources_add_takes_every_scheme_of_rfc_3986(kind: str, uri: str, revision: str) -> None:
     server = Server("s")
     server.resources.add(uri, lambda: "here")
     async with greeted_client(server, kind, revision) as wire:
@@ -447,7 +447,7 @@ async def test_every_scheme_of_rfc_3986_can_be_registered_and_read(kind: str, ur
 )
 @KINDS
 @EVERY
-async def test_a_function_that_fails_is_an_internal_error_without_its_details(kind: str, revision: str) -> None:
+async def test_resources_read_failing_function_is_internal_error_without_details(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.resource("test://a")
@@ -467,7 +467,7 @@ async def test_a_function_that_fails_is_an_internal_error_without_its_details(ki
         assert "result" in await wire.ask("resources/list")
 
 
-async def test_a_template_is_tried_after_the_single_resources_and_in_the_order_of_registration() -> None:
+async def test_resources_read_tries_resources_first_and_then_templates_in_order() -> None:
     server = Server("s")
     server.resources.add("test://{any}", lambda any: f"first {any}")
     server.resources.add("test://{other}", lambda other: f"second {other}")
@@ -478,7 +478,7 @@ async def test_a_template_is_tried_after_the_single_resources_and_in_the_order_o
         assert (one["text"], two["text"]) == ("itself", "first two")
 
 
-async def test_a_variable_is_read_as_what_its_parameter_admits_and_a_uri_with_another_value_does_not_exist() -> None:
+async def test_resources_read_variable_is_converted_to_the_type_of_its_parameter() -> None:
     server = Server("s")
 
     @server.resource("test://log/{level}/{line}{?full,limit,rate}")
@@ -505,7 +505,7 @@ async def test_a_variable_is_read_as_what_its_parameter_admits_and_a_uri_with_an
             assert (await error_of(wire, "resources/read", {"uri": f"test://log/{rest}"}))["code"] == -32002, rest
 
 
-async def test_a_template_may_have_letters_that_its_uris_have_encoded() -> None:
+async def test_resources_templates_may_contain_letters_that_uris_encode() -> None:
     server = Server("s")
     server.resources.add("test://café/{name}", lambda name: name)
     async with greeted_client(server) as wire:
@@ -513,7 +513,7 @@ async def test_a_template_may_have_letters_that_its_uris_have_encoded() -> None:
         assert isinstance(contents, dict) and contents["text"] == "x"
 
 
-def test_mistakes_of_a_server_author_show_at_registration() -> None:
+def test_resources_add_mistakes_of_the_author_raise() -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: "")
     with pytest.raises(ValueError, match="already registered"):
@@ -535,7 +535,9 @@ def test_mistakes_of_a_server_author_show_at_registration() -> None:
 
 @KINDS
 @REVISIONS
-async def test_who_has_subscribed_is_told_of_updates_and_of_parts_until_unsubscribed(kind: str, revision: str) -> None:
+async def test_resources_subscribe_brings_updates_of_the_uri_and_below_until_unsubscribed(
+    kind: str, revision: str
+) -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: "a")
     server.resources.add("test://ab", lambda: "ab")
@@ -561,7 +563,7 @@ async def test_who_has_subscribed_is_told_of_updates_and_of_parts_until_unsubscr
 
 
 @pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
-async def test_in_2026_07_28_a_server_agrees_to_tell_of_what_can_be_read(kind: str) -> None:
+async def test_subscriptions_listen_resource_subscriptions_must_be_readable(kind: str) -> None:
     server = Server("s")
     server.resource("note://a")(lambda: "a")
     server.resource("user://{id}")(lambda id: id)
@@ -577,7 +579,7 @@ async def test_in_2026_07_28_a_server_agrees_to_tell_of_what_can_be_read(kind: s
 
 
 @KINDS
-async def test_an_update_that_cannot_be_told_keeps_back_none_of_the_others(
+async def test_resources_updated_that_cannot_be_sent_holds_no_other_back(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("s")
@@ -590,7 +592,7 @@ async def test_an_update_that_cannot_be_told_keeps_back_none_of_the_others(
             assert await wire.receive() == updated("test://a/b")
 
 
-async def test_updates_come_from_any_thread() -> None:
+async def test_resources_updated_can_be_called_from_any_thread() -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: "a")
     async with greeted_client(server) as wire:
@@ -599,7 +601,7 @@ async def test_updates_come_from_any_thread() -> None:
         assert await wire.receive() == updated("test://a")
 
 
-async def test_subscriptions_of_one_client_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_resources_subscribe_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "MAX_SUBSCRIPTIONS", 3)
 
     server = Server("s")
@@ -617,7 +619,7 @@ async def test_subscriptions_of_one_client_are_bounded(monkeypatch: pytest.Monke
 
 
 @REVISIONS
-async def test_a_client_reads_text_and_bytes(revision: str) -> None:
+async def test_client_read_resource_takes_text_and_bytes(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"resources": {}})
         reading = asyncio.create_task(client.read_resource("test://a"))
@@ -635,7 +637,7 @@ async def test_a_client_reads_text_and_bytes(revision: str) -> None:
 
 
 @REVISIONS
-async def test_a_client_says_which_resource_is_not_there_and_what_is_wrong_with_a_result(revision: str) -> None:
+async def test_client_read_resource_unknown_uri_and_invalid_results_raise(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"resources": {}})
         reading = asyncio.create_task(client.read_resource("test://a"))
@@ -661,7 +663,7 @@ async def test_a_client_says_which_resource_is_not_there_and_what_is_wrong_with_
     "2024-11-05/server/prompts#implementation-considerations-3",
 )
 @REVISIONS
-async def test_a_client_subscribes_only_where_the_server_declared_subscribe(revision: str) -> None:
+async def test_client_subscribe_is_refused_without_the_subscribe_capability(revision: str) -> None:
     declared: list[Object] = [{}, {"resources": {}}, {"resources": {"subscribe": False}}]
     for capabilities in declared:
         async with raw_server(Client) as (client, wire):
@@ -673,7 +675,7 @@ async def test_a_client_subscribes_only_where_the_server_declared_subscribe(revi
 
 
 @REVISIONS
-async def test_a_client_hands_out_the_updates_of_what_it_watches_and_unsubscribes_at_the_end(revision: str) -> None:
+async def test_client_subscription_yields_updates_and_unsubscribes_at_its_end(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"resources": {"subscribe": True}})
 
@@ -696,7 +698,7 @@ async def test_a_client_hands_out_the_updates_of_what_it_watches_and_unsubscribe
 
 
 @REVISIONS
-async def test_a_client_hears_that_the_list_has_changed(revision: str) -> None:
+async def test_client_resources_list_changed_reaches_the_program(revision: str) -> None:
     heard = asyncio.Event()
     async with raw_server(lambda transport: Client(transport, on_resources_changed=heard.set)) as (client, wire):
         await greet(client, wire, revision, {"resources": {"listChanged": True}})

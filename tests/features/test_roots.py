@@ -27,7 +27,7 @@ REVISIONS = pytest.mark.parametrize("revision", NAMES)
     "2025-11-25/client/roots#capabilities-1",
 )
 @REVISIONS
-async def test_a_client_with_roots_declares_them_and_one_without_does_not(revision: str) -> None:
+async def test_roots_capability_is_declared_only_with_roots(revision: str) -> None:
     async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
         params = await greet(client, wire, revision)
         assert params["capabilities"] == {"roots": {"listChanged": True}}
@@ -45,7 +45,7 @@ async def test_a_client_with_roots_declares_them_and_one_without_does_not(revisi
 
 
 @REVISIONS
-async def test_roots_are_listed_with_their_names(revision: str, tmp_path: Path) -> None:
+async def test_roots_list_has_uris_and_names(revision: str, tmp_path: Path) -> None:
     roots: list[Root | str | Path] = [
         Root("file:///home/user/a", "A"),
         "file:///home/user/b",
@@ -69,7 +69,7 @@ async def test_roots_are_listed_with_their_names(revision: str, tmp_path: Path) 
     "2025-11-25/client/roots#root-list-changes-1",
 )
 @REVISIONS
-async def test_when_the_roots_change_the_server_is_told_and_finds_the_new_ones(revision: str) -> None:
+async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision: str) -> None:
     async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
         await greet(client, wire, revision)
         await client.set_roots(["file:///b"])
@@ -105,7 +105,7 @@ async def test_when_the_roots_change_the_server_is_told_and_finds_the_new_ones(r
         "FTP://a",
     ],
 )
-def test_what_is_no_file_uri_or_climbs_is_no_root(uri: str) -> None:
+def test_roots_uri_that_is_not_file_or_climbs_is_refused(uri: str) -> None:
     with pytest.raises(ValueError, match="root"):
         Client(["never-started"], roots=[Root(uri)])
 
@@ -116,7 +116,7 @@ def test_what_is_no_file_uri_or_climbs_is_no_root(uri: str) -> None:
     "2025-06-18/client/roots#security-considerations-1",
     "2025-11-25/client/roots#security-considerations-1",
 )
-async def test_nothing_is_shown_but_what_the_caller_named() -> None:
+async def test_roots_list_has_only_the_roots_that_the_program_named() -> None:
     async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
         await greet(client, wire)
         assert (await wire.ask("roots/list"))["result"] == {"roots": []}
@@ -147,7 +147,7 @@ async def ask_where(kind: str, revision: str, result: Object) -> Object:
 
 @KINDS
 @REVISIONS
-async def test_a_tool_sees_the_roots(kind: str, revision: str) -> None:
+async def test_context_roots_returns_the_roots_of_the_client(kind: str, revision: str) -> None:
     roots: JSON = [{"uri": "file:///a", "name": "A"}, {"uri": "file:///b"}]
     answer = await ask_where(kind, revision, {"roots": roots})
     assert "file:///a file:///b" in str(answer["result"])
@@ -161,7 +161,7 @@ async def test_a_tool_sees_the_roots(kind: str, revision: str) -> None:
 )
 @KINDS
 @pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
-async def test_a_server_does_not_believe_in_roots_that_are_no_file_uris(kind: str, uri: str) -> None:
+async def test_context_roots_refuses_uris_that_are_not_file(kind: str, uri: str) -> None:
     answer = await ask_where(kind, "2025-11-25", {"roots": [{"uri": uri}]})
     result = answer["result"]
     assert isinstance(result, dict)
@@ -171,7 +171,7 @@ async def test_a_server_does_not_believe_in_roots_that_are_no_file_uris(kind: st
 
 @KINDS
 @REVISIONS
-async def test_a_server_does_not_ask_a_client_that_declared_no_roots(kind: str, revision: str) -> None:
+async def test_context_roots_is_refused_for_a_client_without_the_roots_capability(kind: str, revision: str) -> None:
     async with greeted_client(server_that_asks(), kind, revision) as wire:
         answer = await wire.ask("tools/call", {"name": "where", "arguments": {}})
         assert "did not declare roots" in str(answer)
@@ -179,13 +179,13 @@ async def test_a_server_does_not_ask_a_client_that_declared_no_roots(kind: str, 
 
 
 @KINDS
-async def test_that_the_roots_have_changed_disturbs_no_server(kind: str) -> None:
+async def test_roots_list_changed_is_taken_by_every_server(kind: str) -> None:
     async with greeted_client(server_that_asks(), kind, "2025-11-25", {"roots": {"listChanged": True}}) as wire:
         await wire.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
         await wire.nothing_more()
 
 
-async def test_both_sides_of_ours_agree() -> None:
+async def test_roots_work_between_this_client_and_this_server() -> None:
     async with Client(server_that_asks(), roots=["file:///a"]) as client:
         assert (await client.call_tool("where")).text == "file:///a"
         await client.set_roots(["file:///b", "file:///c"])

@@ -53,7 +53,7 @@ async def echo(params: CreateMessageRequestParams) -> CreateMessageResult:
     "2025-11-25/client/sampling#tools-in-sampling-1",
 )
 @REVISIONS
-async def test_a_client_with_a_model_declares_it_and_its_use_of_tools(revision: str) -> None:
+async def test_sampling_capability_is_declared_with_its_use_of_tools(revision: str) -> None:
     async with raw_server(lambda t: Client(t, sampling=echo, revision=revision)) as (client, wire):
         assert (await greet(client, wire, revision))["capabilities"] == {"sampling": {}}
     async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True, revision=revision)) as (c, wire):
@@ -67,7 +67,7 @@ async def test_a_client_with_a_model_declares_it_and_its_use_of_tools(revision: 
 
 
 @REVISIONS
-async def test_the_model_gets_what_was_asked_and_its_answer_goes_back(revision: str) -> None:
+async def test_sampling_create_message_reaches_the_model_and_its_message_returns(revision: str) -> None:
     seen: list[CreateMessageRequestParams] = []
 
     async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -96,7 +96,7 @@ async def test_the_model_gets_what_was_asked_and_its_answer_goes_back(revision: 
         assert got.model_preferences == ModelPreferences([ModelHint("small")], speed_priority=0.5)
 
 
-async def test_a_user_who_says_no_is_an_error_that_says_so() -> None:
+async def test_sampling_create_message_refused_by_the_user_is_error_minus_1() -> None:
     async def refuse(params: CreateMessageRequestParams) -> CreateMessageResult:
         raise ProtocolError(-1, "User rejected sampling request")
 
@@ -112,7 +112,7 @@ async def test_a_user_who_says_no_is_an_error_that_says_so() -> None:
     "2025-06-18/client/sampling#security-considerations-5",
     "2025-11-25/client/sampling#security-considerations-5",
 )
-def test_what_breaks_in_the_clients_model_tells_the_server_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_sampling_create_message_failure_of_the_model_is_not_disclosed(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async def broken(params: CreateMessageRequestParams) -> CreateMessageResult:
             raise RuntimeError("the key sk-123 was not accepted")
@@ -127,7 +127,7 @@ def test_what_breaks_in_the_clients_model_tells_the_server_nothing(caplog: pytes
 
 
 @pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-1")
-async def test_a_client_refuses_tools_that_it_did_not_declare() -> None:
+async def test_sampling_create_message_with_undeclared_tools_is_invalid_params() -> None:
     async with raw_server(lambda t: Client(t, sampling=echo)) as (client, wire):
         await greet(client, wire)
         tools: JSON = [{"name": "clock", "inputSchema": {"type": "object"}}]
@@ -159,7 +159,7 @@ BAD_CONVERSATIONS: dict[str, list[JSON]] = {
     "2025-11-25/client/sampling#tool-result-messages-1", "2025-11-25/client/sampling#tool-use-and-result-balance-1"
 )
 @pytest.mark.parametrize("name", BAD_CONVERSATIONS)
-async def test_a_client_refuses_a_conversation_in_which_uses_and_results_do_not_match(name: str) -> None:
+async def test_sampling_create_message_with_unmatched_tool_uses_is_invalid_params(name: str) -> None:
     async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True)) as (client, wire):
         await greet(client, wire)
         params: Object = {"messages": BAD_CONVERSATIONS[name], "maxTokens": 1}
@@ -168,7 +168,7 @@ async def test_a_client_refuses_a_conversation_in_which_uses_and_results_do_not_
         assert asked["error"]["code"] == -32602
 
 
-async def test_a_client_takes_a_conversation_with_tools_and_may_answer_with_a_use() -> None:
+async def test_sampling_create_message_with_tools_may_return_a_tool_use() -> None:
     async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
         assert params.tools == [CLOCK]
         assert params.tool_choice == ToolChoice("required")
@@ -217,7 +217,7 @@ async def call_and_answer(wire: Wire, result: Object) -> tuple[Object, Object]:
 
 @KINDS
 @REVISIONS
-async def test_a_tool_asks_the_model_and_uses_its_answer(kind: str, revision: str) -> None:
+async def test_context_sample_returns_the_message_of_the_model(kind: str, revision: str) -> None:
     async with greeted_client(server_that_asks(system_prompt="s"), kind, revision, {"sampling": {}}) as wire:
         result: Object = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
         params, answer = await call_and_answer(wire, result)
@@ -228,7 +228,7 @@ async def test_a_tool_asks_the_model_and_uses_its_answer(kind: str, revision: st
 
 @KINDS
 @REVISIONS
-async def test_a_server_does_not_ask_a_client_without_a_model(kind: str, revision: str) -> None:
+async def test_context_sample_is_refused_for_a_client_without_the_sampling_capability(kind: str, revision: str) -> None:
     async with greeted_client(server_that_asks(), kind, revision) as wire:
         answer = await wire.ask("tools/call", {"name": "think", "arguments": {}})
         assert "did not declare sampling" in str(answer)
@@ -243,7 +243,9 @@ async def test_a_server_does_not_ask_a_client_without_a_model(kind: str, revisio
 @KINDS
 @REVISIONS
 @pytest.mark.parametrize("mode", ["required", "none"])
-async def test_a_server_offers_tools_only_to_a_client_that_declared_them(kind: str, revision: str, mode: str) -> None:
+async def test_context_sample_with_tools_needs_the_sampling_tools_capability(
+    kind: str, revision: str, mode: str
+) -> None:
     server = server_that_asks(tools=[CLOCK], tool_choice=ToolChoice(mode))  # type: ignore[arg-type]
     async with greeted_client(server, kind, revision, {"sampling": {}}) as wire:
         assert "sampling.tools" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
@@ -270,9 +272,7 @@ async def test_a_server_offers_tools_only_to_a_client_that_declared_them(kind: s
     ],
     ids=["text", "text beside it", "another id", "nothing"],
 )
-async def test_a_server_cannot_reply_to_a_tool_use_with_anything_but_its_results(
-    kind: str, reply: list[object]
-) -> None:
+async def test_context_sample_tool_use_must_be_followed_by_its_results(kind: str, reply: list[object]) -> None:
     messages = [
         SamplingMessage("user", TextContent("What time is it?")),
         SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})]),
@@ -291,7 +291,7 @@ async def test_a_server_cannot_reply_to_a_tool_use_with_anything_but_its_results
         await wire.nothing_more()
 
 
-async def test_a_model_that_gives_something_else_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_sampling_handler_with_an_invalid_result_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
         return "noon"  # type: ignore[return-value]
 
@@ -304,7 +304,7 @@ async def test_a_model_that_gives_something_else_is_named_in_the_log(caplog: pyt
             await client.call_tool("think")
 
 
-async def test_both_sides_of_ours_agree_also_on_images() -> None:
+async def test_sampling_works_between_this_client_and_this_server_with_images() -> None:
     async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
         (block,) = params.messages[0].blocks
         assert isinstance(block, ImageContent)

@@ -132,7 +132,7 @@ async def called(wire: Wire, ask: Callable[..., Object], name: JSON = "t") -> Ob
 @pytest.mark.spec("2026-07-28/server/tools#structured-content-1", "2026-07-28/server/tools#output-schema-1")
 @KINDS
 @pytest.mark.parametrize(("function", "schema", "value"), DERIVED, ids=lambda each: getattr(each, "__name__", ""))
-async def test_any_json_is_a_result_as_it_is_with_its_own_schema_and_stands_in_a_text_block_too(
+async def test_structured_content_is_any_json_with_its_own_schema_and_repeated_as_text(
     kind: str, function: Callable[[], object], schema: Object, value: JSON
 ) -> None:
     server = Server("s")
@@ -149,7 +149,7 @@ async def test_any_json_is_a_result_as_it_is_with_its_own_schema_and_stands_in_a
 @LEGACY_KINDS
 @OBJECTS_ONLY
 @pytest.mark.parametrize(("function", "schema", "value"), DERIVED, ids=lambda each: getattr(each, "__name__", ""))
-async def test_a_peer_to_whom_data_are_objects_gets_others_within_one_with_a_schema_that_says_so(
+async def test_structured_content_is_wrapped_in_an_object_for_revisions_that_allow_only_objects(
     kind: str, revision: str, function: Callable[[], object], schema: Object, value: JSON
 ) -> None:
     server = Server("s")
@@ -170,9 +170,7 @@ async def test_a_peer_to_whom_data_are_objects_gets_others_within_one_with_a_sch
 
 @KINDS
 @pytest.mark.parametrize(("schema", "value"), GIVEN, ids=repr)
-async def test_a_schema_that_is_given_is_listed_as_it_is_and_the_result_is_held_to_it(
-    kind: str, schema: Object, value: JSON
-) -> None:
+async def test_output_schema_given_is_listed_unchanged_and_checked(kind: str, schema: Object, value: JSON) -> None:
     server = Server("s")
     server.tools.add(lambda: value, "t", output_schema=schema)
     null = CallToolResult([], value, structured_null=value is None)
@@ -187,7 +185,7 @@ async def test_a_schema_that_is_given_is_listed_as_it_is_and_the_result_is_held_
 @LEGACY_KINDS
 @EVERY_LEGACY
 @pytest.mark.parametrize(("schema", "value"), GIVEN, ids=repr)
-async def test_a_schema_that_is_given_is_hidden_from_a_peer_that_cannot_hold_it_and_so_are_the_data(
+async def test_output_schema_given_is_hidden_with_its_data_where_only_objects_are_allowed(
     kind: str, revision: str, schema: Object, value: JSON
 ) -> None:
     server = Server("s")
@@ -205,9 +203,7 @@ async def test_a_schema_that_is_given_is_hidden_from_a_peer_that_cannot_hold_it_
 
 @LEGACY_KINDS
 @OBJECTS_ONLY
-async def test_an_object_is_not_hidden_for_a_schema_that_does_not_say_object_at_its_root(
-    kind: str, revision: str
-) -> None:
+async def test_structured_content_object_is_sent_even_if_its_schema_is_hidden(kind: str, revision: str) -> None:
     server = Server("s")
     server.tools.add(lambda: {"a": 1}, "t", output_schema=ANY_OBJECT)
     async with greeted_client(server, kind, revision) as wire:
@@ -231,9 +227,7 @@ WRONG: list[tuple[Object, object]] = [
 @pytest.mark.spec("2026-07-28/server/tools#output-schema-1")
 @KINDS
 @pytest.mark.parametrize(("schema", "value"), WRONG, ids=repr)
-async def test_data_that_are_missing_or_break_the_schema_never_leave_the_server(
-    kind: str, schema: Object, value: object
-) -> None:
+async def test_structured_content_missing_or_invalid_is_not_sent(kind: str, schema: Object, value: object) -> None:
     server = Server("s")
     server.tools.add(lambda: value, "t", output_schema=schema)
     async with raw_client(server, kind) as wire:
@@ -268,7 +262,7 @@ KEYWORDS: Object = {
     "2026-07-28/basic/index#schema-dialect-1",
 )
 @KINDS
-async def test_every_keyword_of_2020_12_is_listed_as_it_was_given_and_held_to(kind: str) -> None:
+async def test_output_schema_keywords_of_2020_12_are_listed_unchanged_and_checked(kind: str) -> None:
     server = Server("s")
 
     def tool(**arguments: Any) -> dict[str, Any]:
@@ -290,7 +284,7 @@ async def test_every_keyword_of_2020_12_is_listed_as_it_was_given_and_held_to(ki
 
 
 @pytest.mark.spec("2026-07-28/basic/index#ref-resolution-1", "2026-07-28/basic/index#ref-resolution-4")
-async def test_a_schema_elsewhere_is_never_fetched_a_tool_that_needs_it_is_refused_and_a_result_is_said_to_be_unchecked(
+async def test_output_schema_with_a_remote_ref_is_not_fetched(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     visits: list[object] = []
@@ -327,7 +321,7 @@ async def checked(schema: Object, *data: JSON) -> CallToolResult:
 
 @pytest.mark.spec("2026-07-28/server/tools#output-schema-2")
 @pytest.mark.parametrize("value", [None, False, True, 0, 1.5, "", "x", [], [None], {}, {"a": None}], ids=repr)
-def test_a_client_takes_any_json_that_conforms_null_and_false_included(value: JSON) -> None:
+def test_client_takes_any_structured_content_that_conforms(value: JSON) -> None:
     for schema in ({}, {"const": value}):
         result = run(checked(schema, value))
         assert (result.structured_content, result.structured_null) == (value, value is None)
@@ -348,13 +342,13 @@ def test_a_client_takes_any_json_that_conforms_null_and_false_included(value: JS
     ],
     ids=repr,
 )
-def test_a_client_refuses_data_that_are_missing_or_break_the_schema(schema: Object, data: tuple[JSON, ...]) -> None:
+def test_client_refuses_structured_content_that_is_missing_or_invalid(schema: Object, data: tuple[JSON, ...]) -> None:
     with pytest.raises(InvalidMessage, match=r"tool 't' does not match its output schema: "):
         run(checked(schema, *data))
 
 
 @pytest.mark.parametrize("value", [0, "x", [], False], ids=repr)
-async def test_a_client_refuses_data_that_are_no_object_from_a_server_of_an_earlier_revision(value: JSON) -> None:
+async def test_client_refuses_structured_content_that_is_not_an_object_before_2026_07_28(value: JSON) -> None:
     async with raw_server(lambda transport: Client(transport)) as (client, wire):
         await greet(client, wire, capabilities={"tools": {}})
         calling = asyncio.create_task(client.call_tool("t"))
@@ -363,7 +357,7 @@ async def test_a_client_refuses_data_that_are_no_object_from_a_server_of_an_earl
             await calling
 
 
-async def test_the_same_tool_is_called_in_both_eras() -> None:
+async def test_structured_content_of_one_tool_in_both_eras() -> None:
     server = Server("s")
     server.tools.add(zero)
     server.tools.add(nothing)
@@ -385,7 +379,7 @@ async def test_the_same_tool_is_called_in_both_eras() -> None:
 
 
 @pytest.mark.parametrize("cls", [CallToolResult, ToolResultContent])
-def test_null_data_are_told_from_none_and_hidden_from_a_peer_that_cannot_hold_them(cls: type[Any]) -> None:
+def test_structured_content_null_differs_from_none(cls: type[Any]) -> None:
     own = {"tool_use_id": "1"} if cls is ToolResultContent else {}
     null, absent = cls(content=[], structured_null=True, **own), cls(content=[], **own)
     codec = codec_for(R2026_07_28)
@@ -402,7 +396,7 @@ def test_null_data_are_told_from_none_and_hidden_from_a_peer_that_cannot_hold_th
         assert "structuredNull" not in shape_of(cls, revision)
 
 
-def test_in_the_first_revision_the_data_are_the_result() -> None:
+def test_tools_call_in_2024_10_07_has_the_data_as_tool_result() -> None:
     codec = codec_for(R2024_10_07)
     values: list[JSON] = [0, False, [], {"result": 3}, "x", {}]
     for value in values:
@@ -413,7 +407,7 @@ def test_in_the_first_revision_the_data_are_the_result() -> None:
 
 @pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")
 @pytest.mark.parametrize("cls", [CallToolResult, Tool, ToolResultContent])
-def test_the_examples_of_the_schema_are_read_and_written_as_they_are(cls: type) -> None:
+def test_call_tool_result_examples_of_the_schema_are_read_and_written_unchanged(cls: type) -> None:
     assert DATA is not None
     paths = sorted((DATA / "mcp-schema" / MODERN / "examples" / cls.__name__).glob("*.json"))
     assert paths
@@ -428,7 +422,7 @@ def test_the_examples_of_the_schema_are_read_and_written_as_they_are(cls: type) 
 
 
 @pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")
-async def test_the_tools_of_the_schemas_examples_can_be_registered_and_are_listed_as_they_are() -> None:
+async def test_tool_examples_of_the_schema_can_be_registered_and_are_listed_unchanged() -> None:
     assert DATA is not None
     server = Server("s")
     examples: list[Object] = []
@@ -443,7 +437,7 @@ async def test_the_tools_of_the_schemas_examples_can_be_registered_and_are_liste
         assert result_of(await wire.ask_alone("tools/list"))["tools"] == examples
 
 
-async def test_a_hint_on_the_result_is_part_of_its_schema_in_both_eras() -> None:
+async def test_output_schema_includes_hints_of_the_return_annotation() -> None:
     server = Server("s")
 
     @server.tool()

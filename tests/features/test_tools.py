@@ -115,7 +115,7 @@ def text(value: str) -> Object:
 )
 @KINDS
 @EVERY
-async def test_a_server_with_tools_declares_them_and_one_without_has_no_such_methods(kind: str, revision: str) -> None:
+async def test_tools_capability_is_declared_and_without_it_the_methods_are_not_found(kind: str, revision: str) -> None:
     for server, offers in ((tool_giving("x"), True), (Server("bare"), False)):
         async with raw_client(server, kind) as wire:
             await wire.send(initialize(revision))
@@ -139,7 +139,7 @@ async def test_a_server_with_tools_declares_them_and_one_without_has_no_such_met
 )
 @KINDS
 @REVISIONS
-async def test_every_change_of_the_list_is_announced_to_every_client(kind: str, revision: str) -> None:
+async def test_tools_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
     server = tool_giving("x")
     async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
         await one.nothing_more()
@@ -158,7 +158,7 @@ async def test_every_change_of_the_list_is_announced_to_every_client(kind: str, 
 
 @KINDS
 @EVERY
-async def test_a_tool_is_listed_with_what_the_revision_knows_of_it(kind: str, revision: str) -> None:
+async def test_tools_list_shows_the_members_that_the_revision_has(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.tool(
@@ -214,7 +214,7 @@ class Leaf:
 @pytest.mark.spec("2026-07-28/server/tools#tool-1", "2025-11-25/server/tools#tool-1")
 @KINDS
 @EVERY
-async def test_every_listed_input_schema_is_a_valid_schema_of_type_object(kind: str, revision: str) -> None:
+async def test_tools_list_input_schemas_are_valid_and_of_type_object(kind: str, revision: str) -> None:
     server = Server("s")
     given: list[Object] = [
         {"type": "object", "additionalProperties": False},
@@ -271,7 +271,7 @@ ANY_OUTPUT: list[Object] = [{}, {"type": "string"}, {"type": ["object", "null"]}
     ],
     ids=repr,
 )
-def test_what_is_no_schema_and_an_input_that_is_no_object_cannot_be_registered(which: str, schema: Object) -> None:
+def test_tools_add_invalid_schema_or_input_that_is_not_an_object_raises(which: str, schema: Object) -> None:
     if which == "output_schema" and (schema is None or schema in ANY_OUTPUT):
         return  # None says that there is none
     server = Server("s")
@@ -280,7 +280,7 @@ def test_what_is_no_schema_and_an_input_that_is_no_object_cannot_be_registered(w
     server.tools.add(lambda: {}, "t")  # nothing half-done stayed behind
 
 
-def test_an_annotation_with_keywords_that_are_none_cannot_be_registered() -> None:
+def test_tools_add_annotation_with_unknown_keywords_raises() -> None:
     def arguments(count: Annotated[int, {"minimum": "one"}]) -> None: ...
     def result() -> Annotated[int, {"minimum": "one"}]:
         return 1
@@ -296,7 +296,7 @@ def test_an_annotation_with_keywords_that_are_none_cannot_be_registered() -> Non
     "2025-11-25/server/tools#tool-names-3",
     "2025-11-25/server/tools#tool-names-4",
 )
-async def test_a_name_outside_the_rules_is_warned_of_and_served_nonetheless(caplog: pytest.LogCaptureFixture) -> None:
+async def test_tools_add_name_outside_the_rules_is_logged_and_served(caplog: pytest.LogCaptureFixture) -> None:
     server = Server("s")
     for name in ("getUser", "DATA_EXPORT_v2", "admin.tools.list", "a", "0-_.", "n" * 128):
         server.tools.add(lambda: "", name)
@@ -310,7 +310,7 @@ async def test_a_name_outside_the_rules_is_warned_of_and_served_nonetheless(capl
 
 
 @pytest.mark.spec("2025-11-25/server/tools#tool-names-2", "2025-11-25/server/tools#tool-names-5")
-async def test_names_are_case_sensitive_and_unique() -> None:
+async def test_tool_names_are_case_sensitive_and_unique() -> None:
     server = Server("s")
     server.tools.add(lambda: "small", "get_user")
     server.tools.add(lambda: "large", "GET_USER")
@@ -327,7 +327,7 @@ async def test_names_are_case_sensitive_and_unique() -> None:
 
 @KINDS
 @EVERY
-async def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind: str, revision: str) -> None:
+async def test_tools_call_malformed_params_or_unknown_tool_is_invalid_params(kind: str, revision: str) -> None:
     wrong: list[JSON] = [
         None,
         {},
@@ -362,9 +362,7 @@ async def test_a_call_that_is_malformed_or_names_no_tool_is_invalid_params(kind:
 )
 @KINDS
 @EVERY
-async def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_and_reach_no_tool(
-    kind: str, revision: str
-) -> None:
+async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(kind: str, revision: str) -> None:
     wrong: list[Object] = [
         {},
         {"a": "x"},
@@ -418,7 +416,7 @@ async def test_arguments_that_break_the_schema_are_refused_in_the_revisions_way_
 )
 @KINDS
 @EVERY
-async def test_a_schema_that_is_given_is_the_one_that_arguments_are_held_to(kind: str, revision: str) -> None:
+async def test_tools_call_arguments_are_checked_against_the_given_schema(kind: str, revision: str) -> None:
     server = Server("s")
     schema: Object = {
         "type": "object",
@@ -442,7 +440,7 @@ async def test_a_schema_that_is_given_is_the_one_that_arguments_are_held_to(kind
 
 @KINDS
 @EVERY
-async def test_arguments_may_be_left_out_where_none_are_required(kind: str, revision: str) -> None:
+async def test_tools_call_arguments_may_be_missing_if_none_is_required(kind: str, revision: str) -> None:
     async with greeted_client(tool_giving("x"), kind, revision) as wire:
         assert await result_of(wire) == await result_of(wire, arguments={})
 
@@ -452,7 +450,7 @@ async def test_arguments_may_be_left_out_where_none_are_required(kind: str, revi
 
 @KINDS
 @EVERY
-async def test_what_a_tool_returns_becomes_content(kind: str, revision: str) -> None:
+async def test_tools_call_makes_content_of_the_returned_value(kind: str, revision: str) -> None:
     odd = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
     image: Object = {"type": "image", "data": "AP8=", "mimeType": "image/png"}
     embedded: Object = {"uri": "file:///a", "mimeType": "text/plain", "text": "A"}
@@ -484,7 +482,7 @@ async def test_what_a_tool_returns_becomes_content(kind: str, revision: str) -> 
 
 @KINDS
 @pytest.mark.parametrize("revision", NAMES[1:])
-async def test_blocks_that_a_revision_lacks_are_written_as_text(kind: str, revision: str) -> None:
+async def test_tools_call_blocks_that_the_revision_lacks_become_text(kind: str, revision: str) -> None:
     blocks = [AudioContent.of(b"\x00", "audio/wav"), ResourceLink("file:///a", "a")]
     async with greeted_client(tool_giving(blocks), kind, revision) as wire:
         content = (await result_of(wire))["content"]
@@ -512,9 +510,7 @@ class Weather:
 )
 @KINDS
 @EVERY
-async def test_structured_results_conform_to_the_listed_schema_and_stand_in_a_text_block_too(
-    kind: str, revision: str
-) -> None:
+async def test_tools_call_structured_content_conforms_and_is_repeated_as_text(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -587,7 +583,7 @@ def wrong_results() -> dict[str, Callable[[], object]]:
 @KINDS
 @EVERY
 @pytest.mark.parametrize("wrong", wrong_results())
-async def test_a_result_that_breaks_the_output_schema_never_leaves_the_server(
+async def test_tools_call_result_that_breaks_the_output_schema_is_not_sent(
     kind: str, revision: str, wrong: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("s")
@@ -601,7 +597,7 @@ async def test_a_result_that_breaks_the_output_schema_never_leaves_the_server(
 
 @KINDS
 @EVERY
-async def test_an_error_of_the_tools_own_needs_not_conform(kind: str, revision: str) -> None:
+async def test_tools_call_error_result_need_not_match_the_output_schema(kind: str, revision: str) -> None:
     schema: Object = {"type": "object", "required": ["n"]}
     value = CallToolResult([TextContent("no such city")], is_error=True)
     async with greeted_client(tool_giving(value, output_schema=schema), kind, revision) as wire:
@@ -613,7 +609,7 @@ async def test_an_error_of_the_tools_own_needs_not_conform(kind: str, revision: 
 
 @KINDS
 @EVERY
-async def test_a_tool_error_is_a_result_that_the_model_can_read(kind: str, revision: str) -> None:
+async def test_tools_call_tool_error_is_a_result_with_is_error(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -660,7 +656,7 @@ def failing(name: str) -> object:
         "TimeoutError", "ConnectionError", "RecursionError", "MemoryError",
     ],
 )  # fmt: skip
-async def test_whatever_a_tool_raises_the_model_learns_that_it_failed_and_the_operator_why(
+async def test_tools_call_exception_is_a_plain_error_for_the_model_and_a_traceback_in_the_log(
     kind: str, where: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("s")
@@ -708,7 +704,7 @@ async def test_whatever_a_tool_raises_the_model_learns_that_it_failed_and_the_op
     ],
     ids=repr,
 )
-async def test_an_output_that_the_protocol_cannot_carry_is_an_error_and_the_connection_lives_on(
+async def test_tools_call_output_that_json_cannot_hold_is_an_error_and_the_session_goes_on(
     kind: str, revision: str, value: object
 ) -> None:
     async with greeted_client(tool_giving(value), kind, revision) as wire:
@@ -735,7 +731,7 @@ def first_failure(error: Exception) -> ExceptionGroup[Exception]:
     ],
     ids=["ToolError", "McpError", "RemoteError"],
 )
-async def test_what_the_first_task_of_a_group_says_reaches_the_model_and_the_rest_the_log(
+async def test_tools_call_exception_group_reports_the_first_and_logs_the_rest(
     where: str, error: Callable[[], Exception], told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("s")
@@ -768,7 +764,7 @@ async def test_what_the_first_task_of_a_group_says_reaches_the_model_and_the_res
     assert "ValueError: the second" in caplog.text
 
 
-async def test_a_protocol_error_out_of_a_group_is_the_answer() -> None:
+async def test_tools_call_protocol_error_in_a_group_is_the_response() -> None:
     server = Server("s")
 
     @server.tool()
@@ -779,7 +775,7 @@ async def test_a_protocol_error_out_of_a_group_is_the_answer() -> None:
         assert (await call(wire))["error"] == {"code": -32050, "message": "not today"}
 
 
-async def test_a_tool_may_answer_with_a_protocol_error_of_its_choice() -> None:
+async def test_tools_call_function_may_raise_a_protocol_error() -> None:
     server = Server("s")
 
     @server.tool()
@@ -800,7 +796,7 @@ async def test_a_tool_may_answer_with_a_protocol_error_of_its_choice() -> None:
 )
 @KINDS
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_a_flood_of_calls_runs_few_tools_at_a_time_and_the_rest_is_refused(kind: str, revision: str) -> None:
+def test_tools_call_flood_runs_few_tools_at_a_time_and_refuses_the_rest(kind: str, revision: str) -> None:
     # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
     async def test() -> None:
         server = Server("s", limits=Limits(max_in_flight=3, patience=0.05))
@@ -841,7 +837,7 @@ async def serve_one(wire: Wire, result: Object) -> Object:
 
 
 @REVISIONS
-async def test_a_client_calls_a_tool_and_reads_what_comes(revision: str) -> None:
+async def test_client_call_tool_returns_the_result(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"tools": {}})
         calling = asyncio.create_task(client.call_tool("add", {"a": 1}))
@@ -857,7 +853,7 @@ async def test_a_client_calls_a_tool_and_reads_what_comes(revision: str) -> None
 
 @pytest.mark.spec("2025-11-25/server/tools#error-handling-1")
 @pytest.mark.parametrize("revision", NAMES[1:])
-async def test_a_client_hands_a_tools_error_out_as_a_result_and_raises_only_for_the_protocols(revision: str) -> None:
+async def test_client_call_tool_returns_tool_errors_and_raises_protocol_errors(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"tools": {}})
         calling = asyncio.create_task(client.call_tool("t"))
@@ -879,7 +875,7 @@ async def test_a_client_hands_a_tools_error_out_as_a_result_and_raises_only_for_
     "2025-06-18/server/tools#security-considerations-7",
 )
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-async def test_a_client_holds_structured_results_to_the_schema_that_was_listed(revision: str) -> None:
+async def test_client_call_tool_checks_structured_content_against_the_listed_schema(revision: str) -> None:
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
     wrong: list[Object] = [
@@ -916,7 +912,7 @@ async def test_a_client_holds_structured_results_to_the_schema_that_was_listed(r
     "2024-11-05/server/tools#security-considerations-7",
 )
 @pytest.mark.parametrize("revision", NAMES[1:])
-async def test_a_client_refuses_what_is_no_result_and_lives_on(revision: str) -> None:
+async def test_client_call_tool_refuses_invalid_results_and_goes_on(revision: str) -> None:
     wrong: list[JSON] = [None, {}, "x", [3], [{}], [{"type": "text"}], [{"type": "text", "text": 3}], [{"text": "x"}]]
 
     async with raw_server(Client) as (client, wire):
@@ -933,7 +929,7 @@ async def test_a_client_refuses_what_is_no_result_and_lives_on(revision: str) ->
 
 @pytest.mark.spec("2025-11-25/server/tools#tool-1")
 @pytest.mark.parametrize("schema", [None, "object", [], 3])
-async def test_a_client_refuses_a_tool_whose_input_schema_is_no_object(schema: JSON) -> None:
+async def test_client_list_tools_refuses_an_input_schema_that_is_not_an_object(schema: JSON) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, "2025-11-25", {"tools": {}})
         listing = asyncio.create_task(client.list_tools())
@@ -956,7 +952,7 @@ async def test_a_client_refuses_a_tool_whose_input_schema_is_no_object(schema: J
         {"readOnlyHint": False, "idempotentHint": False, "destructiveHint": True, "openWorldHint": True},
     ],
 )
-async def test_a_client_acts_on_no_annotation(revision: str, annotations: Object) -> None:
+async def test_client_ignores_tool_annotations(revision: str, annotations: Object) -> None:
     # The hints are handed on for people to see. What goes over the wire is the same whatever they claim: nothing is
     # answered from a cache because it is "read-only", nothing sent again because it is "idempotent".
     async with raw_server(Client) as (client, wire):
@@ -988,7 +984,7 @@ async def test_a_client_acts_on_no_annotation(revision: str, annotations: Object
     "2024-11-05/server/tools#security-considerations-8",
 )
 @REVISIONS
-async def test_a_client_waits_for_a_tool_only_so_long(revision: str) -> None:
+async def test_client_call_tool_timeout(revision: str) -> None:
     async with raw_server(lambda transport: Client(transport, timeout=5)) as (client, wire):
         await greet(client, wire, revision, {"tools": {}})
         with pytest.raises(RequestTimeout):
@@ -1005,7 +1001,7 @@ async def test_a_client_waits_for_a_tool_only_so_long(revision: str) -> None:
 
 
 @REVISIONS
-async def test_a_client_asks_no_tools_of_a_server_that_declared_none(revision: str) -> None:
+async def test_client_tools_methods_are_refused_without_the_tools_capability(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"prompts": {}})
         with pytest.raises(CapabilityError, match="tools"):
@@ -1016,7 +1012,7 @@ async def test_a_client_asks_no_tools_of_a_server_that_declared_none(revision: s
 
 
 @REVISIONS
-async def test_a_client_hears_that_the_list_has_changed(revision: str) -> None:
+async def test_client_tools_list_changed_reaches_the_program(revision: str) -> None:
     heard = asyncio.Event()
     async with raw_server(lambda transport: Client(transport, on_tools_changed=heard.set)) as (client, wire):
         await greet(client, wire, revision, {"tools": {"listChanged": True}})

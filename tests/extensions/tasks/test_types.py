@@ -52,7 +52,7 @@ def task_in(status: TaskStatus, id: str | None = None) -> Task:
     "2025-11-25/basic/utilities/tasks#task-id-requirements-3",
     "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-3",
 )
-def test_a_task_begins_as_working_under_an_id_that_nobody_can_guess() -> None:
+def test_new_task_is_working_with_an_unguessable_id() -> None:
     ids = {new_task(60_000, 1000, NOW).task_id for _ in range(1000)}
     assert len(ids) == 1000 and all(re.fullmatch(r"[\w-]{32}", id) for id in ids)  # 24 random bytes
     task = new_task(60_000, 1000, NOW)
@@ -66,7 +66,7 @@ def test_a_task_begins_as_working_under_an_id_that_nobody_can_guess() -> None:
     "2025-11-25/basic/utilities/tasks#task-status-lifecycle-2",
     "2025-11-25/basic/utilities/tasks#task-status-lifecycle-3",
 )
-def test_a_task_that_is_open_may_become_anything(before: TaskStatus, after: TaskStatus) -> None:
+def test_task_status_open_may_become_any_status(before: TaskStatus, after: TaskStatus) -> None:
     task = with_status(task_in(before), after, NOW + 1, "so it is")
     assert (task.status, task.status_message) == (after, "so it is")
     assert (task.created_at, task.last_updated_at) == ("2025-11-25T10:30:00.250Z", "2025-11-25T10:30:01.250Z")
@@ -76,12 +76,12 @@ def test_a_task_that_is_open_may_become_anything(before: TaskStatus, after: Task
 @pytest.mark.parametrize("before", OVER)
 @pytest.mark.parametrize("after", [*OPEN, *OVER])
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-status-lifecycle-4")
-def test_a_task_that_is_over_stays_as_it_is(before: TaskStatus, after: TaskStatus) -> None:
+def test_task_status_terminal_never_changes(before: TaskStatus, after: TaskStatus) -> None:
     with pytest.raises(ValueError, match=f"cannot go from {before} to {after}"):
         with_status(task_in(before), after, NOW)
 
 
-def test_what_was_said_stays_while_a_task_goes_on_and_not_beyond() -> None:
+def test_task_status_message_is_kept_until_the_task_is_over() -> None:
     said = with_status(task_in("working"), "working", NOW, "halfway")
     assert with_status(said, "input_required", NOW, input_requests={"a": {}}).status_message == "halfway"
     assert with_status(said, "completed", NOW).status_message is None
@@ -91,11 +91,11 @@ def test_what_was_said_stays_while_a_task_goes_on_and_not_beyond() -> None:
 @pytest.mark.parametrize(
     ("wanted", "given"), [(None, TTL), (0, POLL_INTERVAL), (-5, POLL_INTERVAL), (5000, 5000), (10**15, MAX_TTL)]
 )
-def test_a_task_is_kept_as_long_as_is_wanted_within_reason(wanted: int | None, given: int) -> None:
+def test_task_ttl_is_the_wanted_one_within_bounds(wanted: int | None, given: int) -> None:
     assert chosen_ttl(wanted) == given
 
 
-def test_times_are_in_iso_8601() -> None:
+def test_task_times_are_iso_8601() -> None:
     assert [timestamp(t) for t in (0, 0.0004, 1.9996)] == [
         "1970-01-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "1970-01-01T00:00:01.999Z",
     ]  # fmt: skip
@@ -108,7 +108,7 @@ DECLARED: Object = {"extensions": {EXTENSION: {}}}
 
 @pytest.mark.parametrize(("support", "wanted"), [("forbidden", False), ("optional", False)])
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_an_ordinary_call_is_served_as_ever(support: TaskSupport, wanted: bool, revision: Revision) -> None:
+def test_tools_call_without_tasks_is_served_directly(support: TaskSupport, wanted: bool, revision: Revision) -> None:
     assert becomes_task(support, wanted, revision, {}) is False
 
 
@@ -116,7 +116,7 @@ def test_an_ordinary_call_is_served_as_ever(support: TaskSupport, wanted: bool, 
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-3",
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5",
 )
-def test_in_2025_11_25_the_client_decides_within_what_the_tool_supports() -> None:
+def test_tools_call_task_in_2025_11_25_is_chosen_by_the_client_within_task_support() -> None:
     assert becomes_task("optional", True, R2025_11_25, {}) is True
     assert becomes_task("required", True, R2025_11_25, {}) is True
     for support, wanted in (("forbidden", True), ("required", False)):
@@ -125,14 +125,14 @@ def test_in_2025_11_25_the_client_decides_within_what_the_tool_supports() -> Non
         assert caught.value.code == METHOD_NOT_FOUND
 
 
-def test_before_2025_11_25_a_tool_that_must_be_a_task_cannot_be_called() -> None:
+def test_tools_call_task_required_before_2025_11_25_is_method_not_found() -> None:
     with pytest.raises(ProtocolError) as caught:
         becomes_task("required", False, R2025_06_18, DECLARED)
     assert caught.value.code == METHOD_NOT_FOUND
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-def test_in_the_extension_the_server_decides_for_clients_that_declare_it(wanted: bool) -> None:
+def test_tools_call_task_in_the_extension_is_chosen_by_the_server(wanted: bool) -> None:
     assert [becomes_task(s, wanted, R2026_07_28, DECLARED) for s in ("forbidden", "optional", "required")] == [
         False, True, True,
     ]  # fmt: skip
@@ -143,7 +143,7 @@ def test_in_the_extension_the_server_decides_for_clients_that_declare_it(wanted:
     assert caught.value.data == {"requiredCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}}
 
 
-def test_an_extensions_name_is_one_step_of_a_path() -> None:
+def test_tasks_extension_name_is_one_step_of_a_capability_path() -> None:
     assert declares(DECLARED, EXTENSION_CAPABILITY)
     assert not declares({"extensions": {"io": {"modelcontextprotocol/tasks": {}}}}, EXTENSION_CAPABILITY)
 
@@ -156,7 +156,7 @@ def test_an_extensions_name_is_one_step_of_a_path() -> None:
     "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-2",
     "2025-11-25/basic/utilities/tasks#ttl-and-resource-management-3",
 )
-def test_both_shapes_of_a_task() -> None:
+def test_task_shapes_of_2025_11_25_and_of_the_extension() -> None:
     task = with_status(task_in("working", "t"), "completed", NOW, result={"content": []})
     times = {"createdAt": "2025-11-25T10:30:00.250Z", "lastUpdatedAt": "2025-11-25T10:30:00.250Z"}
     core = {"taskId": "t", "status": "completed", **times, "ttl": 60_000, "pollInterval": 1000}
@@ -172,7 +172,7 @@ def test_both_shapes_of_a_task() -> None:
 
 
 @pytest.mark.parametrize(("revision", "name"), [(R2025_11_25, "ttl"), (R2026_07_28, "ttlMs")])
-def test_a_task_may_be_kept_for_ever_but_must_say_so(revision: Revision, name: str) -> None:
+def test_task_ttl_may_be_null_but_must_be_present(revision: Revision, name: str) -> None:
     codec = codec_for(revision)
     task = task_in("working")
     task.ttl = None
@@ -183,14 +183,14 @@ def test_a_task_may_be_kept_for_ever_but_must_say_so(revision: Revision, name: s
         codec.decode(Task, wire)
 
 
-def test_a_payload_is_what_it_is() -> None:
+def test_tasks_result_payload_is_written_unchanged() -> None:
     codec = codec_for(R2025_11_25)
     assert codec.encode(GetTaskPayloadResult({"content": [], "x": 1})) == {"content": [], "x": 1}
     assert codec.decode(GetTaskPayloadResult, {"a": {}}).payload == {"a": {}}
 
 
 @pytest.mark.parametrize("revision", [r for r in (*LEGACY, R2026_07_28) if not r.tasks_are_core], ids=str)
-def test_where_tasks_are_not_the_protocols_own_the_member_is_nobodys(revision: Revision) -> None:
+def test_task_param_is_ignored_where_tasks_are_not_core(revision: Revision) -> None:
     for value in ({"ttl": 5}, 5, "x", None):
         assert codec_for(revision).decode(CallToolRequestParams, {"name": "t", "task": value}).task is None  # type: ignore[dict-item]
     with pytest.raises(ShapeError):
@@ -209,7 +209,7 @@ class Clock:
         return self.now
 
 
-def test_a_task_is_found_by_its_owner_alone_and_until_its_time_is_over() -> None:
+def test_task_store_get_needs_the_owner_and_ends_at_expiry() -> None:
     clock = Clock()
     store = MemoryTaskStore(clock=clock)
     for owner in ("", "principal:a", "session:a"):
@@ -226,7 +226,7 @@ def test_a_task_is_found_by_its_owner_alone_and_until_its_time_is_over() -> None
     store.remove("")
 
 
-def test_owners_cannot_be_confused() -> None:
+def test_task_owners_cannot_be_confused() -> None:
     eras, principals, sessions = ("legacy", "modern"), ("a", "", "legacy:a", "session:a"), ("a", "legacy:a")
     known = {owner_of(principal, era) for era in eras for principal in principals}
     unknown = {owner_of(None, era, session) for era in eras for session in sessions}
@@ -239,7 +239,7 @@ def test_owners_cannot_be_confused() -> None:
     "2025-11-25/basic/utilities/tasks#task-listing-2",
     "2025-11-25/basic/utilities/tasks#protocol-errors-2",
 )
-def test_a_long_list_comes_in_pages_and_stays_good_when_tasks_expire() -> None:
+def test_task_store_page_stays_valid_when_tasks_expire() -> None:
     clock = Clock()
     store = MemoryTaskStore(max_tasks_of_one=1000, clock=clock)
     for number in range(2 * PAGE + 1):
@@ -259,7 +259,7 @@ def test_a_long_list_comes_in_pages_and_stays_good_when_tasks_expire() -> None:
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-1")
-def test_the_store_is_bounded_in_number_and_gives_up_nothing_before_its_time() -> None:
+def test_task_store_number_is_bounded_and_no_task_is_dropped_early() -> None:
     clock = Clock()
     store = MemoryTaskStore(max_tasks=4, max_tasks_of_one=2, clock=clock)
     for id in ("1", "2"):
@@ -278,7 +278,7 @@ def test_the_store_is_bounded_in_number_and_gives_up_nothing_before_its_time() -
     store.put(task_in("working", "7"), "principal:a", NOW + 10)
 
 
-def test_the_store_is_bounded_in_size_and_can_still_say_that_something_has_failed() -> None:
+def test_task_store_size_is_bounded_and_failure_can_still_be_stored() -> None:
     store = MemoryTaskStore(max_bytes=10_000)
     until = 1e12
     store.put(task_in("working", "a"), "", until)
