@@ -69,8 +69,8 @@ if TYPE_CHECKING:  # `as` is how a type checker knows that a name is public
     from .server.context import Context as Context
     from .server.server import Server as Server
     from .transports.streamable_http.event_store import MemoryEventStore as MemoryEventStore
-    from .transports.streamable_http.event_store import SqliteEventStore as SqliteEventStore
     from .transports.streamable_http.session import EndpointLimits as EndpointLimits
+    from .transports.streamable_http.sqlite_store import SqliteEventStore as SqliteEventStore
     from .transports.trace import tracer as tracer
     from .version import __version__ as __version__
 
@@ -96,10 +96,11 @@ READING_ORDER = (
     "features/invoke.py", "features/tools.py", "features/resources.py", "features/prompts.py",
     "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
     "features/elicitation.py",
-    "transports/__init__.py", "transports/base.py", "transports/trace.py",
-    "transports/stdio.py", "transports/memory.py",
+    "transports/__init__.py", "transports/base.py", "transports/stdio.py", "transports/memory.py",
+    "transports/trace.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",
-    "transports/streamable_http/event_store.py", "transports/streamable_http/session.py",
+    "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
+    "transports/streamable_http/session.py", "transports/streamable_http/session_table.py",
     "transports/streamable_http/stateless.py", "transports/streamable_http/server.py",
     "transports/streamable_http/stateless_client.py",
     "transports/http_sse/__init__.py", "transports/http_sse/server.py", "transports/http_sse/client.py",
@@ -121,8 +122,8 @@ READING_ORDER = (
 """The modules from front to back, as paths inside the package."""
 
 OPTIONAL_READING = (
-    "lib/", "extensions/", "transports/trace.py", "transports/http_sse/", "client/sync.py",
-    "version.py", "demo/", "cli/", "__main__.py",
+    "lib/", "extensions/", "transports/trace.py", "transports/streamable_http/sqlite_store.py", "transports/http_sse/",
+    "client/sync.py", "version.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 
@@ -133,7 +134,8 @@ _PAGES = {
     ),
     "basic.lifecycle": "CapabilityError Implementation UnsupportedRevision",
     "extensions.tasks.types": "MemoryTaskStore Task TaskStore",
-    "transports.streamable_http.event_store": "MemoryEventStore SqliteEventStore",
+    "transports.streamable_http.event_store": "MemoryEventStore",
+    "transports.streamable_http.sqlite_store": "SqliteEventStore",
     "transports.streamable_http.session": "EndpointLimits",
     "transports.trace": "tracer",
     "features.elicitation": "ElicitRequestFormParams ElicitRequestURLParams ElicitResult url_required",

@@ -292,7 +292,7 @@ def _wire_of(end: MemoryTransport) -> Wire:
             frame = end._inbox.popleft()
             end._size -= len(frame)
             wire.frames.put_nowait(frame)
-        end._valve.open()
+        end._flow.resume()
         if end._closed:
             wire.closed.set()
 

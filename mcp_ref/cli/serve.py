@@ -90,7 +90,7 @@ def open_store(path: str) -> EventStore:
     """Return the event store of an SQLite file. Raise UsageError if the file cannot be used."""
     import sqlite3
 
-    from ..transports.streamable_http.event_store import SqliteEventStore  # lazy: a stdio server loads no HTTP
+    from ..transports.streamable_http.sqlite_store import SqliteEventStore  # lazy: a stdio server loads no HTTP
 
     try:
         return SqliteEventStore(path)

@@ -1,14 +1,16 @@
-"""Transports move messages between two peers. They know JSON-RPC, but no method and no feature.
+"""The contract between a transport and the session above it.
 
-A transport turns bytes into messages (`jsonrpc.messages.decode`) and hands them to one receiver; it turns messages
-into bytes and lets the other side take its time: nothing waits on a slow peer but those who send to it.
+A transport turns bytes into JSON-RPC messages on one medium, and messages into bytes. It knows no method and no
+feature, because MCP means the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody may add a
+transport, if it keeps the message format [2025-11-25 basic/transports#custom-transports].
 
-    start(receive, lost)  ->  receive(message)*  ->  lost(error or None)
+    start(receive, lost)  ->  receive(message) for each message  ->  lost(error or None), once
 
-Spec:  basic/transports (2024-11-05 to 2025-11-25)
-Files: `lines.py` (bytes to lines), `stdio.py` (a server process), `memory.py` (two peers in one program), `trace.py`
-       (to see every frame; `trace.py`: and every head)
-Above: `runtime/connection.py`.
+A transport never blocks on a slow peer. `send` returns at once, and `drain` waits until the peer has read enough. A
+sender that awaits `drain` is slowed down to the peer's speed, so no buffer grows without bound.
+
+Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
+Above: session.py
 """
 
 from __future__ import annotations
@@ -21,64 +23,97 @@ from ..jsonrpc import requester
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Incoming, Object, RequestId
 
-Trace = Callable[[Literal["->", "<-"], bytes], None]
-"""Sees every frame: "->" for one that we send, "<-" for one that we receive. One that has a method `head` sees the
-heads of HTTP requests and responses as well; see trace.py."""
+Direction = Literal["->", "<-"]
+"""The direction of a frame: "->" for a frame that we send, "<-" for a frame that we receive."""
+
+Trace = Callable[[Direction, bytes], None]
+"""A function that sees every frame. If it has a method `head`, it sees HTTP heads too (`trace.HeadTrace`)."""
 
 Receive = Callable[[Incoming], None]
-"""Takes one frame's content; `Dispatcher.receive`."""
+"""The function that takes each received message: `Dispatcher.receive`."""
 
 Lost = Callable[[McpError | None], None]
-"""Called once, when nothing more will come: with None for an orderly end, else with what happened."""
+"""The function that is called once when no further message can arrive: with None after an orderly end, else with the
+reason."""
 
 Tell = Callable[[str, Object], None]
-"""Sends a notification, by method and params, on the way that a request of the stateless era came."""
+"""A function that sends a notification (method, params) on the response of a stateless request."""
 
 Drain = Callable[[], Awaitable[None]]
-"""Waits until the client has taken enough of what was sent on that way."""
+"""A function that waits until the client has read enough of that response."""
 
 
 class Transport(requester.Transport, Protocol):
-    """What carries one connection."""
+    """One end of a connection that carries the messages of one session."""
 
     principal: str | None = None
-    """The authenticated caller, or None where the transport authenticates nobody. It does not change."""
+    """The authenticated caller, or None if the transport authenticates nobody. It does not change."""
 
     async def start(self, receive: Receive, lost: Lost) -> None:
-        """Open it. Messages arrive at `receive` from then on. Raises ConnectionClosed where it cannot be opened."""
+        """Open the transport. Deliver messages to `receive` from now on. Raises ConnectionClosed if it cannot open."""
 
     def interrupt(self, related: RequestId) -> bool:
-        """Let go of what carries the peer's request `related`, which the peer takes up again later. False where
-        nothing carries a single request."""
+        """Close the connection of the peer's request `related`; the peer reconnects later. Return True if done.
+
+        A transport without a connection per request returns False.
+        """
         return False
 
     async def close(self) -> None:
-        """Close it and release all that it holds. May be called at any time, from any task, any number of times."""
+        """Close the transport and release its resources. May be called at any time, from any task, repeatedly."""
 
 
 class FlowControl:
-    """Flow control: closed while the peer does not take what was sent, open otherwise."""
+    """A switch that senders wait on: paused while the peer does not read, open otherwise."""
 
     def __init__(self) -> None:
+        self.is_open = True
+        """True if senders need not wait."""
         self._opened: asyncio.Future[None] | None = None
 
-    @property
-    def is_open(self) -> bool:
-        """Whether nobody has to wait."""
-        return self._opened is None
-
-    def shut(self) -> None:
-        """Senders shall wait from now on."""
+    def pause(self) -> None:
+        """Make senders wait from now on."""
+        self.is_open = False
         if self._opened is None:
             self._opened = asyncio.get_running_loop().create_future()
 
-    def open(self) -> None:
-        """Senders shall go on."""
+    def resume(self) -> None:
+        """Let all waiting senders go on."""
+        self.is_open = True
         if self._opened is not None and not self._opened.done():
             self._opened.set_result(None)
         self._opened = None
 
     async def wait(self) -> None:
-        """Return at once if open, else when it opens."""
+        """Return at once if open, otherwise when `resume` is called."""
         if self._opened is not None:
-            await asyncio.shield(self._opened)  # one waiter that is cancelled must not cancel it for all
+            await asyncio.shield(self._opened)  # cancelling one waiter must not cancel the others
+
+
+class EndReport:
+    """Tells the session above that the transport has ended: exactly once, with the first reason reported.
+
+    A transport can end in several ways at about the same time: the peer leaves, an error occurs, `close` is called.
+    """
+
+    def __init__(self) -> None:
+        self.is_sent = False
+        """True if the end was reported."""
+        self._error: McpError | None = None
+        self._lost: Lost | None = None
+
+    def deliver_to(self, lost: Lost) -> None:
+        """Deliver the report to `lost`; at once if the transport has ended already."""
+        if self.is_sent:
+            lost(self._error)
+        else:
+            self._lost = lost
+
+    def send(self, error: McpError | None) -> None:
+        """Report the end; later reports are ignored."""
+        if self.is_sent:
+            return
+        self.is_sent, self._error = True, error
+        lost, self._lost = self._lost, None
+        if lost is not None:
+            lost(error)

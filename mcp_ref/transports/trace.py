@@ -1,15 +1,17 @@
-"""See the wire: every frame on standard error, with its time, direction and revision, secrets left out.
+"""The trace: every frame and every HTTP head on standard error, with its time, direction and revision.
 
     12:00:01.234  2025-11-25  ->  {"jsonrpc":"2.0","id":1,"method":"ping"}
-
-Over HTTP, the heads too: what is asked for and what was answered, with the headers that the protocol gives a meaning.
-
     12:00:01.234  2026-07-28  ->  POST /mcp  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call  Mcp-Name: add
 
-Switched on by `--trace` on the command line, by `MCP_REF_TRACE=1` in the environment, or by handing `tracer()` to a
-`Server` or `Client`. It costs nothing when off.
+"->" is a frame that this program sends. Values that look like secrets are shown as "***", and control characters as
+escapes. A head shows only the headers that the protocol defines. It precedes its frames, except that a server shows the
+head of a response after the frame in it.
 
-Elsewhere: which heads are shown, and when (trace.py)
+Switch it on with `--trace` on the command line, with MCP_REF_TRACE=1 in the environment, or with `tracer()` as the
+`trace` of a `Server` or `Client`.
+
+Above: the transports, client/connector.py, server/server.py. Below: base.py; of lib/http only its types, so that a
+       stdio server loads no HTTP
 """
 
 from __future__ import annotations
@@ -20,11 +22,11 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TextIO, TypeGuard
+from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeGuard
 
 from ..basic.versioning import PROTOCOL_VERSION
 from ..jsonrpc.messages import JSON
-from .base import Trace
+from .base import Direction, Trace
 
 if TYPE_CHECKING:
     import asyncio
@@ -45,37 +47,42 @@ SECRET_NAMES = (
     "cookie",
     "credential",
 )
-"""A member whose name contains one of these is shown as "***". Progress tokens are no secrets."""
+"""The words in a member's name for which its value is shown as "***"."""
 
 _HARMLESS = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")
 
 MAX_SHOWN = 4000
-"""Characters of a frame that are shown."""
+"""Maximum length of a frame in the trace, in characters. The rest is cut."""
+
+SHOWN: Final = frozenset(
+    {"content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"}
+)
+"""The headers that a head shows, in addition to `Mcp-Param-...`."""
 
 
 class Tracer:
-    """Writes one line for each frame, and for each HTTP head. To be given as `trace`."""
+    """A trace that writes one line for each frame and each HTTP head."""
 
     def __init__(self, out: TextIO | None = None, color: bool | None = None) -> None:
         self._out, self._color = out, color
         self._revision = "-"
 
-    def __call__(self, direction: Literal["->", "<-"], frame: bytes) -> None:
-        """Show a frame."""
+    def __call__(self, direction: Direction, frame: bytes) -> None:
+        """Write a frame."""
         try:
             value = json.loads(frame)
-            self._revision = _named(value) or self._revision
+            self._revision = _revision_in(value) or self._revision
             text = json.dumps(redact(value), ensure_ascii=False)
         except (ValueError, RecursionError):
-            text = f"(no JSON, {len(frame)} bytes) {frame[:200].decode('utf-8', 'backslashreplace')}"
+            text = f"(not JSON, {len(frame)} bytes) {frame[:200].decode('utf-8', 'backslashreplace')}"
         self._write(direction, text)
 
-    def head(self, direction: Literal["->", "<-"], line: str, headers: Iterable[tuple[str, str]]) -> None:
-        """Show a head: its first line, "POST /mcp" or "200", and the headers that matter."""
+    def head(self, direction: Direction, line: str, headers: Iterable[tuple[str, str]]) -> None:
+        """Write a head: `line` is "POST /mcp" or "200"."""
         fields = [f"{name}: {'***' if _sounds_secret(name) else value}" for name, value in headers]
         self._write(direction, "  ".join([line, *fields]))
 
-    def _write(self, direction: Literal["->", "<-"], text: str) -> None:
+    def _write(self, direction: Direction, text: str) -> None:
         stream = self._out or sys.stderr
         if len(text) > MAX_SHOWN:
             text = f"{text[:MAX_SHOWN]}... ({len(text)} characters)"
@@ -87,20 +94,24 @@ class Tracer:
 
 
 def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
-    """What to give as `trace`: writes one line for each frame and HTTP head to `out`, standard error by default.
+    """Return a trace for the `trace` parameter of a `Server` or `Client`.
 
-    The revision in a line is the one that was named last. color: by default, on a terminal.
+    Each line names the revision that a frame named last.
+
+    Args:
+        out: Where to write. Default: standard error.
+        color: True to color the arrows. Default: if `out` is a terminal.
     """
     return Tracer(out, color)
 
 
 def trace_from_environment() -> Trace | None:
-    """The tracer that MCP_REF_TRACE=1 asks for, or None."""
+    """Return a trace if MCP_REF_TRACE=1 is in the environment, else None."""
     return tracer() if os.environ.get("MCP_REF_TRACE", "") not in ("", "0") else None
 
 
 def redact(value: JSON) -> JSON:
-    """A copy in which the members that look like secrets read "***"."""
+    """Return a copy in which members that look like secrets are "***"."""
     if isinstance(value, list):
         return [redact(item) for item in value]
     if isinstance(value, dict):
@@ -116,8 +127,8 @@ def _sounds_secret(name: str) -> bool:
     return any(word in name.lower() for word in SECRET_NAMES)
 
 
-def _named(value: JSON) -> str | None:
-    """The revision that a frame is in, where it says so; "-" for a handshake that is yet to agree on one."""
+def _revision_in(value: JSON) -> str | None:
+    """Return the revision that a frame names; "-" for `initialize`, whose revision is not agreed yet."""
     if not isinstance(value, dict):
         return None
     params, result = value.get("params"), value.get("result")
@@ -131,62 +142,46 @@ def _named(value: JSON) -> str | None:
 
 
 def printable(text: str) -> str:
-    """The text with control characters shown: those of a hostile peer must not reach the terminal."""
+    """Return the text with control characters as escapes, because a hostile peer's must not reach the terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-SHOWN: Final = frozenset(
-    {
-        "content-type",
-        "last-event-id",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "mcp-session-id",
-    }
-)
-"""The headers that are shown; and those that carry a tool's arguments, `Mcp-Param-...`."""
+# ---------------------------------------------------------------------------------------------------- HTTP heads
 
 
 class HeadTrace(Protocol):
-    """A trace that sees heads, too: a `Trace` with this method."""
+    """A trace that sees HTTP heads too."""
 
-    def __call__(self, direction: Literal["->", "<-"], frame: bytes, /) -> None:
+    def __call__(self, direction: Direction, frame: bytes, /) -> None:
         """See a frame."""
 
-    def head(self, direction: Literal["->", "<-"], line: str, headers: Iterable[tuple[str, str]], /) -> None:
-        """See a head: "POST /mcp" or "200", and the headers that matter."""
+    def head(self, direction: Direction, line: str, headers: Iterable[tuple[str, str]], /) -> None:
+        """See a head: `line` is "POST /mcp" or "200"."""
 
 
 def sees_heads(trace: Trace | None) -> TypeGuard[HeadTrace]:
-    """Whether a trace wants to see heads."""
+    """Return True if the trace has a method `head`."""
     return hasattr(trace, "head")
 
 
-def shown(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The headers that are shown."""
+def _shown(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(n, value) for n, value in headers if n.lower() in SHOWN or n.lower().startswith("mcp-param-")]
 
 
 class Requests(Protocol):
-    """What makes HTTP requests: an `HttpClient`, or one that is watched."""
+    """An object that makes HTTP requests: an `HttpClient`, or a traced one."""
 
     def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
     ) -> AbstractAsyncContextManager[HttpResponse]:
-        """See `HttpClient.request`."""
+        """Make a request, as `HttpClient.request` does."""
 
     async def close(self) -> None:
-        """See `HttpClient.close`."""
+        """Close all connections."""
 
 
-def _path(url: str) -> str:
-    """Return a URL's path without its query, which may hold a secret."""
-    return "/" + url.partition("://")[2].partition("?")[0].partition("/")[2]
-
-
-class WatchedRequests:
-    """A client's requests, and the heads of their responses."""
+class TracedRequests:
+    """A client's HTTP requests, with their heads and those of their responses in the trace."""
 
     def __init__(self, http: HttpClient, trace: HeadTrace) -> None:
         self._http, self._trace = http, trace
@@ -194,8 +189,9 @@ class WatchedRequests:
     def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
     ) -> AbstractAsyncContextManager[HttpResponse]:
-        """See `HttpClient.request`. Its head is shown now, that of the response when it has come."""
-        self._trace.head("->", f"{method} {_path(url)}", shown((headers or {}).items()))
+        """Make a request. Its head is traced at once, before the caller traces the frame in it."""
+        path = "/" + url.partition("://")[2].partition("?")[0].partition("/")[2]  # the query may hold a secret
+        self._trace.head("->", f"{method} {path}", _shown((headers or {}).items()))
         return self._request(method, url, headers, body, extra)
 
     @asynccontextmanager
@@ -203,42 +199,38 @@ class WatchedRequests:
         self, method: str, url: str, headers: Mapping[str, str] | None, body: bytes, extra: bool
     ) -> AsyncIterator[HttpResponse]:
         async with self._http.request(method, url, headers, body, extra=extra) as response:
-            self._trace.head("<-", str(response.status), shown(response.headers))
+            self._trace.head("<-", str(response.status), _shown(response.headers))
             yield response
 
     async def close(self) -> None:
-        """See `HttpClient.close`."""
         await self._http.close()
 
 
-def watched(http: HttpClient, trace: Trace | None) -> Requests:
-    """What makes the requests, watched if the trace wants to see heads."""
-    return WatchedRequests(http, trace) if sees_heads(trace) else http
+def traced_requests(http: HttpClient, trace: Trace | None) -> Requests:
+    """Return the client, with its heads in the trace if the trace sees heads."""
+    return TracedRequests(http, trace) if sees_heads(trace) else http
 
 
-class WatchedExchange:
-    """A request that a server answers, and the head of its answer."""
+class TracedExchange:
+    """An HTTP request on the server, with its head and that of its response in the trace."""
 
     def __init__(self, exchange: Exchange, trace: HeadTrace) -> None:
         self.request: HttpRequest = exchange.request
         self._exchange, self._trace = exchange, trace
-        trace.head("<-", f"{self.request.method} {self.request.path}", shown(self.request.headers))
+        trace.head("<-", f"{self.request.method} {self.request.path}", _shown(self.request.headers))
 
     def gone(self) -> asyncio.Future[None]:
-        """See `Exchange`."""
         return self._exchange.gone()
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        """See `Exchange`."""
-        self._trace.head("->", str(status), shown(headers))
+        self._trace.head("->", str(status), _shown(headers))
         await self._exchange.respond(status, headers, body)
 
     async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
-        """See `Exchange`."""
-        self._trace.head("->", str(status), shown(headers))
+        self._trace.head("->", str(status), _shown(headers))
         return await self._exchange.stream(status, headers)
 
 
-def watched_exchange(exchange: Exchange, trace: Trace | None) -> Exchange:
-    """The exchange, watched if the trace wants to see heads."""
-    return WatchedExchange(exchange, trace) if sees_heads(trace) else exchange
+def traced_exchange(exchange: Exchange, trace: Trace | None) -> Exchange:
+    """Return the exchange, with its heads in the trace if the trace sees heads."""
+    return TracedExchange(exchange, trace) if sees_heads(trace) else exchange

@@ -19,7 +19,7 @@ from ...jsonrpc.messages import Outgoing, Request, RequestId, Undelivered, decod
 from ...lib.http.client import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ..base import Lost, Receive, Trace, Transport
-from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, named
+from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, public_url
 from ..trace import Requests
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class SseClientTransport(Transport):
         self._reader = asyncio.create_task(self._read())
         await asyncio.wait([self._endpoint], timeout=OPENING_SECONDS)
         if not self._endpoint.done():
-            raise ConnectionClosed(f"{named(self.url)} sent no endpoint event within {OPENING_SECONDS:g} s")
+            raise ConnectionClosed(f"{public_url(self.url)} sent no endpoint event within {OPENING_SECONDS:g} s")
         self._endpoint.result()
         self._lost = lost
 
@@ -75,10 +75,10 @@ class SseClientTransport(Transport):
         except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
             why = str(error)
         if not self._endpoint.done():
-            self._endpoint.set_exception(ConnectionClosed(f"{named(self.url)}: {why}"))
+            self._endpoint.set_exception(ConnectionClosed(f"{public_url(self.url)}: {why}"))
         elif self._lost is not None:
             lost, self._lost = self._lost, None
-            lost(ConnectionClosed(f"{named(self.url)}: {why}"))
+            lost(ConnectionClosed(f"{public_url(self.url)}: {why}"))
 
     def _take(self, event: Event) -> None:
         if event.event == "endpoint":
@@ -122,9 +122,9 @@ class SseClientTransport(Transport):
         except (HttpError, ValueError) as error:
             why = str(error)
         if why is not None and id is not None and self._receive is not None:
-            self._receive(Undelivered(id, f"{named(self.url)}: {why}"))
+            self._receive(Undelivered(id, f"{public_url(self.url)}: {why}"))
         elif why is not None:
-            log.warning("a message was not delivered: %s: %s", named(self.url), why)
+            log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
 
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until what was sent has been accepted."""

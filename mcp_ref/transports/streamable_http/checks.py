@@ -1,19 +1,34 @@
-"""What the head of an HTTP request must satisfy before anyone looks at its body.
+"""The checks that the head of an HTTP request must pass before the server looks at its body.
 
-The checks are rungs; the first that fails answers. A refusal is an HTTP status and a text that says what was wrong and
-what to do, written as a JSON-RPC error without an id, so that programs can read it too.
+The checks run in this order, and the first that fails decides. The refusal is an HTTP status and a JSON-RPC error
+without an id, which says what is wrong and what to do.
 
-    1 no header that decides something stands there twice   400
-    2 Host is one of ours                                   403   (DNS rebinding)
-    3 Origin, if there is one, may use us                   403   (foreign web pages)
-    4 the method is one of ours                             405
-    5 whoever sends it is known, if we ask                  401   (the `authenticate` hook)
-    6 a body is JSON                                        415
-    7 the client takes an answer that we can give           406
-    8 the revision it names is one of ours                  400
+    1  no header that a decision depends on is duplicate     400
+    2  `Host` is a name of this server                       403
+    3  `Origin`, if present, may use this server             403
+    4  the endpoint supports the HTTP method                 405
+    5  the caller is authenticated, if the server asks       401   (the `authenticate` hook)
+    6  the body is JSON                                      415
+    7  the client accepts a content type that we can send    406
+    8  the server supports the revision                      400
 
-Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25), its security warning and header rules
-Above: streamable_http.py, http_sse.py. Below: http/message.py
+Reasons:
+- 1: a proxy may act on the first of two headers and the server on the second. The attacker then shows the proxy one
+  session or origin, and the server another.
+- 2 and 3 stop DNS rebinding, with which a web page attacks a server on the visitor's own machine. The page comes from
+  evil.example; then the attacker's DNS changes that name to 127.0.0.1. The browser still regards requests to the name
+  as the page's own, and lets it read the responses. But it sends the true `Origin` and `Host: evil.example`.
+- 6: without asking the server first, a web page can send text/plain or a form, but not JSON.
+
+    Revision    Origin                                   MCP-Protocol-Version
+    2025-03-26  MUST be validated                        does not exist
+    2025-06-18  MUST be validated                        MUST be sent after the handshake; unsupported: MUST be 400
+    2025-11-25  present and invalid: MUST be 403         as before
+    2026-07-28  present and invalid: MUST be 403         MUST be on every POST, and equal to the body's (stateless.py)
+
+Spec:  basic/transports#security-warning, #protocol-version-header (2025-03-26 to 2025-11-25);
+       2026-07-28 basic/transports/streamable-http
+Above: server.py, stateless.py, ../http_sse/server.py
 """
 
 from __future__ import annotations
@@ -23,9 +38,10 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from ...jsonrpc.messages import INVALID_REQUEST, JSON, Error, ErrorResponse, encode
-from ...lib.http.message import HeaderList, Headers, HttpRequest
+from ...lib.http.message import Exchange, HeaderList, Headers, HttpRequest
 from ...revisions import LEGACY, Revision, find_revision
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
@@ -38,14 +54,15 @@ JSON_HEADERS: Final = [("Content-Type", "application/json")]
 SSE_HEADERS: Final = [
     ("Content-Type", "text/event-stream"),
     ("Cache-Control", "no-cache, no-transform"),
-    ("X-Accel-Buffering", "no"),  # nginx and the like must not hold events back
+    # [2026-07-28 basic/transports/streamable-http#receiving-messages] SHOULD: nginx must not hold events back
+    ("X-Accel-Buffering", "no"),
 ]
 
 STREAMED: Final = frozenset({"subscriptions/listen"})
-"""The methods whose answer is a stream that stays open, whatever a server would rather give."""
+"""The methods whose response is always an event stream, which stays open."""
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""Host names by which only programs on this machine reach it."""
+"""The host names under which only programs on this machine reach it."""
 
 CRITICAL: Final = (
     "host",
@@ -56,61 +73,69 @@ CRITICAL: Final = (
     "mcp-protocol-version",
     "last-event-id",
 )
-"""Headers on which something depends: two of a kind could be understood in two ways."""
+"""The headers that a decision depends on. None may be duplicate."""
 
 _PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
 
 PREFLIGHT_SECONDS: Final = 600
-"""How long a browser may remember what a page may send."""
+"""Time for which a browser may remember the response to a preflight request, in seconds."""
+
+MAX_QUOTED: Final = 100
+"""Maximum length of a header value that a refusal quotes, in characters."""
 
 
 Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
-"""Who sends a request; None for nobody we know, who gets 401. Sessions belong to who began them."""
+"""A function that returns the principal of a request, or None to refuse it with 401. A session belongs to the principal
+that opened it."""
 
 
 class HttpRefusal(Exception):
-    """A request may not come in: an HTTP status, and why."""
+    """A request that fails a check: an HTTP status, and the reason."""
 
     def __init__(self, status: int, why: str, headers: HeaderList | None = None, code: int = INVALID_REQUEST) -> None:
         super().__init__(why)
         self.status, self.headers, self.code = status, headers or [], code
 
     def body(self) -> bytes:
-        """The reason as a JSON-RPC error."""
+        """Return the reason as a JSON-RPC error."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
         return encode(ErrorResponse(None, Error(self.code, str(self)), omit_id=True))
 
-    def again(self) -> HttpRefusal:
-        """The same, to be raised: an exception holds on to the frames it went through; one that is kept must not."""
+    def copy(self) -> HttpRefusal:
+        """Return a copy to raise. Raising a stored exception would keep its traceback alive."""
         return HttpRefusal(self.status, str(self), self.headers, self.code)
 
 
 @dataclass(slots=True)
 class CheckedRequest:
-    """What the head of an admitted request says."""
+    """The head of a request that passed checks 1 to 4."""
 
+    method: str
     cors: HeaderList
-    """What the answer must say so that a page of the request's origin may read it."""
+    """The response headers that let a web page of the request's origin read the response."""
     session: str | None
     revision: str | None
-    """The revision that it names."""
+    """The revision that the request names."""
     last_event_id: str | None
-    takes_json: bool
-    takes_sse: bool
+    accepts_json: bool
+    accepts_sse: bool
     fault: HttpRefusal | None
-    """What is wrong by rung 6 to 8: to be said once the client is known."""
-    repeats: tuple[JSON, str, str | None] | None = None
-    """What its headers were found to repeat of a request's body, in the stateless era; see `headers.said_twice`."""
+    """The first failed check of 6 to 8. Raised after authentication."""
+    mirrored: tuple[JSON, str, str | None] | None = None
+    """The fields of a stateless body that the headers were found to mirror (`headers.mirrored_fields`)."""
 
 
 class RequestChecks:
-    """Who may talk to an endpoint.
+    """The checks of one endpoint.
 
-    allowed_hosts: names that `Host` may have, with a port for that port only; None for those of loopback.
-    allowed_origins: origins, such as "https://app.example", whose web pages may use it; None for those of loopback.
-    methods: what the endpoint serves. handshakes: the revisions that a session can be in. modern: whether the stateless
-    era is served, too.
-    "*" in either set allows any: for a server behind a proxy that checks.
+    Args:
+        allowed_hosts: Values that `Host` may have, with a port for that port only. Default: the names of loopback.
+        allowed_origins: Origins whose web pages may use the endpoint, such as "https://app.example". Default: loopback.
+        methods: The HTTP methods of the endpoint.
+        handshakes: The revisions that a session may speak.
+        modern: True if stateless requests are served too.
+
+    "*" in either set allows every value: for a server behind a proxy that checks.
     """
 
     def __init__(
@@ -126,46 +151,66 @@ class RequestChecks:
         self._methods = methods
         self._handshakes = handshakes
         self._modern = modern
+        # The outcome depends on the method and the headers only, and headers never change. A keep-alive connection that
+        # repeats its head presents the same Headers object, so most requests are checked once (9 of 135 microseconds).
+        self._known: WeakKeyDictionary[Headers, CheckedRequest] = WeakKeyDictionary()
+
+    async def guard(
+        self,
+        exchange: Exchange,
+        authenticate: Authenticate | None,
+        serve: Callable[[Exchange, CheckedRequest, str | None], Awaitable[None]],
+    ) -> None:
+        """Make all checks, then call `serve(exchange, checked, principal)`. Respond to a request that is refused."""
+        request, checked = exchange.request, None
+        try:
+            checked = self.check(request)
+            if request.method == "OPTIONS":
+                return await exchange.respond(204, self.preflight(request, checked), b"")
+            principal = await principal_of(request, authenticate)
+            if checked.fault is not None:
+                raise checked.fault.copy()
+            await serve(exchange, checked, principal)
+        except HttpRefusal as refused:
+            cors = checked.cors if checked is not None else []
+            await exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
 
     def check(self, request: HttpRequest) -> CheckedRequest:
-        """Rungs 1 to 4, and the fault by 6 to 8, if there is one. Raises Refused."""
+        """Make checks 1 to 4, and note the first failure of 6 to 8. Raises HttpRefusal."""
         headers = request.headers
+        known = self._known.get(headers)
+        if known is not None and known.method == request.method:
+            return known
         for name in CRITICAL:
             if len(headers.get_all(name)) > 1:
-                raise HttpRefusal(400, f"the header {name} stands there twice, and only one can count")
+                raise HttpRefusal(400, f"duplicate header {name}: send it once")
         host = headers.get("host")
-        if host is None or not self._host_is_ours(host.lower()):
-            # A web page that the user visits could reach this machine under the page's own name (DNS rebinding).
-            raise HttpRefusal(403, f"Host {_shown(host)} is not served here; the setting allowed_hosts names what is")
+        if host is None or not self._is_our_host(host.lower()):
+            raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed here; the setting allowed_hosts can allow it")
         origin = headers.get("origin")
         # [2025-11-25 basic/transports#security-warning] MUST validate Origin; present and invalid: MUST be 403
-        if origin is not None and not self._origin_is_allowed(origin.lower()):
-            why = f"web pages of {_shown(origin)} may not use this server; the setting allowed_origins names which may"
+        if origin is not None and not self._is_allowed_origin(origin.lower()):
+            why = f"web pages of {_quoted(origin)} may not use this server; the setting allowed_origins can allow them"
             raise HttpRefusal(403, why)
         cors = _cors(origin)
         if request.method not in (*self._methods, "OPTIONS"):
             allow = [("Allow", ", ".join((*self._methods, "OPTIONS"))), *cors]
-            raise HttpRefusal(
-                405, f"this endpoint does not take {request.method}, only {', '.join(self._methods)}", allow
-            )
-        takes_json, takes_sse = accepted(headers)
-        return CheckedRequest(
-            cors,
-            headers.get(SESSION_HEADER),
-            headers.get(VERSION_HEADER),
-            headers.get("last-event-id"),
-            takes_json,
-            takes_sse,
-            self._fault(request, takes_json, takes_sse),
-        )
+            why = f"this endpoint does not support {request.method}, only {', '.join(self._methods)}"
+            raise HttpRefusal(405, why, allow)
+        accepts_json, accepts_sse = accepted(headers)
+        fault = self._fault(request, accepts_json, accepts_sse)
+        session, revision, last = headers.get(SESSION_HEADER), headers.get(VERSION_HEADER), headers.get("last-event-id")
+        checked = CheckedRequest(request.method, cors, session, revision, last, accepts_json, accepts_sse, fault)
+        self._known[headers] = checked
+        return checked
 
     def preflight(self, request: HttpRequest, checked: CheckedRequest) -> HeaderList:
-        """The answer to a browser that asks what a page may send."""
+        """Return the headers that tell a browser what a page may send."""
         if not checked.cors:
             return [("Allow", ", ".join((*self._methods, "OPTIONS")))]
         sendable = f"Accept, Authorization, Content-Type, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
         if self._modern:
-            # [2026-07-28 basic/transports/streamable-http#schema-extension] the last are named by the tools' schemas
+            # [2026-07-28 basic/transports/streamable-http#schema-extension] the tools' schemas name Mcp-Param-* headers
             wanted = ",".join(request.headers.get_all("access-control-request-headers")).split(",")
             named = [name.strip() for name in wanted if _PARAMETER.fullmatch(name.strip())]
             sendable = ", ".join([sendable, "Mcp-Method, Mcp-Name", *named])
@@ -176,43 +221,44 @@ class RequestChecks:
             ("Access-Control-Max-Age", str(PREFLIGHT_SECONDS)),
         ]
 
-    def _fault(self, request: HttpRequest, takes_json: bool, takes_sse: bool) -> HttpRefusal | None:
+    def _fault(self, request: HttpRequest, accepts_json: bool, accepts_sse: bool) -> HttpRefusal | None:
+        """Return the first failure of checks 6 to 8."""
         headers = request.headers
         if request.method == "POST":
             kind = media_type(headers)
             if kind != JSON_TYPE:
-                # What a web page can send without asking first, text/plain say, never reaches a tool.
-                return HttpRefusal(415, f"Content-Type must be {JSON_TYPE}, not {_shown(kind)}")
-            if not (takes_json or takes_sse):
-                # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST list both. Who lists one gets that.
+                return HttpRefusal(415, f"Content-Type must be {JSON_TYPE}, not {_quoted(kind)}")
+            if not (accepts_json or accepts_sse):
+                # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both
+                # DEVIATION: a client that lists one of them is served, with that content type.
                 return HttpRefusal(406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
-        elif request.method == "GET" and not takes_sse:
+        elif request.method == "GET" and not accepts_sse:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST list text/event-stream
             return HttpRefusal(406, f"Accept must list {SSE_TYPE}")
         name = headers.get(VERSION_HEADER)
         if self._modern and request.method == "POST":
-            return None  # its body says more
+            return None  # whether the revision is supported depends on the body too
         revision = find_revision(name)
         if self._modern and revision is not None and revision not in LEGACY:
-            # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] GET and DELETE are earlier
+            # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] GET is for legacy clients
             return HttpRefusal(405, f"{name} has no {request.method}; POST each request", [("Allow", "POST, OPTIONS")])
         if name is not None and revision not in LEGACY:
             return self.unsupported(name)
         return None
 
     def unsupported(self, name: str) -> HttpRefusal:
-        """The refusal of a revision that no session here can be in."""
+        """Return the refusal of a revision that no session here can speak."""
         # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
         known = ", ".join(map(str, self._handshakes))
-        return HttpRefusal(400, f"{VERSION_HEADER} {_shown(name)} is not supported here; supported are {known}")
+        return HttpRefusal(400, f"{VERSION_HEADER} {_quoted(name)} is not supported here; supported: {known}")
 
-    def _host_is_ours(self, host: str) -> bool:
+    def _is_our_host(self, host: str) -> bool:
         name = _without_port(host)
         if self._hosts is None:
             return name in LOOPBACK
         return host in self._hosts or name in self._hosts or "*" in self._hosts
 
-    def _origin_is_allowed(self, origin: str) -> bool:
+    def _is_allowed_origin(self, origin: str) -> bool:
         if self._origins is not None:
             return origin in self._origins or "*" in self._origins
         try:
@@ -223,17 +269,18 @@ class RequestChecks:
 
 
 async def principal_of(request: HttpRequest, authenticate: Authenticate | None) -> str | None:
-    """Rung 5: who sends the request; None where nobody is asked. Raises Refused."""
+    """Return the request's principal (check 5), or None if the server authenticates nobody. Raises HttpRefusal."""
     if authenticate is None:
         return None
     principal = await authenticate(request)
     if principal is None:
-        raise HttpRefusal(401, "this server asks who you are: send an Authorization", [("WWW-Authenticate", "Bearer")])
+        why = "authentication required: send an Authorization header"
+        raise HttpRefusal(401, why, [("WWW-Authenticate", "Bearer")])
     return principal
 
 
 def accepted(headers: Headers) -> tuple[bool, bool]:
-    """Whether the client takes JSON, and whether it takes an event stream. Without `Accept` it takes anything."""
+    """Return (True if the client accepts JSON, True if it accepts event streams). Without `Accept` it accepts both."""
     values = headers.get_all("accept")
     kinds = set()
     for item in ",".join(values).lower().split(","):
@@ -241,20 +288,20 @@ def accepted(headers: Headers) -> tuple[bool, bool]:
         if not any(re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters):
             kinds.add(kind)
     anything = not values or "*/*" in kinds
-    takes_json = anything or not kinds.isdisjoint((JSON_TYPE, "application/*"))
-    return takes_json, anything or not kinds.isdisjoint((SSE_TYPE, "text/*"))
+    accepts_json = anything or not kinds.isdisjoint((JSON_TYPE, "application/*"))
+    return accepts_json, anything or not kinds.isdisjoint((SSE_TYPE, "text/*"))
 
 
 def media_type(headers: Headers) -> str:
-    """The content type, without its parameters."""
+    """Return the content type without its parameters, or "" if there is none."""
     return (headers.get("content-type") or "").partition(";")[0].strip().lower()
 
 
-def named(url: str) -> str:
-    """A URL as errors and logs name it: without credentials and the query, which may hold a secret."""
+def public_url(url: str) -> str:
+    """Return a URL for errors and logs: without credentials and query, which may hold a secret."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # no URL at all: it cannot be told where credentials would be
+    except ValueError:  # an invalid URL, whose credentials cannot be found
         return url if url.isprintable() and not {"@", "?"} & set(url) else "the server's URL"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
@@ -270,5 +317,5 @@ def _without_port(host: str) -> str:
     return re.sub(r":\d*$", "", host)
 
 
-def _shown(text: str | None) -> str:
-    return "(none)" if text is None else repr(text[:100])
+def _quoted(text: str | None) -> str:
+    return "(none)" if text is None else repr(text[:MAX_QUOTED])

@@ -45,8 +45,8 @@ from ...lib.http.sse import EventParser, EventTooLarge
 from ...revisions import Revision, find_revision
 from ..base import Lost, Receive, Trace, Transport
 from ..http_sse.client import SseClientTransport
-from ..trace import watched
-from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, named
+from ..trace import traced_requests
+from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, public_url
 from .stateless_client import MAX_ANSWER, StatelessRequests, refusal
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class StreamableHttpClientTransport(Transport):
     ) -> None:
         self.url = url
         self._own_headers = dict(headers or {})
-        self._http = watched(http or HttpClient(limits=HTTP_LIMITS), trace)
+        self._http = traced_requests(http or HttpClient(limits=HTTP_LIMITS), trace)
         self._trace = trace
         self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive | None = None
@@ -236,7 +236,7 @@ class StreamableHttpClientTransport(Transport):
                 async with asyncio.timeout(NOTICE_SECONDS):
                     await self._post(message, frame, ids, self._hand_in)
         except TimeoutError:
-            log.warning("%s did not accept a message within %g s", named(self.url), NOTICE_SECONDS)
+            log.warning("%s did not accept a message within %g s", public_url(self.url), NOTICE_SECONDS)
         except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:
             self._fail(ids, str(error), self._hand_in)
 
@@ -417,7 +417,7 @@ class StreamableHttpClientTransport(Transport):
         """
         opening, session, revision = self._opening, self._session, self._revision
         assert opening is not None
-        log.info("%s has ended the session; a new one begins", named(self.url))
+        log.info("%s has ended the session; a new one begins", public_url(self.url))
         answers: list[Incoming] = []
         try:
             async with asyncio.timeout(RENEWAL_SECONDS):
@@ -477,9 +477,9 @@ class StreamableHttpClientTransport(Transport):
     def _fail(self, ids: list[RequestId], why: str, take: _Take) -> None:
         """No answer will come to these requests."""
         if not ids:
-            log.warning("a message was not delivered: %s: %s", named(self.url), why)
+            log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
         for id in ids:
-            take(Undelivered(id, f"{named(self.url)}: {why}"))
+            take(Undelivered(id, f"{public_url(self.url)}: {why}"))
 
 
 def _resuming(parser: EventParser) -> dict[str, str]:

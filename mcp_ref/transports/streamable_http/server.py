@@ -1,28 +1,39 @@
-"""Streamable HTTP, the server's side: one endpoint, sessions, and streams that can be taken up again.
+"""Streamable HTTP on the server: one URL, the MCP endpoint, to which a client POSTs each of its messages.
 
-A client POSTs each message. The answer to a request is a JSON body; or, as soon as the server has something to say
-before it (progress, a question to the user), a stream of server-sent events that ends with the answer. A GET opens a
-stream for what belongs to no request. A session id ties it all together.
+The response to a request is one JSON object. As soon as the server has something to send earlier, such as progress, it
+is a stream of server-sent events, which ends with the response. In the legacy era, a GET opens a stream for messages
+that belong to no request, a session id connects all of it, and a DELETE ends the session.
 
-    POST    gate -> session -> the dispatcher ... the request's stream -> JSON, or events, or 202 where nothing is asked
-    GET     gate -> session -> its listening stream; with Last-Event-ID: the rest of a stream that broke
-    DELETE  gate -> session -> its end
+    POST    checks -> session -> dispatcher ... the request's stream -> JSON, or events, or 202 without a request
+    GET     checks -> session -> the listening stream; with Last-Event-ID: the rest of a broken stream
+    DELETE  checks -> session -> its end
 
-Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
-Below: http_gate.py (may it come in?), http_session.py (its streams), events.py (what they carried), mcp_ref/http
-       (sockets). Above: runtime/web.py
-Elsewhere: the client's side (streamable_http_client.py); the older transport (http_sse.py)
+Reasons:
+- 202 has no body: a notification or a response has no JSON-RPC response, and the client need not wait for more.
+- GET may be 405, because not every server has messages that belong to no request. This server always offers the stream.
+- A disconnection SHOULD NOT cancel a request, because networks fail; the client resumes, or sends
+  `notifications/cancelled` [2025-11-25 basic/transports#sending-messages-to-the-server]. In the modern era it does.
+
+    Revision    A POST holds                                        Around it
+    2025-03-26  one message, or a batch of them                     sessions, GET, DELETE, resumption
+    2025-06-18  one message [2025-06-18 changelog#major-changes]    as before, and MCP-Protocol-Version
+    2025-11-25  one message                                         as before, and servers may close streams early
+    2026-07-28  one request or notification, no response            nothing: no session, no GET (stateless.py)
+
+Wire:  POST /mcp   {"jsonrpc":"2.0","id":2,"method":"tools/list"}
+       200         {"jsonrpc":"2.0","id":2,"result":{"tools":[]}}
+       POST /mcp   {"jsonrpc":"2.0","method":"notifications/initialized"}
+       202
+Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 basic/transports/streamable-http
+Above: server/http.py. Below: checks.py, session_table.py, session.py, event_store.py, stateless.py
+Elsewhere: the client (client.py); the transport that this one replaced (../http_sse)
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import secrets
 from collections.abc import Callable, Coroutine, Sequence
-from weakref import WeakKeyDictionary
 
-from ...basic.headers import ArgumentPath
+from ...basic.headers import ParameterHeaders
 from ...basic.versioning import is_stateless
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import (
@@ -37,11 +48,11 @@ from ...jsonrpc.messages import (
     decode,
     encode,
 )
-from ...lib.http.message import Exchange, HeaderList, Headers
+from ...lib.http.message import Exchange, HeaderList
 from ...lib.http.sse import encode_event
 from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
-from ..base import Drain, Tell, Trace, Transport
-from ..trace import watched_exchange
+from ..base import Drain, Tell, Trace
+from ..trace import traced_exchange
 from .checks import (
     JSON_HEADERS,
     SESSION_HEADER,
@@ -53,28 +64,34 @@ from .checks import (
     CheckedRequest,
     HttpRefusal,
     RequestChecks,
-    principal_of,
 )
 from .event_store import EventStore, MemoryEventStore, stream_of
-from .session import EndpointLimits, HttpSession, Stream
+from .session import EndpointLimits, Heartbeat, HttpSession, Stream
+from .session_table import Serve, SessionTable
 from .stateless import StatelessExchange, check_request
 
-log = logging.getLogger(__name__)
-
-Serve = Callable[[Transport], Coroutine[object, object, None]]
-"""Has one conversation over a transport, to its end: `Server.serve`."""
+RETRY_LATER = [("Retry-After", "5")]
+"""The response header of a 503: time after which the client may try again, in seconds."""
 
 ServeStateless = Callable[[Request, Tell, Drain, str | None], Coroutine[object, object, Object]]
-"""Serves one request of the stateless era: `Server.serve_stateless`."""
+"""A function that serves one stateless request: `Server.serve_stateless`."""
 
 
 class StreamableHttpEndpoint:
-    """The MCP endpoint of one server: `handle` answers the HTTP requests on its path.
+    """The MCP endpoint of one server. `handle` serves every HTTP request to its path.
 
-    serve: has one session's conversation. json_responses: answer by JSON alone; what a request causes before its answer
-    goes to the listening stream, or in the stateless era nowhere. store: keeps events for clients that come back.
-    alone: serves requests of the stateless era. parameters: the headers that a tool's arguments stand in, by its name.
-    handshakes: the revisions that a session can be in; none where the earlier era is not served.
+    Args:
+        serve: Function that serves one session.
+        checks: The checks of every request. Default: only programs and web pages of this machine.
+        json_responses: True to respond with JSON only. Messages that precede a response then go to the listening
+            stream; in the modern era they are dropped.
+        store: Where events are kept for clients that resume. Default: in memory.
+        limits: The bounds of the endpoint.
+        authenticate: Function that returns the principal of a request. Default: everybody is the same.
+        trace: Function that sees every frame.
+        stateless: Function that serves one stateless request. Default: the modern era is not served.
+        parameters: Function from a tool's name to the headers that mirror its arguments.
+        handshakes: The revisions that a session may speak; empty if the legacy era is not served.
     """
 
     def __init__(
@@ -88,57 +105,58 @@ class StreamableHttpEndpoint:
         authenticate: Authenticate | None = None,
         trace: Trace | None = None,
         stateless: ServeStateless | None = None,
-        parameters: Callable[[str], dict[str, ArgumentPath]] = lambda name: {},
+        parameters: ParameterHeaders = lambda name: {},
         handshakes: Sequence[Revision] = LEGACY,
     ) -> None:
-        self.sessions: dict[str, HttpSession] = {}
-        self._serve = serve
         self._checks = checks or RequestChecks()
         self._json_responses = json_responses
         self._store = store or MemoryEventStore()
         self._limits = limits or EndpointLimits()
         self._authenticate = authenticate
         self._trace = trace
-        self._admitted: WeakKeyDictionary[Headers, CheckedRequest] = WeakKeyDictionary()
         self._stateless = stateless
         self._parameters = parameters
         self._handshakes = handshakes
+        self._table = SessionTable(serve, self._store, self._limits, trace)
         self._requests: set[StatelessExchange] = set()
         self._subscriptions: set[StatelessExchange] = set()
-        self._conversations: set[asyncio.Task[None]] = set()
-        self._keeper: asyncio.Task[None] | None = None
+        self._heartbeat = Heartbeat(min(self._limits.keep_alive, self._limits.session_idle), self._keep_alive)
         self._closing = False
 
-    async def handle(self, exchange: Exchange) -> None:
-        """Answer one HTTP request."""
-        exchange = watched_exchange(exchange, self._trace)
-        request = exchange.request
-        # The same Headers object again means the same head, byte for byte, on the same connection: decided once.
-        checked = self._admitted.get(request.headers)
-        try:
-            if checked is None:
-                checked = self._admitted[request.headers] = self._checks.check(request)
-            await self._route(exchange, checked)
-        except HttpRefusal as refused:
-            cors = checked.cors if checked is not None else []
-            await exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], refused.body())
+    @property
+    def sessions(self) -> dict[str, HttpSession]:
+        """The sessions, by id."""
+        return self._table.by_id
 
-    async def _route(self, exchange: Exchange, checked: CheckedRequest) -> None:
-        request = exchange.request
-        if request.method == "OPTIONS":
-            return await exchange.respond(204, self._checks.preflight(request, checked), b"")
-        principal = await principal_of(request, self._authenticate)
-        if checked.fault is not None:
-            raise checked.fault.again()
+    async def handle(self, exchange: Exchange) -> None:
+        """Serve one HTTP request."""
+        if self._trace is not None:
+            exchange = traced_exchange(exchange, self._trace)
+        await self._checks.guard(exchange, self._authenticate, self._route)
+
+    async def _route(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
         if self._closing:
-            raise HttpRefusal(503, "the server is shutting down", [("Retry-After", "5")])
-        match request.method:
+            raise HttpRefusal(503, "the server is shutting down", RETRY_LATER)
+        match checked.method:
             case "POST":
                 await self._post(exchange, checked, principal)
             case "GET":
                 await self._get(exchange, checked, principal)
             case _:
-                await self._delete(exchange, checked, principal)
+                self._table.end(await self._find(checked, principal))
+                await exchange.respond(204, checked.cors, b"")
+
+    def _keep_alive(self) -> bool:
+        for stateless in (*self._requests, *self._subscriptions):
+            stateless.keep_alive()
+        self._table.keep_alive()
+        return bool(self.sessions or self._requests or self._subscriptions)
+
+    async def close(self) -> None:
+        """End all sessions. A store that outlives the process keeps them for the next process."""
+        self._closing = True
+        await self._heartbeat.close()
+        await self._table.close()
 
     # ------------------------------------------------------------------------------------- POST
 
@@ -149,28 +167,67 @@ class StreamableHttpEndpoint:
             return await self._post_stateless(exchange, checked, message, principal)
         if isinstance(message, Request) and message.method == "initialize" and checked.session is None:
             return await self._initialize(exchange, checked, message, principal)
-        session = await self._session(checked, principal) if checked.session is not None else None
-        refusal = _unreadable(message, session.revision if session is not None else LATEST_LEGACY)
-        if refusal is not None:
-            # [2025-11-25 basic/transports#sending-messages-to-the-server] what is not accepted: an HTTP error
+        session = await self._find(checked, principal) if checked.session is not None else None
+        errors = _errors_in(message, session.revision if session is not None else LATEST_LEGACY)
+        if errors is not None:
             if isinstance(message, Malformed) and message.is_response and session is not None:
-                await session.receive(message, frame)  # it ends a wait of ours
-            return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], refusal)
-        session = session or await self._session(checked, principal)
-        ids = _asked(message, session.revision)
+                await session.receive(message, frame)  # our request that it responds to fails
+            # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST be an HTTP error if not accepted
+            return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
+        session = session or await self._find(checked, principal)
+        ids = _request_ids(message, session.revision)
         if not ids:
-            # [2025-11-25 basic/transports#sending-messages-to-the-server] no request in it: MUST be 202 with no body
+            # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request: MUST be 202 with no body
             await session.receive(message, frame)
             return await exchange.respond(202, checked.cors, b"")
         for id in ids:
-            if session.is_asked(id):
+            if session.is_in_flight(id):
                 raise HttpRefusal(400, f"a request with id {id!r} is still in flight; ids are unique in a session")
         if session.stream_count >= self._limits.streams:
-            raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for an answer")
-        await self._answer(exchange, session, self._open(session, checked, ids), message, checked.cors)
+            raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
+        stream = self._open_stream(session, checked, ids)
+        await session.receive(message, frame)
+        await self._respond(exchange, stream, await stream.json_body, checked.cors)
+
+    def _open_stream(self, session: HttpSession, checked: CheckedRequest, ids: tuple[RequestId, ...]) -> Stream:
+        accepts_json = checked.accepts_json or not checked.accepts_sse
+        return session.open_stream(ids, accepts_json, checked.accepts_sse and not self._json_responses)
+
+    async def _initialize(
+        self, exchange: Exchange, checked: CheckedRequest, message: Request, principal: str | None
+    ) -> None:
+        """Begin a session. It exists for other requests only after `initialize` has succeeded."""
+        session = self._table.begin(principal)
+        self._heartbeat.start()
+        stream = self._open_stream(session, checked, (message.id,))
+        try:
+            self._store.open(session.id, exchange.request.body, principal)
+            await session.receive(message, exchange.request.body)
+            body, headers = await stream.json_body, checked.cors
+            if session.opened.done() and session.opened.result():
+                # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
+                headers = [*headers, (SESSION_HEADER, session.id)]
+            await self._respond(exchange, stream, body, headers)
+        finally:
+            if not (session.opened.done() and session.opened.result()):
+                self._table.end(session)
+
+    async def _find(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
+        """Return the session of a request. Raises HttpRefusal if there is none."""
+        if checked.session is None:
+            # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
+            why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
+            raise HttpRefusal(400, why)
+        if checked.revision is not None and find_revision(checked.revision) not in self._handshakes:
+            raise self._checks.unsupported(checked.revision)
+        session = await self._table.find(checked.session, principal)
+        self._heartbeat.start()
+        return session
+
+    # ------------------------------------------------------------------------------------- stateless POST
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
-        """Whether a message is of the stateless era: it says so, or its header does; or there is no other here."""
+        """Return True if the body or the header names a modern revision, or if only the modern era is served."""
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
         named = checked.revision is not None and find_revision(checked.revision) not in LEGACY
@@ -179,278 +236,124 @@ class StreamableHttpEndpoint:
     async def _post_stateless(
         self, exchange: Exchange, checked: CheckedRequest, message: Incoming, principal: str | None
     ) -> None:
-        """Take a message that stands alone."""
         if self._trace is not None:
             self._trace("<-", exchange.request.body)
         match message:
             case Request():
-                await self._answer_stateless(exchange, checked, message, principal)
+                await self._serve_stateless(exchange, checked, message, principal)
             case Notification():
                 named = find_revision(checked.revision)
                 if checked.revision is not None and (named is None or named in LEGACY):
                     raise HttpRefusal(400, f"{VERSION_HEADER} {checked.revision[:100]!r} is not supported here")
-                # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. This revision has
-                # none that means anything over HTTP; they are ignored, also what a later one may have.
+                # [2026-07-28 basic/transports/streamable-http#sending-messages] 202 with no body. The revision defines
+                # no notification that a client sends over HTTP, so all are ignored.
                 await exchange.respond(202, checked.cors, b"")
             case Malformed():
                 id = None if message.is_response else message.id
-                refusal = encode(ErrorResponse(id, message.error, omit_id=True))
-                await exchange.respond(400, [*JSON_HEADERS, *checked.cors], refusal)
+                body = encode(ErrorResponse(id, message.error, omit_id=True))
+                await exchange.respond(400, [*JSON_HEADERS, *checked.cors], body)
             case _:
-                # the same page: MUST be a single request or notification, and no response
-                raise HttpRefusal(400, "the body is to be a single request or notification")
+                # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST NOT send responses
+                raise HttpRefusal(400, "the body must be a single request or notification")
 
-    async def _answer_stateless(
+    async def _serve_stateless(
         self, exchange: Exchange, checked: CheckedRequest, request: Request, principal: str | None
     ) -> None:
-        """Serve a request that stands alone."""
         assert self._stateless is not None
-        takes_sse = checked.takes_sse and not self._json_responses
-        posts, most = self._requests, self._limits.requests
+        accepts_sse = checked.accepts_sse and not self._json_responses
+        served, most = self._requests, self._limits.requests
         if request.method in STREAMED:
-            if not checked.takes_sse:
-                raise HttpRefusal(406, f"Accept must list {SSE_TYPE}: {request.method} is answered by a stream")
-            takes_sse = True
-            posts, most = self._subscriptions, self._limits.subscriptions
-        if len(posts) >= most:
-            raise HttpRefusal(503, f"{most} of these are served at a time; try again later", [("Retry-After", "5")])
-
-        takes_json = checked.takes_json or not checked.takes_sse
-        post = StatelessExchange(exchange, request, checked.cors, self._trace, takes_json, takes_sse)
+            if not checked.accepts_sse:
+                raise HttpRefusal(406, f"Accept must list {SSE_TYPE}: the response to {request.method} is a stream")
+            accepts_sse = True
+            served, most = self._subscriptions, self._limits.subscriptions
+        if len(served) >= most:
+            raise HttpRefusal(503, f"{most} such requests are in flight; try again later", RETRY_LATER)
+        accepts_json = checked.accepts_json or not checked.accepts_sse
+        stateless = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
         try:
             check_request(request, checked, exchange.request.headers, self._parameters)
         except ProtocolError as error:
-            return await post.refuse(error)
-        posts.add(post)
-        self._keep()
+            return await stateless.refuse(error)
+        served.add(stateless)
+        self._heartbeat.start()
         try:
-            await post.serve(self._stateless(request, post.tell, post.drain, principal))
+            await stateless.serve(self._stateless(request, stateless.tell, stateless.drain, principal))
         finally:
-            posts.discard(post)
+            served.discard(stateless)
 
-    def _open(self, session: HttpSession, checked: CheckedRequest, ids: tuple[RequestId, ...]) -> Stream:
-        takes_json = checked.takes_json or not checked.takes_sse
-        return session.open_stream(ids, takes_json, checked.takes_sse and not self._json_responses)
+    # ------------------------------------------------------------------------------------- responses, GET
 
-    async def _answer(
-        self, exchange: Exchange, session: HttpSession, stream: Stream, message: Incoming, headers: HeaderList
-    ) -> None:
-        """Hand in what was asked, and carry the answer: as JSON if nothing comes before it, else as events."""
-        assert stream.answer is not None
-        await session.receive(message, exchange.request.body)
-        answer = await stream.answer
-        if answer is not None:
-            await exchange.respond(200, [*JSON_HEADERS, *headers], answer)
+    async def _respond(self, exchange: Exchange, stream: Stream, body: bytes | None, headers: HeaderList) -> None:
+        """Respond with JSON, or with the stream's events if there is no JSON body."""
+        if body is not None:
+            await exchange.respond(200, [*JSON_HEADERS, *headers], body)
         else:
             await self._carry(exchange, stream, headers)
 
     async def _carry(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
-        """Answer with a stream of events, until it ends or the client leaves. last: the event to go on after."""
+        """Carry a stream until it ends or the client leaves. `last`: id of the event to continue after."""
         session = stream.session
         try:
-            carrier = await exchange.stream(200, [*SSE_HEADERS, *headers])
+            response = await exchange.stream(200, [*SSE_HEADERS, *headers])
         except BaseException:
-            stream.expect_no_more()
+            stream.give_up()
             raise
         if last is None:
-            stream.attach(carrier)
+            stream.attach(response)
             if stream is session.listening:
                 stream.prime()
         else:
-            # Asked here, with nothing awaited before `attach`: no event is lost in between, and none comes twice.
+            # No await between this and `attach`: an event in between would be lost or sent twice.
             missed = self._store.after(session.id, last)
             if missed is None:
-                return carrier.close()
-            stream.attach(carrier, missed)
+                return response.close()
+            stream.attach(response, missed)
         try:
-            await carrier.gone
+            await response.gone
         finally:
-            stream.detach(carrier)
-            session.used = asyncio.get_running_loop().time()
-
-    # ------------------------------------------------------------------------------------- GET, DELETE
+            stream.detach(response)
+            session.touch()
 
     async def _get(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        """Carry what belongs to no request, or the rest of a stream that broke."""
-        session = await self._session(checked, principal)
+        """Carry the listening stream, or with `Last-Event-ID` the rest of a broken stream."""
+        session = await self._find(checked, principal)
         last = checked.last_event_id
         if last is None:
             return await self._carry(exchange, session.listening, checked.cors)
         missed = self._store.after(session.id, last)
         if missed is None:
-            raise HttpRefusal(400, f"event {last[:100]!r} is not known in this session, or what followed it is gone")
-        # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay what belongs to a different stream
+            raise HttpRefusal(400, f"event {last[:100]!r} is unknown in this session, or a later event was dropped")
+        # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay messages of a different stream
         stream = session.stream(stream_of(last))
         if stream is not None:
             return await self._carry(exchange, stream, checked.cors, last)
-        carrier = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])
+        response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended: only replay
         for event in missed:
-            carrier.write(encode_event(event.data, id=event.id))
-            await carrier.drain()
-        carrier.close()
-
-    async def _delete(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        """End a session at once."""
-        session = await self._session(checked, principal)
-        self._end(session)
-        await exchange.respond(204, checked.cors, b"")
-
-    # ------------------------------------------------------------------------------------- sessions
-
-    async def _initialize(
-        self, exchange: Exchange, checked: CheckedRequest, message: Request, principal: str | None
-    ) -> None:
-        """Begin a session. It exists for others only once `initialize` has succeeded."""
-        self._make_room()
-        # [2025-11-25 basic/transports#session-management] SHOULD be unique and cryptographically secure; visible ASCII
-        session = self._begin(secrets.token_urlsafe(24), principal)
-        # [2025-11-25 basic/transports#session-management] its id is on the response that has the InitializeResult
-        stream = self._open(session, checked, (message.id,))
-        assert stream.answer is not None
-        try:
-            self._store.open(session.id, exchange.request.body, principal)
-            await session.receive(message, exchange.request.body)
-            answer = await stream.answer
-            headers = checked.cors
-            if session.opened.done() and session.opened.result():
-                headers = [*headers, (SESSION_HEADER, session.id)]
-            if answer is not None:
-                await exchange.respond(200, [*JSON_HEADERS, *headers], answer)
-            else:
-                await self._carry(exchange, stream, headers)
-        finally:
-            if not (session.opened.done() and session.opened.result()):
-                self._end(session)
-
-    def _begin(self, id: str, principal: str | None) -> HttpSession:
-        session = self.sessions[id] = HttpSession(id, principal, self._store, self._limits, self._trace)
-        task = asyncio.create_task(self._converse(session))
-        self._conversations.add(task)
-        task.add_done_callback(self._conversations.discard)
-        self._keep()
-        return session
-
-    async def _converse(self, session: HttpSession) -> None:
-        try:
-            await self._serve(session)
-        except Exception:
-            log.exception("a session failed")
-        finally:
-            if not self._closing:  # a store that outlives this process keeps its sessions for the next one
-                self._forget(session)
-            await session.close()
-
-    def _forget(self, session: HttpSession) -> None:
-        if self.sessions.pop(session.id, None) is not None:
-            session.is_kept = False
-            self._store.forget(session.id)
-
-    def _end(self, session: HttpSession) -> None:
-        self._forget(session)
-        session.leave()
-
-    async def _session(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
-        """The session that a request belongs to."""
-        id = checked.session
-        if id is None:
-            # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
-            raise HttpRefusal(
-                400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose answer has it"
-            )
-        if checked.revision is not None and find_revision(checked.revision) not in self._handshakes:
-            raise self._checks.unsupported(checked.revision)
-        session = self.sessions.get(id) or await self._revive(id, principal)
-        if session is None or not await asyncio.shield(session.opened) or session.principal != principal:
-            # [2025-11-25 basic/transports#session-management] an ended session: MUST be 404. Another's looks the same.
-            raise HttpRefusal(
-                404, "there is no such session, or it has ended: begin a new one with an initialize request"
-            )
-        return session
-
-    async def _revive(self, id: str, principal: str | None) -> HttpSession | None:
-        """A session of the process before this one, as the store remembers it: its handshake is repeated, unheard."""
-        found = self._store.opening(id)
-        if found is None or found[1] != principal:
-            return None
-        message = decode(found[0])
-        if not isinstance(message, Request):
-            return None
-        self._make_room()
-        session = self._begin(id, principal)
-        session.open_stream((message.id,), True, False)
-        await session.receive(message, b"")
-        if not await asyncio.shield(session.opened):
-            self._end(session)
-            return None
-        await session.receive(Notification("notifications/initialized"), b"")
-        return session
-
-    def _make_room(self) -> None:
-        if len(self.sessions) < self._limits.sessions:
-            return
-        idle = min((session for session in self.sessions.values() if session.is_idle), key=_last_use, default=None)
-        if idle is None:
-            why = f"all {self._limits.sessions} sessions are in use; try again later"
-            raise HttpRefusal(503, why, [("Retry-After", "5")])
-        self._end(idle)
-
-    # ------------------------------------------------------------------------------------- time
-
-    def _keep(self) -> None:
-        if self._keeper is None or self._keeper.done():
-            self._keeper = asyncio.create_task(self._keep_on())
-
-    async def _keep_on(self) -> None:
-        """Keep streams alive, and end sessions that nobody uses."""
-        loop = asyncio.get_running_loop()
-        while True:
-            await asyncio.sleep(min(self._limits.keep_alive, self._limits.session_idle))
-            oldest = loop.time() - self._limits.session_idle
-            for post in (*self._requests, *self._subscriptions):
-                post.keep_alive()
-            for session in tuple(self.sessions.values()):
-                session.keep_alive()
-                if session.is_idle and session.used < oldest:
-                    self._end(session)
-            if not (self.sessions or self._requests or self._subscriptions):
-                return
-
-    async def close(self) -> None:
-        """End all sessions. A store that outlives the process keeps them for the next one."""
-        self._closing = True
-        if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.wait([self._keeper])
-        for session in tuple(self.sessions.values()):
-            session.leave()
-        if self._conversations:
-            await asyncio.wait(self._conversations)
+            response.write(encode_event(event.data, id=event.id))
+            await response.drain()
+        response.close()
 
 
-def _last_use(session: HttpSession) -> float:
-    return session.used
-
-
-def _unreadable(message: Incoming, revision: Revision) -> bytes | None:
-    """The errors for what is no message; None where there is something to hand in."""
+def _errors_in(message: Incoming, revision: Revision) -> bytes | None:
+    """Return the errors for a body of invalid messages, or None if the session can take the body."""
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
-        return None  # beside a request, the dispatcher answers for all
+        return None  # if the batch holds a request too, the dispatcher responds to all of it
     errors: list[ErrorResponse] = [ErrorResponse(f.id, f.error, omit_id=revision.error_id_optional) for f in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])
 
 
-def _asked(message: Incoming, revision: Revision) -> tuple[RequestId, ...]:
-    """The ids of the requests in a body. Refuses a batch where the revision has none."""
+def _request_ids(message: Incoming, revision: Revision) -> tuple[RequestId, ...]:
+    """Return the ids of the requests in a body. Raises HttpRefusal for a batch that the revision does not allow."""
     if isinstance(message, Request):
         return (message.id,)
     if not isinstance(message, Batch):
         return ()
     if not revision.batch:
-        raise HttpRefusal(
-            400, f"revision {revision} has no batches (only {R2025_03_26} has): send each message by itself"
-        )
+        why = f"revision {revision} has no batches (only {R2025_03_26} has): send each message in a POST of its own"
+        raise HttpRefusal(400, why)
     ids = tuple(member.id for member in message.messages if isinstance(member, Request))
     if len(set(ids)) < len(ids):
         raise HttpRefusal(400, "two requests of the batch have the same id")

@@ -1,30 +1,41 @@
-"""A session of Streamable HTTP: one client's conversation, spread over many HTTP requests.
+"""A Streamable HTTP session on the server: one conversation, spread over many HTTP requests.
 
-    POST a request   -> Session.open_stream -> a Stream, until its answer was sent
-    GET              -> the listening Stream, for what belongs to no request
-    Session.send     -> the Stream of the request that caused the message; for others, the listening one
+To the dispatcher, a session is a transport like any other. Inside, each POST with requests opens a `Stream`, and a GET
+listens on one more stream, for messages that belong to no request. A stream is not an HTTP response: it goes on when
+its response breaks. Its events are in the event store, and the client resumes with a GET.
 
-To the dispatcher a session is a transport like any other. A stream is the flow of messages that one POST (or GET)
-began; an HTTP response only carries it for a while. When the response breaks, the stream goes on: what it sends is in
-the event store, and waits for the client to come back.
+    POST with a request  ->  HttpSession.open_stream  ->  Stream, until the response is sent
+    HttpSession.send     ->  the stream of the request that caused the message, else the listening stream
 
-Spec:  basic/transports#streamable-http, its parts on sending, listening and resuming (2025-03-26 to 2025-11-25)
-Above: streamable_http.py, which answers the HTTP requests. Below: events.py
+Each message goes to exactly one stream, because a client handles every message that it receives: a broadcast request
+would be served twice [2025-11-25 basic/transports#multiple-connections].
+
+    Revision    Streams
+    2025-03-26  a server SHOULD NOT close a stream before the response; events may have ids, to resume after a break
+    2025-11-25  a server MAY close the connection early, after an event with an id and a `retry` time; the client
+                reconnects after that time [2025-11-25 changelog#minor-changes], so long waits hold no connection
+    2026-07-28  sessions and resumption are gone [2026-07-28 changelog#major-changes]; see stateless.py
+
+Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25): sending, listening, resumability
+Above: server.py, session_table.py. Below: event_store.py
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Request, RequestId, Response, encode
 from ...lib.http.message import StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...revisions import LATEST_LEGACY, find_revision
-from ..base import FlowControl, Lost, Receive, Trace, Transport
+from ..base import EndReport, FlowControl, Lost, Receive, Trace, Transport
 from .event_store import Event, EventStore
 
 log = logging.getLogger(__name__)
@@ -35,59 +46,92 @@ LISTENING = "get"
 
 @dataclass(frozen=True, slots=True)
 class EndpointLimits:
-    """What clients may make an endpoint hold, and for how long."""
+    """The bounds of what clients can make an HTTP endpoint hold, and for how long."""
 
     sessions: int = 10_000
-    """Sessions at a time. Then the one that was idle longest makes room; when none is idle, 503."""
+    """Maximum number of sessions. A new one replaces the longest idle one; if none is idle, it is refused with 503."""
     session_idle: float = 1800.0
-    """Seconds that a session may be unused: without request in flight and without stream open. Then it ends."""
+    """Time after which a session without requests in flight and open streams ends, in seconds."""
     streams: int = 512
-    """Streams of one session at a time: 429."""
+    """Maximum number of streams of one session. A further POST is refused with 429."""
     requests: int = 1000
-    """Requests of the stateless era served at a time, those of `subscriptions` aside: 503."""
+    """Maximum number of stateless requests in flight, subscriptions aside. A further one is refused with 503."""
     subscriptions: int = 10_000
-    """Subscriptions of the stateless era open at a time: 503."""
+    """Maximum number of open `subscriptions/listen` requests. A further one is refused with 503."""
     waiting_events: int = 1000
-    """Messages that wait for a client without a listening stream; the oldest go first."""
+    """Maximum number of messages that wait for a client that does not listen. The oldest are dropped first."""
     waiting_bytes: int = 4 * 1024 * 1024
-    """Their size."""
+    """Maximum total size of these messages, in bytes (4 MiB)."""
     keep_alive: float = 15.0
-    """Seconds between comments on a silent stream, so that nobody on the way takes it for dead."""
+    """Time between two comments on a silent stream, in seconds. They keep proxies from closing it."""
     retry: int = 1000
-    """Milliseconds after which a client comes back for a stream whose connection ended early."""
+    """Time after which a client reconnects to a stream whose connection was closed early, in milliseconds."""
+
+
+class StreamState(Enum):
+    """Where a stream is between its first and its last message (diagram in `Stream`)."""
+
+    UNDECIDED = auto()
+    """Nothing was sent. The first message decides between a JSON response and an event stream."""
+    OPENING = auto()
+    """Events it is. The HTTP response is about to begin, and events wait for it."""
+    INTERRUPTED = auto()
+    """As OPENING, but the HTTP response is to end as soon as it has begun."""
+    CONNECTED = auto()
+    """An HTTP response carries the events."""
+    DETACHED = auto()
+    """No HTTP response carries the events. The client resumes from the event store."""
+    ENDED = auto()
+    """The last message was sent."""
 
 
 class Stream:
-    """The flow of messages that one POST or GET began. Outlives the HTTP responses that carry it."""
+    """The server-sent-event stream that one POST or GET began. It outlives the HTTP responses that carry it.
 
-    def __init__(self, session: HttpSession, name: str, ids: tuple[RequestId, ...] = ()) -> None:
+        UNDECIDED --JSON response---------------------> ENDED
+            | open                                        ^
+            v            attach                  end      |
+        OPENING ----------------------> CONNECTED --------+
+            | interrupt                   |  ^            |
+            v            attach    detach v  | attach     |
+        INTERRUPTED ------------------> DETACHED ---------+
+                                                  end
+
+    The listening stream begins in DETACHED. Its events wait in memory too, because its first GET names no event id.
+    """
+
+    def __init__(
+        self,
+        session: HttpSession,
+        name: str,
+        ids: tuple[RequestId, ...] = (),
+        accepts_json: bool = False,
+        accepts_sse: bool = True,
+    ) -> None:
         self.session = session
         self.name = name
         self.ids = ids
-        """The requests that it answers."""
-        self.ended = False
-        self.takes_json = False
-        """Whether the client takes its answer as JSON."""
-        self.takes_sse = True
-        """Whether it takes messages before that."""
-        self.answer: asyncio.Future[bytes | None] | None = None
-        """The answer, if it is the first thing that is sent; None when a stream of events must carry it."""
-        self._carrier: StreamingResponse | None = None
-        self._was_carried = False
-        self._interrupted = False
-        self._attached: asyncio.Event | None = None  # while a response is about to carry it
+        """The ids of the requests whose responses end the stream."""
+        self.accepts_sse = accepts_sse
+        """True if the client accepts messages before the response."""
+        self.state = StreamState.UNDECIDED if ids else StreamState.DETACHED
+        self.json_body: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        """The body of a JSON response, or None if the response is an event stream."""
+        self._accepts_json = accepts_json
+        self._response: StreamingResponse | None = None  # only in CONNECTED
+        self._opening = FlowControl()  # paused while the HTTP response is about to begin
         self._waiting: list[Event] = []
         self._waiting_bytes = 0
 
     @property
-    def is_carried(self) -> bool:
-        """Whether an HTTP response carries it now."""
-        return self._carrier is not None
+    def is_connected(self) -> bool:
+        """True if an HTTP response carries the stream now."""
+        return self.state is StreamState.CONNECTED
 
     def put(self, frame: bytes, final: bool = False) -> None:
-        """Send one message; the final one ends the stream."""
-        if final and self.takes_json and self.answer is not None and not self.answer.done():
-            self.answer.set_result(frame)
+        """Send one message. The final one ends the stream."""
+        if final and self._accepts_json and self.state is StreamState.UNDECIDED:
+            self.json_body.set_result(frame)
             return self.end()
         self.open()
         self._emit(frame)
@@ -95,210 +139,120 @@ class Stream:
             self.end()
 
     def open(self) -> None:
-        """Events will carry it, if that is not decided yet."""
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_result(None)
-            self._attached = asyncio.Event()
+        """Decide for events, if nothing is decided yet."""
+        if self.state is StreamState.UNDECIDED:
+            self.state = StreamState.OPENING
+            self._opening.pause()
+            self.json_body.set_result(None)
             self.prime()
 
     def prime(self) -> None:
-        """Give the client an event id before there is any message, so that it can come back for the first one."""
+        """Send an event id before the first message, so that the client can resume even without any message."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD: an event id and an empty data field
         if self.session.revision.streams_are_polled:
             self._emit(b"")
 
     def _emit(self, data: bytes) -> None:
         event = Event(self.session.keep(self.name, data), data)
-        if self._carrier is not None:
-            self._carrier.write(self._written(event))
-            return
-        if self._was_carried and self.name != LISTENING:
-            return  # its client knows an event id, and will ask the store
+        if self._response is not None:
+            return self._response.write(self._encode(event))
+        if self.state is StreamState.DETACHED and self.name != LISTENING:
+            return  # the client knows an event id, and resumes from the store
         self._waiting.append(event)
         self._waiting_bytes += len(data)
         limits = self.session.limits
         while len(self._waiting) > limits.waiting_events or self._waiting_bytes > limits.waiting_bytes:
             self._waiting_bytes -= len(self._waiting.pop(0).data)
 
-    def _written(self, event: Event) -> bytes:
+    def _encode(self, event: Event) -> bytes:
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD send retry before closing a connection
-        return encode_event(
-            event.data, id=event.id or None, retry=self.session.limits.retry if not event.data else None
-        )
+        retry = self.session.limits.retry if not event.data else None
+        return encode_event(event.data, id=event.id or None, retry=retry)
 
-    def attach(self, carrier: StreamingResponse, missed: list[Event] | None = None) -> None:
-        """From now on, this response carries the stream, beginning with `missed`; by default, with what waited."""
-        previous, self._carrier, self._was_carried = self._carrier, carrier, True
-        self.expect_no_more()
+    def attach(self, response: StreamingResponse, missed: list[Event] | None = None) -> None:
+        """Carry the stream on this response from now on. `missed` comes first; default: the events that waited."""
+        previous, self._response = self._response, response
         if previous is not None:
-            previous.close()  # a client that comes again has lost its connection, whether we have noticed or not
+            previous.close()  # a client that reconnects has lost its connection, even if we have not noticed
         for event in self._waiting if missed is None else missed:
-            carrier.write(self._written(event))
+            response.write(self._encode(event))
         self._waiting.clear()
         self._waiting_bytes = 0
-        if self.ended or self._interrupted:
-            self._interrupted = False
-            self._release()
+        if self.state in (StreamState.ENDED, StreamState.INTERRUPTED):
+            self._leave(self.state if self.state is StreamState.ENDED else StreamState.DETACHED)
+        else:
+            self.state = StreamState.CONNECTED
+        self._opening.resume()
 
-    def expect_no_more(self) -> None:
-        """No response is about to carry it any more: it does, or never will."""
-        if self._attached is not None:
-            self._attached.set()
-            self._attached = None
+    def give_up(self) -> None:
+        """Note that the HTTP response failed to begin."""
+        if self.state in (StreamState.OPENING, StreamState.INTERRUPTED):
+            self.state = StreamState.DETACHED
+        self._opening.resume()
 
-    def detach(self, carrier: StreamingResponse) -> None:
-        """The response has ended, for whatever reason."""
+    def detach(self, response: StreamingResponse) -> None:
+        """Note that this response has ended, for whatever reason. The stream goes on."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
-        if self._carrier is carrier:
-            self._carrier = None
+        if self._response is response:
+            self._leave(StreamState.DETACHED)
 
     def interrupt(self) -> bool:
-        """End the response, not the stream: the client comes back for the rest. False where it cannot."""
-        if self.ended or not self.session.revision.streams_are_polled or not self.takes_sse:
+        """End the response, but not the stream: the client reconnects later. Return False if it cannot."""
+        if self.state is StreamState.ENDED or not self.session.revision.streams_are_polled or not self.accepts_sse:
             return False
         self.open()
-        self._interrupted = self._attached is not None  # its response is about to begin, and ends then
-        self._release()
+        if self.state is StreamState.OPENING:
+            self.state = StreamState.INTERRUPTED
+        elif self.state is StreamState.CONNECTED:
+            self._leave(StreamState.DETACHED)
         return True
 
-    def _release(self) -> None:
-        carrier, self._carrier = self._carrier, None
-        if carrier is not None:
-            carrier.close()
+    def end(self) -> None:
+        """End the stream and its response: the last message was sent, or none will be."""
+        if not self.json_body.done():
+            self.json_body.set_result(None)
+        self._leave(StreamState.ENDED)
+        self._opening.resume()
+        self.session.forget(self)
+
+    def _leave(self, state: StreamState) -> None:
+        response, self._response = self._response, None
+        self.state = state
+        if response is not None:
+            response.close()
 
     def keep_alive(self) -> None:
-        """Show that it is there."""
-        if self._carrier is not None:
-            self._carrier.write(encode_comment())
+        """Send a comment, so that proxies do not close a silent response."""
+        if self._response is not None:
+            self._response.write(encode_comment())
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
-        if self._attached is not None:
-            await self._attached.wait()
-        if self._carrier is not None:
-            await self._carrier.drain()
+        await self._opening.wait()
+        if self._response is not None:
+            await self._response.drain()
         else:
-            await asyncio.sleep(0)  # nobody reads: then let others have their turn, at least
-
-    def end(self) -> None:
-        """Nothing more will come."""
-        if self.answer is not None and not self.answer.done():
-            self.answer.set_result(None)
-        self.ended = True
-        self.expect_no_more()
-        self.session.forget(self)
-        self._release()
+            await asyncio.sleep(0)  # without a reader, at least let other tasks run
 
 
-class HttpSession(Transport):
-    """One client's session, as the transport of its connection."""
+class SessionTransport(Transport):
+    """The server's end of a session whose messages arrive one POST at a time."""
 
-    def __init__(
-        self,
-        id: str,
-        principal: str | None,
-        store: EventStore,
-        limits: EndpointLimits,
-        trace: Trace | None = None,
-    ) -> None:
-        self.id = id
+    def __init__(self, principal: str | None, trace: Trace | None) -> None:
         self.principal = principal
-        """Whose it is, where clients are asked to authenticate."""
-        self.revision = LATEST_LEGACY
-        self.store = store
-        self.limits = limits
-        self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """Whether `initialize` succeeded, once that is known."""
-        self.is_kept = True
-        """Whether the store keeps its events: until the session ends. What is still said then has no id."""
-        self.listening = Stream(self, LISTENING)
-        self.used = asyncio.get_running_loop().time()
         self._trace = trace
-        self._streams: dict[str, Stream] = {LISTENING: self.listening}
-        self._by_request: dict[RequestId, Stream] = {}
-        self._posts = 0
-        self._run = secrets.token_hex(4)  # tells our streams from those of an earlier process with the same session
         self._receive: Receive | None = None
-        self._lost: Lost | None = None
-        self._left = False
+        self._end = EndReport()
         self._reading = FlowControl()
-        self._reading.shut()  # until `start`
-
-    # ------------------------------------------------------------------------------------- for the connection
+        self._reading.pause()  # until `start`
 
     async def start(self, receive: Receive, lost: Lost) -> None:
-        """Deliver what comes."""
-        self._receive, self._lost = receive, lost
-        self._reading.open()
-        if self._left:
-            self.leave()
-
-    def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """Put a message on the stream of the request that caused it; without one, on the stream that listens."""
-        frame = encode(message)
-        if self._trace is not None:
-            self._trace("->", frame)
-        final = _is_answer(message)
-        # [2025-11-25 basic/transports#multiple-connections] MUST send each message on only one of the streams
-        stream = self._by_request.get(related) if related is not None else None
-        if stream is not None and (final or stream.takes_sse):
-            if not self.opened.done():
-                self._establish(message)
-            stream.put(frame, final)
-        elif not final:
-            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST NOT send a response on it
-            self.listening.put(frame)
-
-    def _establish(self, answer: Outgoing) -> None:
-        """The first answer is that to `initialize`; it says which revision is spoken."""
-        if isinstance(answer, Response):
-            self.revision = find_revision(answer.result.get("protocolVersion")) or self.revision
-            self.opened.set_result(True)
-        elif isinstance(answer, ErrorResponse):
-            self.opened.set_result(False)
-
-    def no_response(self, related: RequestId) -> None:
-        """A cancelled request: its stream ends without an answer."""
-        stream = self._by_request.get(related)
-        if stream is not None:
-            stream.end()
-
-    def interrupt(self, related: RequestId) -> bool:
-        """End the response that carries a request's stream; the client comes back for the rest."""
-        stream = self._by_request.get(related)
-        return stream is not None and stream.interrupt()
-
-    async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until the client has read enough of the stream that `send` would choose."""
-        stream = self._by_request.get(related) if related is not None else self.listening
-        if stream is not None:
-            await stream.drain()
-
-    def pause_reading(self) -> None:
-        """Let no further message in."""
-        self._reading.shut()
-
-    def resume_reading(self) -> None:
-        """Let messages in again."""
-        self._reading.open()
-
-    async def close(self) -> None:
-        """End all streams."""
-        self._receive = None
-        if not self.opened.done():
-            self.opened.set_result(False)
-        for stream in tuple(self._streams.values()):
-            stream.end()
-        self._reading.open()
-        if self._lost is not None:
-            lost, self._lost = self._lost, None
-            lost(ConnectionClosed("the session has ended"))
-
-    # ------------------------------------------------------------------------------------- for the endpoint
+        self._receive = receive
+        self._reading.resume()
+        self._end.deliver_to(lost)
 
     async def receive(self, message: Incoming, frame: bytes) -> None:
-        """Hand in what came, when there is room for it."""
-        self.used = asyncio.get_running_loop().time()
+        """Deliver a message to the session as soon as it reads. `frame` is the message as it came, for the trace."""
         if self._trace is not None and frame:
             self._trace("<-", frame)
         while not self._reading.is_open:
@@ -306,66 +260,170 @@ class HttpSession(Transport):
         if self._receive is not None:
             self._receive(message)
 
-    def leave(self) -> None:
-        """The client has left, or is taken to have: the conversation comes to its end."""
-        self._left = True
-        if self._lost is not None:
-            lost, self._lost = self._lost, None
-            lost(None)
+    def pause_reading(self) -> None:
+        self._reading.pause()
 
-    def open_stream(self, ids: tuple[RequestId, ...], takes_json: bool, takes_sse: bool) -> Stream:
-        """The stream of a POST that asks these requests. None of the ids may be in use, see `is_asked`."""
-        self._posts += 1
-        stream = Stream(self, f"{self._run}-{self._posts}", ids)
-        stream.takes_json, stream.takes_sse = takes_json, takes_sse
-        stream.answer = asyncio.get_running_loop().create_future()
+    def resume_reading(self) -> None:
+        self._reading.resume()
+
+    def leave(self) -> None:
+        """End the session: the client has left, or is assumed to have left."""
+        self._end.send(None)
+
+    async def close(self) -> None:
+        self._receive = None
+        self._reading.resume()
+        self._end.send(ConnectionClosed("the session has ended"))
+
+
+class HttpSession(SessionTransport):
+    """One client's Streamable HTTP session, as the transport of its conversation."""
+
+    def __init__(
+        self, id: str, principal: str | None, store: EventStore, limits: EndpointLimits, trace: Trace | None = None
+    ) -> None:
+        super().__init__(principal, trace)
+        self.id = id
+        self.store: EventStore | None = store
+        """Where events are kept, or None once the session has ended. Later events have no id."""
+        self.limits = limits
+        self.revision = LATEST_LEGACY
+        self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """True if `initialize` succeeded. Pending until its response is sent."""
+        self.listening = Stream(self, LISTENING)
+        self.used = asyncio.get_running_loop().time()
+        """Time of the last use, in seconds of the event loop's clock."""
+        self._streams: dict[str, Stream] = {LISTENING: self.listening}
+        self._by_request: dict[RequestId, Stream] = {}
+        run = secrets.token_hex(4)  # tells our streams from those of an earlier process with the same session
+        self._names = (f"{run}-{number}" for number in itertools.count(1))
+
+    # ------------------------------------------------------------------------------------- for the conversation
+
+    def send(self, message: Outgoing, related: RequestId | None = None) -> None:
+        """Put a message on the stream of the request that caused it; without one, on the listening stream."""
+        frame = encode(message)
+        if self._trace is not None:
+            self._trace("->", frame)
+        final = _ends_stream(message)
+        stream = self._by_request.get(related) if related is not None else None
+        if stream is not None and (final or stream.accepts_sse):
+            if not self.opened.done():
+                self._settle(message)
+            stream.put(frame, final)
+        elif not final:
+            # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST NOT send a response on it
+            self.listening.put(frame)
+
+    def _settle(self, response: Outgoing) -> None:
+        """Read the outcome of `initialize`, whose response is the first that a session sends."""
+        if isinstance(response, Response):
+            self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
+            self.opened.set_result(True)
+        elif isinstance(response, ErrorResponse):
+            self.opened.set_result(False)
+
+    def no_response(self, related: RequestId) -> None:
+        if (stream := self._by_request.get(related)) is not None:
+            stream.end()
+
+    def interrupt(self, related: RequestId) -> bool:
+        stream = self._by_request.get(related)
+        return stream is not None and stream.interrupt()
+
+    async def drain(self, related: RequestId | None = None) -> None:
+        stream = self._by_request.get(related) if related is not None else self.listening
+        if stream is not None:
+            await stream.drain()
+
+    async def close(self) -> None:
+        if not self.opened.done():
+            self.opened.set_result(False)
+        for stream in tuple(self._streams.values()):
+            stream.end()
+        await super().close()
+
+    # ------------------------------------------------------------------------------------- for the endpoint
+
+    def open_stream(self, ids: tuple[RequestId, ...], accepts_json: bool, accepts_sse: bool) -> Stream:
+        """Return a new stream for the requests of one POST. None of the ids may be in flight."""
+        stream = Stream(self, next(self._names), ids, accepts_json, accepts_sse)
         self._streams[stream.name] = stream
         for id in ids:
             self._by_request[id] = stream
         return stream
 
-    def is_asked(self, id: RequestId) -> bool:
-        """Whether a request of this id is in flight."""
+    def is_in_flight(self, id: RequestId) -> bool:
+        """Return True if a request with this id waits for its response."""
         return id in self._by_request
 
     def stream(self, name: str) -> Stream | None:
-        """A stream that has not ended."""
+        """Return the stream of that name, unless it has ended."""
         return self._streams.get(name)
 
     def keep(self, stream: str, data: bytes) -> str:
-        """Put an event into the store; gives its id, empty where it cannot be had again."""
-        if not self.is_kept:
+        """Put an event into the store. Return its id, or "" if it cannot be replayed."""
+        if self.store is None:
             return ""
         try:
             return self.store.append(self.id, stream, data)
         except Exception:
-            log.exception("an event cannot be stored, so no client can come back to it")
+            log.exception("an event could not be stored; a client that loses its connection now will miss it")
             return ""
 
     def forget(self, stream: Stream) -> None:
-        """A stream has ended; its events stay in the store."""
-        self.used = asyncio.get_running_loop().time()
+        """Remove a stream that has ended. Its events stay in the store."""
+        self.touch()
         self._streams.pop(stream.name, None)
         for id in stream.ids:
             self._by_request.pop(id, None)
 
+    def touch(self) -> None:
+        """Note that the session is in use."""
+        self.used = asyncio.get_running_loop().time()
+
     @property
     def stream_count(self) -> int:
-        """How many streams have not ended."""
+        """Number of streams that have not ended."""
         return len(self._streams)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is in flight and no client listens."""
-        return not self._by_request and not self.listening.is_carried
+        """True if no request is in flight and no client listens."""
+        return not self._by_request and not self.listening.is_connected
 
     def keep_alive(self) -> None:
-        """Show on every stream that we are there."""
+        """Send a comment on every stream."""
         for stream in self._streams.values():
             stream.keep_alive()
 
 
-def _is_answer(message: Outgoing) -> bool:
+class Heartbeat:
+    """Calls `beat` at regular intervals, for as long as it returns True."""
+
+    def __init__(self, seconds: float, beat: Callable[[], bool]) -> None:
+        self._seconds, self._beat = seconds, beat
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin, if it does not run."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._seconds)
+            if not self._beat():
+                return
+
+    async def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+def _ends_stream(message: Outgoing) -> bool:
     if isinstance(message, Batch):
         return not any(isinstance(member, Request) for member in message.messages)
     return isinstance(message, (Response, ErrorResponse))

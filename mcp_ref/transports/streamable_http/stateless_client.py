@@ -33,7 +33,7 @@ from ...lib.http.client import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace
 from ..trace import Requests
-from .checks import JSON_TYPE, SSE_TYPE, STREAMED, media_type, named
+from .checks import JSON_TYPE, SSE_TYPE, STREAMED, media_type, public_url
 
 log = logging.getLogger(__name__)
 
@@ -107,9 +107,9 @@ class StatelessRequests:
             async with posting as response:
                 why = await self._read(request, response, receive)
                 if why is not None:
-                    receive(Undelivered(request.id, f"{named(self._url)}: {why}", tells_the_era(response.status)))
+                    receive(Undelivered(request.id, f"{public_url(self._url)}: {why}", tells_the_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
-            receive(Undelivered(request.id, f"{named(self._url)}: {error}"))
+            receive(Undelivered(request.id, f"{public_url(self._url)}: {error}"))
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
         """Hand in what a response carries, until the answer has come; gives the reason where there is none."""

@@ -15,7 +15,7 @@ from tests.support import MODERN, alone, error_of, initialize, notification, req
 from tests.web import CHANGED, JSON_TYPE, SSE_TYPE, Held, Reply, Web, answered, call, eventually, on_the_web, said
 
 OLD = "2024-11-05"
-NO_SESSION = "there is no such session: GET the stream first, and POST to the endpoint that it names"
+NO_SESSION = "unknown session: GET the stream first, and POST to the endpoint that it names"
 
 
 @dataclass

@@ -67,12 +67,12 @@ async def test_a_header_that_decides_something_stands_there_once(name: str, seco
             lines = [f"{name}: same", f"{name.upper()}: {second}"]
             reply = await web.ask(method, path, b"", *lines)
             assert reply.status == 400
-            assert reply.why == f"the header {name} stands there twice, and only one can count"
+            assert reply.why == f"duplicate header {name}: send it once"
 
 
 async def test_two_hosts_are_refused() -> None:
     found = refusal(RequestChecks(), "GET", ("Host", "localhost"))
-    assert (found.status, str(found)) == (400, "the header host stands there twice, and only one can count")
+    assert (found.status, str(found)) == (400, "duplicate header host: send it once")
 
     async with on_the_web(Server("s")) as web:
         assert (await web.ask("POST", "/mcp", b"", "Host: 127.0.0.1")).status == 400
@@ -109,7 +109,7 @@ async def test_a_foreign_web_page_is_refused_on_every_path_and_method(origin: st
             reply = await web.ask(method, path, b"", f"Origin: {origin}", f"Accept: {BOTH}")
             assert reply.status == 403, (method, path)
             shown = f"web pages of {origin!r} may not use this server"
-            assert reply.why == f"{shown}; the setting allowed_origins names which may"
+            assert reply.why == f"{shown}; the setting allowed_origins can allow them"
             assert not [name for name in reply.headers if name.startswith("access-control")]
         assert not web.site._endpoint.sessions
 
@@ -120,14 +120,14 @@ async def test_a_request_by_a_foreign_name_is_refused_on_every_path_and_method(h
         for method, path in EVERYWHERE:
             reply = await web.ask(method, path, b"", f"Accept: {BOTH}", host=host)
             assert reply.status == 403, (method, path)
-            assert reply.why == f"Host {host!r} is not served here; the setting allowed_hosts names what is"
+            assert reply.why == f"Host {host!r} is not allowed here; the setting allowed_hosts can allow it"
 
 
 def test_a_request_without_host_is_refused() -> None:
     found = refusal(RequestChecks(), host=None)
     assert (found.status, str(found)) == (
         403,
-        "Host (none) is not served here; the setting allowed_hosts names what is",
+        "Host (none) is not allowed here; the setting allowed_hosts can allow it",
     )
 
 
@@ -233,7 +233,7 @@ async def test_another_method_is_told_which_there_are(path: str, allowed: str) -
             reply = await web.ask(method, path)
             assert reply.status == 405, method
             assert reply.headers["allow"] == f"{allowed}, OPTIONS"
-            assert reply.why.startswith(f"this endpoint does not take {method}, only {allowed}")
+            assert reply.why.startswith(f"this endpoint does not support {method}, only {allowed}")
         head = await web.send("HEAD", path)
         assert (await head.reader.readline()).startswith(b"HTTP/1.1 405 ")
 
@@ -346,7 +346,7 @@ async def test_a_revision_that_this_server_does_not_speak_is_refused_though_ther
             await talk.delete(MCP_Protocol_Version="2024-11-05"),
         ):
             assert reply.status == 400
-            assert reply.why.endswith(" is not supported here; supported are 2025-03-26, 2025-06-18")
+            assert reply.why.endswith(" is not supported here; supported: 2025-03-26, 2025-06-18")
         assert (await talk.post(request("ping"))).status == 200
         # what a handshake agrees on is its own affair, whatever revision the client names before it
         assert (await Talk(talk.web).post(initialize(), MCP_Protocol_Version="2025-11-25")).status == 200
@@ -395,7 +395,7 @@ async def test_what_was_refused_is_forgotten_with_its_connection() -> None:
             assert await _ask(web, *lines) in (415, 406)
         await web.close()
         async with asyncio.timeout(PATIENCE):
-            while gc.collect() or len(web.site._endpoint._admitted):
+            while gc.collect() or len(web.site._endpoint._checks._known):
                 await asyncio.sleep(0.01)
 
 

@@ -12,9 +12,9 @@ from mcp_ref.transports.streamable_http.event_store import (
     Event,
     EventStore,
     MemoryEventStore,
-    SqliteEventStore,
     stream_of,
 )
+from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -230,7 +230,7 @@ def test_a_file_never_gives_an_id_twice_also_when_all_events_are_gone(tmp_path: 
 
 def test_a_file_lets_go_of_old_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr("mcp_ref.transports.streamable_http.event_store.time.time", clock)
+    monkeypatch.setattr("mcp_ref.transports.streamable_http.sqlite_store.time.time", clock)
     path = str(tmp_path / "events.db")
     store = SqliteEventStore(path, max_age=60.0)
     store.open("s", b"{}", None)

@@ -479,13 +479,13 @@ async def test_a_listening_stream_that_is_never_read_is_cut_and_its_session_goes
                                       Mcp_Session_Id=id)  # fmt: skip
             assert "result" in answer
         await stuck.send("GET", "/mcp", Mcp_Session_Id=id)
-        await eventually(lambda: b.sessions[id].listening.is_carried)
+        await eventually(lambda: b.sessions[id].listening.is_connected)
         for uri in uris:
             b.server.resource_updated(uri)
         await asyncio.sleep(0)
         answer = await beside.ask("POST", "/mcp", request("ping", id=0), Mcp_Session_Id=id)
         assert answer["result"] == {}
-        await eventually(lambda: not b.sessions[id].listening.is_carried)
+        await eventually(lambda: not b.sessions[id].listening.is_connected)
         b.server.resource_updated(uris[0])
         again = await b.raw()
         await again.send("GET", "/mcp", Mcp_Session_Id=id)
@@ -679,7 +679,7 @@ async def test_a_last_event_id_of_20_kb_is_400_and_not_repeated() -> None:
         id = await begin(raw)
         for last in ("x" * 20_000, "get." + "9" * 20_000, "get.\u00b2", ".", "get.-1", "get.1e3"):
             answer = await raw.ask("GET", "/mcp", Mcp_Session_Id=id, Last_Event_ID=last)
-            assert raw.status == 400 and "is not known in this session" in str(answer["error"])
+            assert raw.status == 400 and "is unknown in this session" in str(answer["error"])
             assert len(json.dumps(answer)) < 500
         await raw.ask("GET", "/mcp", Mcp_Session_Id="x" * 20_000)
         assert raw.status == 404

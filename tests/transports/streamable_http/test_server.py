@@ -217,7 +217,7 @@ async def test_a_session_has_a_bounded_number_of_streams() -> None:
         for _ in calls:
             await held.has_begun()
         refused = await talk.post(call("add", 3, a=1, b=2))
-        assert (refused.status, refused.why) == (429, "the session has 3 streams already; wait for an answer")
+        assert (refused.status, refused.why) == (429, "the session has 3 streams already; wait for a response")
         assert (await talk.post(notification("notifications/initialized"))).status == 202  # needs no stream
         other = Talk(talk.web)
         await other.greet()
@@ -510,7 +510,7 @@ async def test_a_revision_without_batches_says_so(revision: str) -> None:
             reply = await talk.post(batch)
             assert (reply.status, reply.why) == (
                 400,
-                f"revision {revision} has no batches (only 2025-03-26 has): send each message by itself",
+                f"revision {revision} has no batches (only 2025-03-26 has): send each message in a POST of its own",
             )
         assert held.begun.empty()
 

@@ -15,8 +15,9 @@ from mcp_ref import Context, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server.http import HttpOptions
-from mcp_ref.transports.streamable_http.event_store import MemoryEventStore, SqliteEventStore
+from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from mcp_ref.transports.streamable_http.session import EndpointLimits
+from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
 from tests.support import initialize, notification, request, run
 from tests.web import (
     CHANGED,
@@ -38,7 +39,7 @@ from tests.web import (
 )
 
 every_revision = pytest.mark.parametrize("revision", STREAMABLE)
-GONE = "there is no such session, or it has ended: begin a new one with an initialize request"
+GONE = "unknown session, or it has ended: begin a new one with an initialize request"
 PONG: Object = {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
@@ -213,9 +214,9 @@ async def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_b
         await held.has_begun()
         if cut:
             stream = session._by_request[1]
-            await eventually(lambda: stream.is_carried)
+            await eventually(lambda: stream.is_connected)
             await sent.cut()
-            await eventually(lambda: not stream.is_carried)
+            await eventually(lambda: not stream.is_connected)
         now = asyncio.get_running_loop().time()
         held.go.set()
         await eventually(lambda: session.is_idle)
@@ -271,7 +272,7 @@ async def test_nobody_comes_in_unknown_where_clients_are_asked_who_they_are() ->
             replies.append(await web.ask("POST", "/messages?session=x", b"{}", *lines))
             for reply in replies:
                 assert (reply.status, reply.headers["www-authenticate"]) == (401, "Bearer")
-                assert reply.why == "this server asks who you are: send an Authorization"
+                assert reply.why == "authentication required: send an Authorization header"
         assert not web.site._endpoint.sessions
 
 
@@ -438,7 +439,7 @@ async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_not
         for id in (*wrong, f"{stream}.{int(number) + 1}", f"{stream}.0"):
             reply = await talk.get(id)
             assert (reply.status, reply.kind) == (400, JSON_TYPE)
-            assert reply.why == f"event {id!r} is not known in this session, or what followed it is gone"
+            assert reply.why == f"event {id!r} is unknown in this session, or a later event was dropped"
         assert messages(await (await talk.get(mine[-2]["id"])).events()) == [answered("counted")]
 
 

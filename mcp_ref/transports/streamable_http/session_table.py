@@ -1,0 +1,132 @@
+"""The sessions of one Streamable HTTP endpoint: how they begin, are found again, and end.
+
+A server MAY assign a session id: it sends the id in the `Mcp-Session-Id` header of the response to `initialize`. The
+client then repeats it on every request [2025-11-25 basic/transports#session-management].
+
+Reasons:
+- An id is random, 192 bits from the operating system. An attacker who guesses an id could send requests in another
+  client's session, or read its streams (session hijacking).
+- A session belongs to the principal that opened it, so a stolen id is useless to another caller.
+- A foreign session is 404, like a session that does not exist. Another status would confirm a guessed id. 404 also
+  tells a client whose session has ended to send a new `initialize` (MUST).
+- Sessions are bounded in number and end when idle, because a client may leave without DELETE.
+
+Sessions came in 2025-03-26 and went in 2026-07-28 [2026-07-28 changelog#major-changes]: a server behind a load balancer
+had to send every request of a session to the same process. A modern request carries everything itself (stateless.py).
+
+Spec:  basic/transports#session-management (2025-03-26 to 2025-11-25)
+Above: server.py. Below: session.py, event_store.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+
+from ...jsonrpc.messages import Notification, Request, decode
+from ..base import Trace, Transport
+from .checks import HttpRefusal
+from .event_store import EventStore
+from .session import EndpointLimits, HttpSession
+
+log = logging.getLogger(__name__)
+
+Serve = Callable[[Transport], Coroutine[object, object, None]]
+"""A function that serves one session over a transport, to its end: `Server.serve`."""
+
+
+class SessionTable:
+    """The sessions of one endpoint, by id. Each is served in a task of its own."""
+
+    def __init__(self, serve: Serve, store: EventStore, limits: EndpointLimits, trace: Trace | None) -> None:
+        self.by_id: dict[str, HttpSession] = {}
+        self.store = store
+        self._serve = serve
+        self._limits = limits
+        self._trace = trace
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    def begin(self, principal: str | None) -> HttpSession:
+        """Return a new session with a random id. Raises HttpRefusal if the table is full of sessions in use."""
+        # [2025-11-25 basic/transports#session-management] SHOULD be unique and cryptographically secure; visible ASCII
+        return self._begin(secrets.token_urlsafe(24), principal)
+
+    def _begin(self, id: str, principal: str | None) -> HttpSession:
+        self._make_room()
+        session = self.by_id[id] = HttpSession(id, principal, self.store, self._limits, self._trace)
+        task = asyncio.create_task(self._converse(session))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return session
+
+    async def _converse(self, session: HttpSession) -> None:
+        try:
+            await self._serve(session)
+        except Exception:
+            log.exception("a session failed")
+        finally:
+            if not self._closing:  # a store that outlives this process keeps its sessions for the next process
+                self._forget(session)
+            await session.close()
+
+    async def find(self, id: str, principal: str | None) -> HttpSession:
+        """Return the principal's session with this id. Raises HttpRefusal (404) if there is none."""
+        session = self.by_id.get(id) or await self._revive(id, principal)
+        if session is None or not await asyncio.shield(session.opened) or session.principal != principal:
+            # [2025-11-25 basic/transports#session-management] ended: MUST be 404; a foreign session looks the same
+            raise HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
+        session.touch()
+        return session
+
+    async def _revive(self, id: str, principal: str | None) -> HttpSession | None:
+        """Restore a session of an earlier process from the store, by repeating its handshake without its client."""
+        found = self.store.opening(id)
+        message = decode(found[0]) if found is not None and found[1] == principal else None
+        if not isinstance(message, Request):
+            return None
+        session = self._begin(id, principal)
+        session.open_stream((message.id,), accepts_json=True, accepts_sse=False)
+        await session.receive(message, b"")
+        if not await asyncio.shield(session.opened):
+            self.end(session)
+            return None
+        await session.receive(Notification("notifications/initialized"), b"")
+        return session
+
+    def _make_room(self) -> None:
+        if len(self.by_id) < self._limits.sessions:
+            return
+        idle = [session for session in self.by_id.values() if session.is_idle]
+        if not idle:
+            why = f"all {self._limits.sessions} sessions are in use; try again later"
+            raise HttpRefusal(503, why, [("Retry-After", "5")])
+        self.end(min(idle, key=lambda session: session.used))
+
+    def end(self, session: HttpSession) -> None:
+        """End a session at once, and forget its events."""
+        self._forget(session)
+        session.leave()
+
+    def _forget(self, session: HttpSession) -> None:
+        if self.by_id.pop(session.id, None) is not None:
+            session.store = None
+            self.store.forget(session.id)
+
+    def keep_alive(self) -> None:
+        """Send a comment on every stream, and end the sessions that nobody uses."""
+        oldest = asyncio.get_running_loop().time() - self._limits.session_idle
+        for session in tuple(self.by_id.values()):
+            session.keep_alive()
+            if session.is_idle and session.used < oldest:
+                self.end(session)
+
+    async def close(self) -> None:
+        """End all conversations. A store that outlives the process keeps the sessions for the next process."""
+        self._closing = True
+        for session in tuple(self.by_id.values()):
+            session.leave()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
