@@ -268,7 +268,7 @@ class StreamableHttpEndpoint:
             accepts_sse = True
             served, most = self._subscriptions, self._limits.subscriptions
         if len(served) >= most:
-            raise HttpRefusal(503, f"{most} such requests are in flight; try again later", RETRY_LATER)
+            raise HttpRefusal(503, f"at most {most} such requests are served at a time; try again later", RETRY_LATER)
         accepts_json = checked.accepts_json or not checked.accepts_sse
         stateless = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
         try:
