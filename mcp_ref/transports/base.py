@@ -91,7 +91,7 @@ class FlowControl:
 
 
 class EndReport:
-    """Tells the session above that the transport has ended: exactly once, with the first reason reported.
+    """The report of a transport's end to the session above: sent exactly once, with the first reason.
 
     A transport can end in several ways at about the same time: the peer leaves, an error occurs, `close` is called.
     """

@@ -126,7 +126,7 @@ class LineReader:
 
 
 class _LineTransport(Transport):
-    """What both ends share: messages as lines, and flow control in both directions."""
+    """The common part of both ends: messages as lines, and flow control in both directions."""
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
         self._max_line, self._trace = max_line, trace

@@ -153,10 +153,10 @@ class HeadTrace(Protocol):
     """A trace that sees HTTP heads too."""
 
     def __call__(self, direction: Direction, frame: bytes, /) -> None:
-        """See a frame."""
+        """Take a frame."""
 
     def head(self, direction: Direction, line: str, headers: Iterable[tuple[str, str]], /) -> None:
-        """See a head: `line` is "POST /mcp" or "200"."""
+        """Take a head: `line` is "POST /mcp" or "200"."""
 
 
 def sees_heads(trace: Trace | None) -> TypeGuard[HeadTrace]:

@@ -1,7 +1,7 @@
 """HTTP+SSE on the server: a GET opens the stream of server-sent events that is the session; messages come by POST.
 
     GET /sse                       event: endpoint    data: /messages?session=...    (the URL to POST to)
-                                   event: message     data: {"jsonrpc":"2.0",...}    (each message of the server)
+                                   event: message     data: one message     (for each message of the server)
     POST /messages?session=...     202; the response comes on the stream
 
 The session id in the URL is random, and its session belongs to one principal: a caller that knows or guesses the id of

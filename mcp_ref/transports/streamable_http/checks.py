@@ -293,7 +293,7 @@ def accepted(headers: Headers) -> tuple[bool, bool]:
 
 
 def media_type(headers: Headers) -> str:
-    """Return the content type without its parameters, or "" if there is none."""
+    """Return the content type without its parameters, or "" without the header."""
     return (headers.get("content-type") or "").partition(";")[0].strip().lower()
 
 

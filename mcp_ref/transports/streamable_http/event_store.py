@@ -1,4 +1,4 @@
-"""The memory of a session's streams: what a client missed while its connection was broken.
+"""The memory of a session's streams: the events that a client missed while its connection was broken.
 
 Every event of a stream gets an id that names the stream and the event's place in it. A client that lost its connection
 sends a GET with the last id that it saw (`Last-Event-ID`), and receives the later events of that stream.
@@ -45,7 +45,7 @@ class Event:
 
 
 class EventStore(Protocol):
-    """Where events are kept. Its methods run on the event loop, so they must be quick and must not wait for a peer.
+    """A place that keeps events. Its methods run on the event loop, so they must be quick and must not wait for a peer.
 
     `session` and `stream` are names without ".". An event's id is `stream.number`; the numbers of a stream grow.
     """
@@ -80,14 +80,14 @@ def number_of(event_id: str) -> int | None:
 
 @dataclass
 class _Kept:
-    """What is kept of one session."""
+    """The events of one session."""
 
     events: deque[tuple[float, str, int, bytes]] = field(default_factory=deque)  # time, stream, number, data
     dropped: dict[str, int] = field(default_factory=dict)  # stream -> highest number dropped; the newest entry is last
     size: int = 0
 
 
-class MemoryEventStore:
+class MemoryEventStore(EventStore):
     """An event store that lasts as long as the process.
 
     Args:
@@ -111,19 +111,12 @@ class MemoryEventStore:
         self._size = 0
 
     def open(self, session: str, opening: bytes, principal: str | None) -> None:
-        """Begin to keep a session's events. The opening itself is not kept."""
         self._sessions[session] = _Kept()
 
     def opening(self, session: str) -> tuple[bytes, str | None] | None:
-        """Return None: no session outlives the process."""
-        return None
+        return None  # no session outlives the process
 
     def append(self, session: str, stream: str, data: bytes) -> str:
-        """Keep an event, and return its id.
-
-        Raises:
-            KeyError: The session was not opened.
-        """
         kept = self._sessions[session]
         self._number += 1
         kept.events.append((self._clock(), stream, self._number, data))
@@ -155,7 +148,6 @@ class MemoryEventStore:
             self._by_age.pop(session, None)
 
     def after(self, session: str, event_id: str) -> list[Event] | None:
-        """Return the later events of the same stream, in order; None if the id is unknown or an event was dropped."""
         kept, number = self._sessions.get(session), number_of(event_id)
         if kept is None or number is None:
             return None
@@ -172,7 +164,6 @@ class MemoryEventStore:
         return events if known else None
 
     def forget(self, session: str) -> None:
-        """Delete a session's events."""
         kept = self._sessions.pop(session, None)
         self._by_age.pop(session, None)
         if kept is not None:

@@ -213,7 +213,7 @@ class StreamableHttpEndpoint:
                 self._table.end(session)
 
     async def _find(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
-        """Return the session of a request. Raises HttpRefusal if there is none."""
+        """Return the session of a request. Raises HttpRefusal without one."""
         if checked.session is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
@@ -285,7 +285,7 @@ class StreamableHttpEndpoint:
     # ------------------------------------------------------------------------------------- responses, GET
 
     async def _respond(self, exchange: Exchange, stream: Stream, body: bytes | None, headers: HeaderList) -> None:
-        """Respond with JSON, or with the stream's events if there is no JSON body."""
+        """Respond with JSON, or with the stream's events if `body` is None."""
         if body is not None:
             await exchange.respond(200, [*JSON_HEADERS, *headers], body)
         else:

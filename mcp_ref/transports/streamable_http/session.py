@@ -46,7 +46,7 @@ LISTENING = "get"
 
 @dataclass(frozen=True, slots=True)
 class EndpointLimits:
-    """The bounds of what clients can make an HTTP endpoint hold, and for how long."""
+    """The bounds of one HTTP endpoint: numbers, sizes and times."""
 
     sessions: int = 10_000
     """Maximum number of sessions. A new one replaces the longest idle one; if none is idle, it is refused with 503."""
@@ -69,7 +69,7 @@ class EndpointLimits:
 
 
 class StreamState(Enum):
-    """Where a stream is between its first and its last message (diagram in `Stream`)."""
+    """The states of a stream, from its first to its last message (diagram in `Stream`)."""
 
     UNDECIDED = auto()
     """Nothing was sent. The first message decides between a JSON response and an event stream."""
@@ -191,7 +191,7 @@ class Stream:
         self._opening.resume()
 
     def detach(self, response: StreamingResponse) -> None:
-        """Note that this response has ended, for whatever reason. The stream goes on."""
+        """Note that this response has ended. The stream goes on."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
         if self._response is response:
             self._leave(StreamState.DETACHED)
@@ -285,7 +285,7 @@ class HttpSession(SessionTransport):
         super().__init__(principal, trace)
         self.id = id
         self.store: EventStore | None = store
-        """Where events are kept, or None once the session has ended. Later events have no id."""
+        """The store of its events, or None once the session has ended. Later events have no id."""
         self.limits = limits
         self.revision = LATEST_LEGACY
         self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

@@ -73,7 +73,7 @@ class SessionTable:
             await session.close()
 
     async def find(self, id: str, principal: str | None) -> HttpSession:
-        """Return the principal's session with this id. Raises HttpRefusal (404) if there is none."""
+        """Return the principal's session with this id. Raises HttpRefusal (404) without one."""
         session = self.by_id.get(id) or await self._revive(id, principal)
         if session is None or not await asyncio.shield(session.opened) or session.principal != principal:
             # [2025-11-25 basic/transports#session-management] ended: MUST be 404; a foreign session looks the same

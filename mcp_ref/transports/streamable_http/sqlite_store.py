@@ -12,7 +12,7 @@ from __future__ import annotations
 import sqlite3
 import time
 
-from .event_store import MAX_AGE, Event, number_of, stream_of
+from .event_store import MAX_AGE, Event, EventStore, number_of, stream_of
 
 MAX_SESSION_AGE = 7 * 24 * 3600.0
 """Time in which a later process can continue a session, in seconds (a week)."""
@@ -21,7 +21,7 @@ MAX_FILED_EVENTS = 10_000
 """Maximum number of events that a file keeps of one session. The oldest are dropped first."""
 
 
-class SqliteEventStore:
+class SqliteEventStore(EventStore):
     """An event store in a file, for one process at a time.
 
     Args:
@@ -63,14 +63,12 @@ class SqliteEventStore:
         self._written = 0
 
     def open(self, session: str, opening: bytes, principal: str | None) -> None:
-        """Keep a new session: its `initialize` message, and its principal. Delete the sessions that are too old."""
         now = time.time()
         self._database.execute("DELETE FROM sessions WHERE time < ?", (now - self._max_session_age,))
         row = (session, opening, principal, now)
         self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", row)
 
     def opening(self, session: str) -> tuple[bytes, str | None] | None:
-        """Return a session's `initialize` message and principal; None if the session is unknown or too old."""
         now = time.time()
         found = "SELECT opening, principal FROM sessions WHERE session = ? AND time >= ?"
         row = self._database.execute(found, (session, now - self._max_session_age)).fetchone()
@@ -80,7 +78,6 @@ class SqliteEventStore:
         return bytes(row[0]), row[1]
 
     def append(self, session: str, stream: str, data: bytes) -> str:
-        """Keep an event, and return its id."""
         now = time.time()
         self._written += 1
         if self._written % 1000 == 1:
@@ -93,7 +90,6 @@ class SqliteEventStore:
         return f"{stream}.{self._database.execute(row, (session, stream, data, now)).lastrowid}"
 
     def after(self, session: str, event_id: str) -> list[Event] | None:
-        """Return the later events of the same stream, in order; None if the id is unknown or was dropped."""
         number, stream = number_of(event_id), stream_of(event_id)
         rows = self._database.execute(
             "SELECT number, data FROM events WHERE session = ? AND stream = ? AND number >= ? ORDER BY number",
@@ -104,7 +100,6 @@ class SqliteEventStore:
         return [Event(f"{stream}.{n}", bytes(data)) for n, data in rows[1:]]
 
     def forget(self, session: str) -> None:
-        """Delete a session and its events."""
         self._database.execute("DELETE FROM sessions WHERE session = ?", (session,))
         self._database.execute("DELETE FROM events WHERE session = ?", (session,))
 

@@ -1,6 +1,6 @@
 """Streamable HTTP of the modern era, on the server: one POST is one request, and its response is all there is.
 
-There are no sessions, no GET and no resumption, so any process behind a load balancer can serve any request. A client
+It has neither sessions nor GET nor resumption, so any process behind a load balancer can serve any request. A client
 that closes the connection cancels its request: the connection carries this request only, so the meaning is clear
 [2026-07-28 basic/transports/streamable-http#cancellation].
 
