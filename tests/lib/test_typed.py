@@ -47,7 +47,7 @@ from mcp_ref.lib.typed import (
     to_json,
 )
 from mcp_ref.lib.typed.unions import fits
-from mcp_ref.lib.typed.values import MAX_DEPTH
+from mcp_ref.lib.typed.values import MAX_VALUE_DEPTH
 
 T = TypeVar("T")
 UserId = NewType("UserId", int)
@@ -513,7 +513,7 @@ UNWRITABLE: list[tuple[object, str]] = [
     ([Plain()], r"\[0\]: an object of Plain"),
     (len, "value: an object of builtin_function_or_method"),
     ((n for n in [1]), "value: an object of generator"),
-    (nested(MAX_DEPTH + 1), ".*nested deeper than 100 levels"),
+    (nested(MAX_VALUE_DEPTH + 1), ".*nested deeper than 100 levels"),
     (ITSELF, ".*does it contain itself"),
 ]
 
@@ -527,7 +527,7 @@ def test_what_json_cannot_hold_is_refused_and_the_error_says_where(value: object
 
 
 def test_nesting_up_to_the_limit_is_written() -> None:
-    assert to_json(nested(MAX_DEPTH)) == nested(MAX_DEPTH)
+    assert to_json(nested(MAX_VALUE_DEPTH)) == nested(MAX_VALUE_DEPTH)
 
 
 # ------------------------------------------------------------------------------------------- functions

@@ -9,12 +9,21 @@ Below: model.py. Above: unevaluated.py, resources.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
 
 from .errors import alternatives, quoted, quoted_names
 from .limits import TOO_DEEP, Budget, BudgetExceeded
-from .model import Applied, CompiledSchema, Keyword, KeywordBuilder, SchemaReader, Vocabulary, accept_all, find_errors
+from .model import (
+    Applied,
+    Apply,
+    CompiledSchema,
+    Keyword,
+    KeywordBuilder,
+    SchemaReader,
+    Vocabulary,
+    accept,
+    find_errors,
+)
 from .values import JSON
 
 # ------------------------------------------------------------------------------------ Core 8.2.3: references
@@ -95,7 +104,7 @@ def one_of(reader: SchemaReader) -> Keyword:
     return Keyword("oneOf", check, message, _valid_ones(schemas))
 
 
-def _valid_ones(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget], Applied]:
+def _valid_ones(schemas: list[CompiledSchema]) -> Apply:
     def applied(instance: JSON, budget: Budget) -> Applied:
         budget.spend(len(schemas))
         return ((None, schema) for schema in schemas if schema.check(instance, budget))
@@ -133,7 +142,7 @@ def if_then_else(reader: SchemaReader) -> Keyword | None:
         return None
     condition = schemas["if"]
     then, otherwise = schemas.get("then"), schemas.get("else")
-    on_true, on_false = (then.check if then else accept_all), (otherwise.check if otherwise else accept_all)
+    on_true, on_false = (then.check if then else accept), (otherwise.check if otherwise else accept)
 
     def check(instance: JSON, budget: Budget) -> bool:
         budget.spend(2)
@@ -285,7 +294,7 @@ def properties(reader: SchemaReader) -> Keyword:
                     yield name, schema
 
     checks = {name: schema.check for name, schema in named.items()}
-    check_rest = rest.check if rest is not None else accept_all
+    check_rest = rest.check if rest is not None else accept
 
     def check_named(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):

@@ -19,8 +19,7 @@ from .limits import Budget
 
 Ranges = list[tuple[int, int]]
 """Code points, as the first and last of each range."""
-LAST = 0x10FFFF
-"""The last code point of Unicode."""
+LAST = 0x10FFFF  # the last code point of Unicode
 MAX_STATES = 4_000
 """Maximum size of an automaton, in states. `(a{100}){100}` would need more."""
 MAX_TRANSITIONS = 20_000

@@ -12,24 +12,27 @@ TOO_DEEP = "too deeply nested to check against this schema"
 
 
 class ValidationLimits:
-    """Limits of one compiled schema, and of each validation with it.
+    """Limits of one compiled schema, and of each validation with it. The arguments replace the defaults below."""
 
-    Args:
-        depth: Maximum nesting of subschemas, and of references that are being followed, in levels. Default 100.
-        subschemas: Maximum number of compiled subschemas, in all documents together. Default 20,000.
-        steps: Maximum work of one validation, in applied subschemas (about a microsecond each). Default 2,000,000.
-        patterns: Maximum number of different regular expressions. Default 500.
-        pattern_length: Maximum length of one regular expression, in characters. Default 2,000.
-    """
+    depth: int = 100
+    """Maximum nesting of subschemas, and of references that are being followed, in levels."""
+    subschemas: int = 20_000
+    """Maximum number of compiled subschemas, in all documents together."""
+    steps: int = 2_000_000
+    """Maximum work of one validation, in applied subschemas (about a microsecond each)."""
+    patterns: int = 500
+    """Maximum number of different regular expressions."""
+    pattern_length: int = 2_000
+    """Maximum length of one regular expression, in characters."""
 
     def __init__(
         self,
         *,
-        depth: int = 100,
-        subschemas: int = 20_000,
-        steps: int = 2_000_000,
-        patterns: int = 500,
-        pattern_length: int = 2_000,
+        depth: int = depth,
+        subschemas: int = subschemas,
+        steps: int = steps,
+        patterns: int = patterns,
+        pattern_length: int = pattern_length,
     ) -> None:
         self.depth, self.subschemas, self.steps = depth, subschemas, steps
         self.patterns, self.pattern_length = patterns, pattern_length

@@ -25,6 +25,7 @@ from .values import JSON, Check, Path, Step, is_integer, is_number
 
 Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
 """Subschemas that were applied, each with the step to its part of the instance, or None for the instance itself."""
+Apply = Callable[[JSON, Budget], Applied]
 Message = str | Callable[[JSON, Budget], str]
 """The text of an error, to which the instance is added, or a function that returns the whole text."""
 KeywordBuilder = Callable[["SchemaReader"], "Keyword | None"]
@@ -46,15 +47,15 @@ class Keyword:
     __slots__ = ("applied", "check", "message", "name", "requires_all")
 
     def __init__(
-        self,
-        name: str,
-        check: Check,
-        message: Message = "",
-        applied: Callable[[JSON, Budget], Applied] | None = None,
-        requires_all: bool = False,
+        self, name: str, check: Check, message: Message = "", applied: Apply | None = None, requires_all: bool = False
     ) -> None:
-        self.name, self.check, self.message, self.applied = name, check, message, applied
-        self.requires_all = requires_all
+        self.name, self.check, self.message, self.applied, self.requires_all = (
+            name,
+            check,
+            message,
+            applied,
+            requires_all,
+        )
 
 
 class CompiledSchema:
@@ -64,7 +65,7 @@ class CompiledSchema:
 
     def __init__(self, location: str) -> None:
         self.location = location  # a URI with a JSON Pointer, for messages
-        self.check: Check = accept_all
+        self.check: Check = accept
         self.keywords: list[Keyword] = []
         self.false_error: tuple[str, str] | None = None  # keyword and message, if this is the schema `false`
         self.in_place: list[CompiledSchema] = []  # the schemas that this schema applies to the same instance
@@ -75,7 +76,7 @@ class CompiledSchema:
         checks = [keyword.check for keyword in keywords]
         match checks:
             case []:
-                self.check = accept_all
+                self.check = accept
             case [one]:
                 self.check = one
             case [one, two]:
@@ -97,14 +98,9 @@ class CompiledSchema:
         self.check, self.false_error = lambda instance, budget: False, (keyword, message)
 
 
-def accept_all(instance: JSON, budget: Budget) -> bool:
+def accept(instance: JSON, budget: Budget) -> bool:
     """Return True: the schema `true`."""
     return True
-
-
-def child_of(instance: JSON, step: Step) -> JSON:
-    """Return the property or item of an instance that a step of a path leads to."""
-    return instance[step]  # type: ignore[index]
 
 
 def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Path = ()) -> Iterator[ValidationError]:
@@ -118,7 +114,7 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
                 if step is None:
                     yield from find_errors(subschema, instance, budget, path)
                 else:
-                    yield from find_errors(subschema, child_of(instance, step), budget, (*path, step))
+                    yield from find_errors(subschema, instance[step], budget, (*path, step))  # type: ignore[index]
         elif not keyword.check(instance, budget):
             text = keyword.message
             text = f"{text}, got {quoted(instance)}" if isinstance(text, str) else text(instance, budget)

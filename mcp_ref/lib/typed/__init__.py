@@ -1,4 +1,4 @@
-"""A typed function is the schema: Python annotations as JSON Schema, JSON as Python values, Python values as JSON.
+"""Typed functions as JSON Schema: schemas from annotations, and conversion between JSON and Python values.
 
     def forecast(city: str, days: Annotated[int, "How far ahead", {"minimum": 1}] = 3) -> list[float]: ...
 
@@ -12,32 +12,23 @@
         "additionalProperties": False,
     }
 
-In `Annotated`, the first string is the description, and a dict adds keywords. Until Python 3.13 a dict goes outside a
-union, as in `Annotated[int | None, {"minimum": 1}]`.
+In `Annotated`, the first string is the description, and a dict adds keywords. Before Python 3.13, a dict must stand
+outside a union, as in `Annotated[int | None, {"minimum": 1}]`.
 
-It knows nothing of MCP, and nothing below it: standard library only. Reading order:
+Reading order:
 
-- `values.py`: `to_json`, and the types whose JSON is a string
-- `unions.py`: `A | B`
-- `annotations.py`: `schema_of`, `reader_of`
-- `docstrings.py`: what a docstring says about each parameter
-- `signatures.py`: `signature_of` puts these together for a function
+    values.py       `to_json`, and the types that JSON holds as strings
+    unions.py       `A | B`
+    annotations.py  `schema_of` and `reader_of`, for one annotation
+    docstrings.py   the description of a function, and those of its parameters
+    signatures.py   `signature_of`, for a whole function
 
-Spec: JSON Schema 2020-12; the dialect in which tools/list describes tools (server/tools#tool)
+Spec:  JSON Schema 2020-12
 """
 
 from .annotations import UnsupportedType, reader_of, schema_of
 from .signatures import Parameter, Signature, signature_of
 from .values import JSON, UnfitValue, to_json
 
-__all__ = [
-    "JSON",
-    "Parameter",
-    "Signature",
-    "UnfitValue",
-    "UnsupportedType",
-    "reader_of",
-    "schema_of",
-    "signature_of",
-    "to_json",
-]
+__all__ = ["JSON", "Parameter", "Signature", "UnfitValue", "UnsupportedType"]
+__all__ += ["reader_of", "schema_of", "signature_of", "to_json"]

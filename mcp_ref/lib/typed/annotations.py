@@ -1,8 +1,8 @@
-"""An annotation, as a JSON Schema and as a reader of the JSON that the schema admits.
+"""Conversion of a Python annotation to a JSON Schema, and to a reader of the JSON that satisfies the schema.
 
-Both come from one walk over the annotation, done once, when a function is registered. The schemas are written for the
-models that read them: no `$ref`, no `title`, and `{"type": ["integer", "null"]}` rather than `anyOf` where that says
-the same. Objects are open, as results grow fields; `Annotated[X, {"additionalProperties": False}]` closes one.
+One walk over the annotation makes both, when a function is registered. Language models read the schemas, so they are
+simple: without `$ref` and `title`, and with `{"type": ["integer", "null"]}` rather than an equivalent `anyOf`. Objects
+may have further properties, because results grow fields. `Annotated[X, {"additionalProperties": False}]` forbids them.
 
 Below: unions.py, values.py. Above: signatures.py.
 """
@@ -16,10 +16,11 @@ from collections import abc
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, InitVar, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
+from itertools import repeat
 from math import inf, isfinite
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin
 
-from .unions import Reader, Schema, union_reader, union_schema
+from .unions import Reader, Schema, one_or_all, union_reader, union_schema
 from .values import JSON, TEXT_TYPES, TextType, UnfitValue, to_json
 
 SUPPORTED: Final = (
@@ -30,12 +31,12 @@ SUPPORTED: Final = (
 
 
 class UnsupportedType(TypeError):
-    """An annotation has no JSON Schema. The text says where it stands, what is supported and what to do."""
+    """An annotation without a JSON Schema. The text has its location, the supported types, and advice."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What an annotation comes to. `read` is None where the JSON value already is the Python value."""
+    """The schema of an annotation, and its reader. `read` is None if the Python value is the JSON value itself."""
 
     schema: Schema
     read: Reader | None = None
@@ -43,11 +44,14 @@ class Conversion:
 
 @dataclass(frozen=True)
 class AnnotationScope:
-    """Where in an annotation we are: the path for messages, the names in names, and the types we are inside of."""
+    """The surroundings of a part of an annotation."""
 
     path: str
+    """The location of the part, for messages."""
     names: dict[str, object] = field(default_factory=dict)
+    """Local names that a quoted annotation may use."""
     enclosing: tuple[object, ...] = ()
+    """The types that contain the part. If a type contains itself, its schema would never end."""
 
     def at(self, step: str) -> AnnotationScope:
         return replace(self, path=self.path + step)
@@ -63,14 +67,14 @@ class AnnotationScope:
         return UnsupportedType(f"{self.path}: {shown} {why}. {advice}.")
 
     def hints(self, owner: Any) -> dict[str, Any]:
-        """The annotations of a function or class, those in quotes evaluated."""
+        """Return the annotations of a function or class. Quoted annotations are evaluated."""
         names = self.names if "<locals>" in owner.__qualname__ else {}
         if isinstance(owner, type):
             names = {**names, owner.__name__: owner}
         try:
             return typing.get_type_hints(owner, localns=names, include_extras=True)
         except (NameError, AttributeError, SyntaxError, TypeError, RecursionError) as error:
-            why = "what it names must be visible from the module"
+            why = "all names in it must be visible from its module"
             if "unhashable" in str(error):  # until Python 3.13, no member of a union may have a dict in its metadata
                 why = "a dict goes outside the union, as in Annotated[int | None, {…}]"
             why = f"has an annotation that cannot be evaluated ({error}); {why}"
@@ -78,20 +82,34 @@ class AnnotationScope:
 
 
 def schema_of(annotation: object) -> Schema:
-    """The JSON Schema (2020-12) of an annotation. Raises UnsupportedType."""
+    """Return the JSON Schema (2020-12) of an annotation.
+
+    Args:
+        annotation: A type, or another form that an annotation may have. The error lists all supported ones.
+
+    Raises:
+        UnsupportedType: The annotation, or a part of it, has no JSON Schema.
+    """
     return conversion_of(annotation, AnnotationScope("annotation")).schema
 
 
 def reader_of(annotation: object) -> Reader | None:
-    """The function from a JSON value, which satisfies the schema, to the Python value; None where these are the same.
+    """Return the function that converts JSON to the annotated type, or None if the JSON value can be used as it is.
 
-    What a schema does not check (that a date exists, say) the reader does: it raises UnfitValue, a ValueError.
+    The function expects a value that satisfies `schema_of(annotation)`. It raises UnfitValue for faults that a schema
+    cannot express, such as a date that does not exist.
+
+    Args:
+        annotation: As for `schema_of`.
+
+    Raises:
+        UnsupportedType: The annotation, or a part of it, has no JSON Schema.
     """
     return conversion_of(annotation, AnnotationScope("annotation")).read
 
 
 def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
-    """The schema and the reader of an annotation."""
+    """Return the schema and the reader of an annotation."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is None or (isinstance(annotation, type) and annotation in _PLAIN):
         return _plain(annotation)
@@ -121,7 +139,7 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
         return _tuple(arguments, scope)
     if cls in _OBJECTS:
         return _mapping(annotation, arguments or (Any, Any), scope)
-    if cls is not annotation:  # someone's own Generic[T], with T given
+    if cls is not annotation:  # a generic class of the user's, with arguments
         raise scope.refuse(annotation)
     if issubclass(cls, Enum):
         return _enum(cls, scope)
@@ -141,12 +159,12 @@ def _read_float(value: float) -> float:
         number = float(value)
     except OverflowError:  # an integer of hundreds of digits
         number = inf
-    if isfinite(number):  # 1e999 in JSON has become infinity already
+    if isfinite(number):  # json.loads turns 1e999 into infinity
         return number
     raise UnfitValue("expected a number up to about 1.8e308")
 
 
-# To JSON Schema 1.0 is an integer, and some clients write every number so: an int is read with int().
+# In JSON Schema 1.0 is an integer, and some clients write all numbers like that: int() reads both.
 _PLAIN: Final[dict[Any, tuple[str | None, Reader | None]]] = {
     object: (None, None),
     Any: (None, None),
@@ -171,7 +189,7 @@ def _text_reader(text: TextType, cls: type) -> Reader:
 
     def read(value: str) -> object:
         try:
-            if pattern.search(value):  # in a union nobody else has looked
+            if pattern.search(value):  # a union calls readers without validating the pattern
                 return text.read(cls, value)
         except (ValueError, ArithmeticError):
             pass
@@ -181,7 +199,7 @@ def _text_reader(text: TextType, cls: type) -> Reader:
 
 
 def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
-    """Of the metadata, the first string is the description, and dicts are keywords to add."""
+    """Return a conversion with metadata: the first string is the description, each dict adds keywords."""
     conversion = conversion_of(arguments[0], scope)
     schema = dict(conversion.schema)
     for extra in arguments[1:]:
@@ -193,14 +211,10 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
 
 
 def _choice(values: Iterable[Any]) -> Schema:
-    """One of these values. Always `enum`, also for a single one: it is better known than `const`."""
+    """Return the schema of a set of values. A single one is an `enum` too: models know it better than `const`."""
     values = list(values)
     names = list(dict.fromkeys(_JSON_TYPES[type(value)] for value in values))
-    return {"type": _one_or_all(names), "enum": values}
-
-
-def _one_or_all(names: list[str]) -> JSON:
-    return names[0] if len(names) == 1 else [*names]
+    return {"type": one_or_all(names), "enum": values}
 
 
 def _literal(values: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
@@ -234,52 +248,37 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
     item = conversion_of(argument, scope.at("[]"))
     schema: Schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
     if build is list:
-        return Conversion(schema, item.read and _items_reader(item.read))
-    schema["uniqueItems"] = True
-    read_items = _items_reader(item.read) if item.read else list
+        return Conversion(schema, (lambda values: _read_items(values, repeat(item.read))) if item.read else None)
 
     def read(values: list[Any]) -> object:
-        items = read_items(values)
+        items = _read_items(values, repeat(item.read))
         try:
             return build(items)
         except TypeError:
             raise UnfitValue("expected items that a set can hold, not objects or arrays") from None
 
-    return Conversion(schema, read)
+    return Conversion({**schema, "uniqueItems": True}, read)
 
 
-def _items_reader(read_item: Reader) -> Callable[[list[Any]], list[object]]:
-    def read(values: list[Any]) -> list[object]:
-        items: list[object] = []
-        try:
-            for value in values:
-                items.append(read_item(value))
-        except UnfitValue as unfit:
-            raise unfit.under(f"[{len(items)}]") from None
-        return items
-
-    return read
+def _read_items(values: list[Any], readers: Iterable[Reader | None]) -> list[object]:
+    items: list[object] = []
+    try:
+        for value, read in zip(values, readers, strict=False):
+            items.append(read(value) if read else value)
+    except UnfitValue as unfit:
+        raise unfit.under(f"[{len(items)}]") from None
+    return items
 
 
 def _tuple(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if not arguments or arguments[-1] is ...:
-        conversion = _array(list, arguments[0] if arguments else Any, scope)
-        read_items = conversion.read or list
-        return Conversion(conversion.schema, lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
-    conversions = [conversion_of(argument, scope.at(f"[{index}]")) for index, argument in enumerate(arguments)]
-    readers = [conversion.read for conversion in conversions]
-
-    def read(values: list[Any]) -> object:
-        items: list[object] = []
-        try:
-            for read_item, value in zip(readers, values, strict=True):
-                items.append(read_item(value) if read_item else value)
-        except UnfitValue as unfit:
-            raise unfit.under(f"[{len(items)}]") from None
-        return tuple(items)
-
-    schema: Schema = {"type": "array", "prefixItems": [conversion.schema for conversion in conversions], "items": False}
-    return Conversion({**schema, "minItems": len(conversions)}, read)
+        array = _array(list, arguments[0] if arguments else Any, scope)
+        read_items = array.read or list
+        return Conversion(array.schema, lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
+    items = [conversion_of(argument, scope.at(f"[{index}]")) for index, argument in enumerate(arguments)]
+    readers = [item.read for item in items]
+    schema: Schema = {"type": "array", "prefixItems": [item.schema for item in items], "items": False}
+    return Conversion({**schema, "minItems": len(items)}, lambda values: tuple(_read_items(values, readers)))
 
 
 def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
@@ -294,7 +293,7 @@ def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope
 
 
 def read_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
-    """A copy of an object in which the members that have a reader are read."""
+    """Return a copy of an object, with the members converted that have a reader."""
     result = dict(members)
     name = ""
     try:
@@ -315,7 +314,7 @@ class _Field:
     required: bool
     default: object = None
     read_only: bool = False
-    """Set by the class itself, never taken from JSON."""
+    """True if the class itself sets the field. JSON never does."""
 
 
 def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
@@ -336,7 +335,7 @@ def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
 
 
 def _is_required(hint: Any, otherwise: bool) -> bool:
-    """What Required and NotRequired say. (In quotes, they have escaped `__required_keys__`.)"""
+    """Return True if a key is required. `__required_keys__` does not see a quoted Required or NotRequired."""
     while (origin := get_origin(hint)) is Annotated or origin in _QUALIFIERS:
         if origin in (Required, NotRequired):
             return origin is Required
@@ -379,7 +378,7 @@ def object_schema(properties: dict[str, JSON], required: list[str]) -> Schema:
 
 
 def with_default(schema: Schema, default: object) -> Schema:
-    """The schema with the default, if JSON can say it. That None is the default is said by not being required."""
+    """Return the schema with a default, if JSON can hold it. None is left out: not being required says as much."""
     if default is None:
         return schema
     try:

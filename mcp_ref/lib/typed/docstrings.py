@@ -1,7 +1,9 @@
-"""A docstring, split into what a function does and what its parameters mean.
+"""The parser of docstrings: it separates the description of a function from the descriptions of its parameters.
 
-Three conventions are read: Google ("Args:" and an indented block), NumPy ("Parameters" underlined) and reST
-(":param name: …"). Only the part about the parameters is taken out; everything else stays as the author wrote it.
+It reads three conventions: Google ("Args:" and an indented block), NumPy (an underlined "Parameters") and reST
+(":param name: …"). Only the text about parameters is removed. The rest of the description stays unchanged.
+
+Above: signatures.py.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _REST = re.compile(r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """The description, and the text about each parameter; both may be empty."""
+    """Return the description, and the text about each parameter. Both may be empty."""
     lines = inspect.cleandoc(text or "").splitlines()
     kept: list[str] = []
     found: dict[str, str] = {}
@@ -42,7 +44,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _end_of_block(lines: list[str], at: int) -> int:
-    """Where the indented lines from `at` on end. Blank lines belong to the block when it goes on after them."""
+    """Return the end of the indented block that begins at a line. Blank lines inside the block belong to it."""
     end = at
     while at < len(lines) and (not lines[at] or lines[at].startswith((" ", "\t"))):
         at += 1
@@ -52,7 +54,7 @@ def _end_of_block(lines: list[str], at: int) -> int:
 
 
 def _end_of_section(lines: list[str], at: int) -> int:
-    """Where the next underlined heading is, or the end."""
+    """Return the line of the next underlined heading, or the end of the docstring."""
     while at < len(lines) and not _UNDERLINE.match("".join(lines[at + 1 : at + 2])):
         at += 1
     return at
@@ -61,7 +63,7 @@ def _end_of_section(lines: list[str], at: int) -> int:
 def _read_google(block: list[str], found: dict[str, str]) -> None:
     names: list[str] = []
     for line in inspect.cleandoc("\n".join(["", *block])).splitlines():
-        if entry := _GOOGLE_ENTRY.match(line):  # match, at the start: a deeper line goes on with the entry above
+        if entry := _GOOGLE_ENTRY.match(line):  # only without indentation: an indented line continues an entry
             names = [entry[1]]
             found[entry[1]] = entry[2] or ""
         else:

@@ -1,9 +1,9 @@
-"""A function, as what a caller may send to it and what it sends back.
+"""The signature of a function in JSON Schema: the arguments that it accepts and the result that it returns.
 
-Everything is worked out once, by `signature_of`. A call then costs one `bind`, and its result one `to_json`.
+`signature_of` computes it once. A call then costs one `bind` for its arguments and one `to_json` for its result. Before
+`bind`, a validator must check the arguments against `input_schema`.
 
-Below: annotations.py, docstrings.py. Above: the package's users. Elsewhere: whether arguments satisfy the
-schema (a validator's business, before `bind`).
+Below: annotations.py, docstrings.py.
 """
 
 from __future__ import annotations
@@ -22,41 +22,51 @@ from .values import UnfitValue
 
 @dataclass
 class Parameter:
-    """One argument that a caller may send. `default` means nothing where it is required."""
+    """One parameter of a function that a caller may send an argument for."""
 
     name: str
     description: str
+    """Text from the annotation, or else from the docstring. May be empty."""
     required: bool
+    """True if the parameter has no default."""
     default: object
+    """The default as a Python value, or None if the parameter is required."""
     annotation: object
     schema: Schema = field(repr=False)
+    """The property of `input_schema`, with description and default."""
 
 
 @dataclass
 class Signature:
-    """A function seen from the wire."""
+    """A function as its callers see it."""
 
     name: str
     description: str
-    """The docstring without the part about the parameters."""
+    """The docstring without the text about parameters. May be empty."""
     parameters: list[Parameter]
     input_schema: Schema
-    """Closed, so that a misspelled argument is an error and not ignored, unless the function takes **kwargs."""
+    """The schema of the arguments, an object. It refuses unknown (misspelled) names, unless there are **kwargs."""
     output_schema: Schema | None
-    """Of any JSON. None where the function promises nothing that a schema can say."""
+    """The schema of the result, which may be any JSON. None if the result has no schema."""
     context_parameter: str | None
+    """The name of the parameter for the context, if the function has one."""
     is_async: bool
-    """Whether it is an `async def`. A plain function that returns an awaitable is not looked through."""
+    """True for an `async def`. A plain function that returns an awaitable does not count."""
     reserved: frozenset[str] = field(repr=False)
-    """Names that are the function's own business: the context, and what functools.partial has fixed."""
+    """Names that a caller must not send: the context, and arguments that functools.partial has fixed."""
     readers: dict[str, Reader] = field(repr=False)
+    """The readers of the arguments that need one, by name."""
     read_rest: Reader | None = field(repr=False)
-    """The reader of what **kwargs takes."""
+    """The reader of further arguments (**kwargs), if they need one."""
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments to call the function with, from arguments that satisfy `input_schema`.
+        """Return the keyword arguments of a call. If nothing has to be converted, that is `arguments` itself.
 
-        Where nothing needs reading, that is `arguments` itself. Raises UnfitValue for what a schema does not see.
+        Args:
+            arguments: JSON that satisfies `input_schema`.
+
+        Raises:
+            UnfitValue: An argument has a reserved name, or a fault that a schema cannot express.
         """
         if self.reserved and not self.reserved.isdisjoint(arguments):
             raise UnfitValue("not an argument", min(self.reserved & arguments.keys()))
@@ -73,18 +83,22 @@ def signature_of(
     context_type: type | None = None,
     result_types: tuple[type, ...] | None = None,
 ) -> Signature:
-    """What a function takes and gives, from its annotations and docstring.
+    """Return the signature of a function, from its annotations and its docstring.
 
-    The parameter annotated with `context_type` is the caller's to fill and is left out. The result is described only
-    where `result_types` is given; and not where the function returns one of these, or a list or union with one: then it
-    makes its result itself. Arguments that functools.partial gave by name are fixed: no caller may replace them. Raises
-    UnsupportedType.
+    Args:
+        function: A function, method, callable object or functools.partial. Named arguments of a partial are fixed.
+        context_type: The annotation of a parameter that is not an argument: whoever calls the function fills it in.
+        result_types: None (the default) if no `output_schema` is wanted. Otherwise, types of complete results: a
+            function that returns one of them, or a list or union with one, has no `output_schema` either.
+
+    Raises:
+        UnsupportedType: An annotation has no JSON Schema, or a parameter has no name, or two are the context.
     """
     plain, name, doc = _plain_function(function)
     scope = AnnotationScope(f"{name}()", _closure(plain))
     hints = scope.hints(plain)
     description, docs = read_docstring(doc)
-    fixed = _fixed_by_partial(function)
+    fixed = frozenset(function.keywords if isinstance(function, functools.partial) else ())
     contexts: list[str] = []
     parameters: list[Parameter] = []
     readers: dict[str, Reader] = {}
@@ -128,8 +142,10 @@ def signature_of(
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
-    """The `def` behind a partial, a bound method, a decorator that uses functools.wraps or a callable object; its name
-    and docstring, which for a callable object may be those of its class."""
+    """Return the `def` behind a partial, method, wrapper or callable object, with its name and docstring.
+
+    The name of a callable object, and its docstring if `__call__` has none, are those of its class.
+    """
     name, doc = "", None
     while not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
         if isinstance(function, functools.partial):
@@ -146,12 +162,8 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
     return function, name or function.__name__, function.__doc__ or doc
 
 
-def _fixed_by_partial(function: Any) -> frozenset[str]:
-    return frozenset(function.keywords) if isinstance(function, functools.partial) else frozenset()
-
-
 def _closure(plain: Any) -> dict[str, object]:
-    """The names of the enclosing functions that the function uses."""
+    """Return the local names of enclosing functions that a function uses."""
     names: dict[str, object] = {}
     for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
         try:
@@ -168,7 +180,7 @@ def _is_async(function: Any) -> bool:
 
 
 def _mentions(annotation: Any, classes: tuple[type, ...], enclosing: tuple[object, ...] = ()) -> bool:
-    """Whether one of the classes, or a subclass, stands anywhere in an annotation."""
+    """Return True if an annotation contains one of the classes or a subclass of one."""
     if isinstance(annotation, type):
         return issubclass(annotation, classes)
     if annotation in enclosing:  # a type alias that contains itself

@@ -1,20 +1,21 @@
-"""Several types at once: one schema for `A | B`, and a reader that knows which one a JSON value is.
+"""Unions: one schema for `A | B`, and a reader that decides which member of the union a JSON value belongs to.
 
-A value is read as the **first member, as written, whose schema fits it** (and whose reader accepts it). So the narrower
-type goes first: `UUID | str` reads a UUID where there is one, `str | UUID` always reads a string.
+The decision is the **first member, in the order of the annotation, whose schema fits** and whose reader accepts the
+value. So the narrower type must come first. `UUID | str` reads a UUID if the string is one, `str | UUID` never does.
 
 Below: values.py. Above: annotations.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 from .values import JSON, UnfitValue
 
 Schema: TypeAlias = dict[str, JSON]
 Reader: TypeAlias = Callable[[Any], object]
+"""A function from a JSON value that satisfies a schema to the Python value."""
 
 _NULL: Final[Schema] = {"type": "null"}
 
@@ -25,11 +26,11 @@ _OF_ONE_TYPE: Final = {
     *("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
 }
-"""Keywords that say nothing about values of other types, or nothing to validate at all."""
+"""Keywords that constrain only values of one type, or that constrain nothing."""
 
 
 def union_schema(schemas: list[Schema]) -> Schema:
-    """A schema that admits what any of these does, in the plainest form that says so."""
+    """Return a schema that admits everything that one of the schemas admits, in the simplest form."""
     schemas = [schema for index, schema in enumerate(schemas) if schema not in schemas[:index]]
     if {} in schemas:
         return {}
@@ -39,16 +40,16 @@ def union_schema(schemas: list[Schema]) -> Schema:
 
 
 def _joined_enums(schemas: list[Schema]) -> Schema | None:
-    """Choices, and null: one longer choice."""
+    """Return one `enum` with the values of all schemas, if each of them is an `enum` or null."""
     if not all(schema.keys() == {"type", "enum"} or schema == _NULL for schema in schemas):
         return None
     values = [value for schema in schemas for value in _listed(schema.get("enum", [None]))]
     different = [value for index, value in enumerate(values) if not fits({"enum": values[:index]}, value)]
-    return {"type": _one_or_all(_types(schemas)), "enum": different}
+    return {"type": one_or_all(_types(schemas)), "enum": different}
 
 
 def _joined_types(schemas: list[Schema]) -> Schema | None:
-    """Different types, of which at most one has something more to say about its own values: a list of types."""
+    """Return one schema with a list of types, if at most one of the schemas has further keywords."""
     types = _types(schemas)
     detailed = [schema for schema in schemas if len(schema) > 1]
     if len(detailed) > 1 or not all("type" in schema and schema.keys() <= _OF_ONE_TYPE for schema in schemas):
@@ -59,7 +60,7 @@ def _joined_types(schemas: list[Schema]) -> Schema | None:
         types.remove("integer")  # every integer is a number
     if detailed and len(types) < sum(len(_types([schema])) for schema in schemas):
         return None
-    return {**(detailed[0] if detailed else {}), "type": _one_or_all(types)}
+    return {**(detailed[0] if detailed else {}), "type": one_or_all(types)}
 
 
 def _types(schemas: list[Schema]) -> list[JSON]:
@@ -70,12 +71,13 @@ def _listed(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else [value]
 
 
-def _one_or_all(names: list[JSON]) -> JSON:
-    return names[0] if len(names) == 1 else names
+def one_or_all(names: Sequence[JSON]) -> JSON:
+    """Return the value of `type`: one name, or a list of names."""
+    return names[0] if len(names) == 1 else [*names]
 
 
 def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader | None:
-    """The reader of a union; None when every member is read as it is."""
+    """Return the reader of a union, or None if no member needs one."""
     if not any(readers):
         return None
     members = list(zip(schemas, readers, strict=True))
@@ -97,7 +99,7 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
 
 
 def fits(schema: Any, value: Any) -> bool:
-    """Whether a value has the shape of a schema that this package made. Bounds and formats do not count as shape."""
+    """Return True if a value has the types and names of a schema from this package. Bounds and formats do not count."""
     if "anyOf" in schema:
         return any(fits(option, value) for option in schema["anyOf"])
     if "enum" in schema:

@@ -1,9 +1,9 @@
-"""Python values as JSON, and the types whose JSON is a string.
+"""Conversion of Python values to JSON, and the Python types that JSON holds as strings (dates, UUIDs, bytes, ...).
 
-`to_json` looks at the value, not at an annotation, so it also writes what was returned by a function that promises
-nothing, or something else. What it gives can always be put on the wire.
+`to_json` looks at the value and not at an annotation. So it also converts the result of a function that has no
+annotation, or a wrong one. `json.dumps` accepts everything that `to_json` returns.
 
-Below: nothing. Above: annotations.py reads the text types back.
+Above: unions.py; annotations.py, which reads the strings back.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ from typing import Any, Final, TypeAlias
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
-MAX_DEPTH: Final = 100
-"""Arrays and objects within each other, at most. A value that contains itself is caught here too."""
+MAX_VALUE_DEPTH: Final = 100
+"""Maximum nesting of arrays and objects, in levels. A value that contains itself exceeds it, too."""
 
-MAX_BITS: Final = 14_000
-"""Of an integer, at most: some 4,200 digits. Python itself, for one, reads no more than 4,300."""
+MAX_INTEGER_BITS: Final = 14_000
+"""Maximum size of an integer, in bits (some 4,200 decimal digits; Python's own JSON parser accepts 4,300)."""
 
 
 class UnfitValue(ValueError):
-    """A value cannot become what its type asks for, or cannot be JSON.
+    """A value that cannot be converted: from JSON to its annotated type, or from Python to JSON.
 
-    why: what was expected. path: where, such as `.stops[2].name`; empty for the value itself.
+    Args:
+        why: The fault, or what was expected instead.
+        path: Location of the value, such as `.stops[2].name`. Default: the outermost value.
     """
 
     def __init__(self, why: str, path: str = "") -> None:
         self.why, self.path = why, path
 
     def under(self, step: str) -> UnfitValue:
-        """The same error, seen from one level further out. A step is `.name` or `[index]`."""
+        """Return this error with a longer path. The step, `.name` or `[index]`, leads to the value from its parent."""
         return UnfitValue(self.why, step + self.path)
 
     def __str__(self) -> str:
-        path = self.path.removeprefix(".").encode(errors="replace").decode() or "value"  # itself no lone surrogates
+        path = self.path.removeprefix(".").encode(errors="replace").decode() or "value"  # no lone surrogates
         return f"{path if len(path) <= 100 else path[:100] + '…'}: {self.why}"
 
 
@@ -48,35 +50,46 @@ class UnfitValue(ValueError):
 
 @dataclass(frozen=True)
 class TextType:
-    """A class that is a string in JSON. It is named, not imported: who uses the class has imported its module."""
+    """A class whose values are strings in JSON. Its module is not imported here: a user of the class has done so."""
 
     module: str
     name: str
     expected: str
-    """The string in words, for who sent another one."""
+    """The format of the string, for error messages."""
     keywords: dict[str, JSON]
-    """What its schema says beyond "type": "string"."""
-    read: Callable[[Any, str], object]
-    """The class (perhaps a subclass) and the string, to the value; a ValueError or ArithmeticError refuses."""
-    write: Callable[[Any], str]
+    """The keywords of its schema beside `type`."""
+    read: Callable[[Any, str], object] = lambda cls, text: cls(text)
+    """The conversion to a value of the class or a subclass. It raises ValueError or ArithmeticError if it fails."""
+    write: Callable[[Any], str] = str
 
     def loaded(self) -> type | tuple[()]:
-        """The class, or what nothing is an instance of while its module is not imported."""
+        """Return the class, or () if its module is not imported yet. Nothing is an instance of ()."""
         found: type | tuple[()] = getattr(sys.modules.get(self.module), self.name, ())
         return found
 
 
+def _read_iso(cls: Any, text: str) -> object:
+    return cls.fromisoformat(text)
+
+
 def _read_datetime(cls: Any, text: str) -> object:
     moment = cls.fromisoformat(text)
-    if moment.tzinfo is None:  # RFC 3339, section 5.6: a date-time has an offset
+    if moment.tzinfo is None:  # RFC 3339 5.6: a date-time has an offset
         raise ValueError("no offset")
     return moment
 
 
 def _write_datetime(moment: Any) -> str:
-    """A naive datetime is local time, as for all of Python's own methods; the wire says so."""
-    text: str = (moment if moment.tzinfo else moment.astimezone()).isoformat()
-    return text
+    """Return a date-time with its offset. As in Python's own methods, a datetime without one is local time."""
+    return str((moment if moment.tzinfo else moment.astimezone()).isoformat())
+
+
+def _read_base64(cls: Any, text: str) -> object:
+    return cls(base64.b64decode(text, validate=True))
+
+
+def _write_base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
 
 
 def _write_decimal(number: Any) -> str:
@@ -85,62 +98,38 @@ def _write_decimal(number: Any) -> str:
     return format(number, "f")
 
 
+_DATE_TIME: Final = "a date-time with an offset, such as 2025-01-31T09:30:00Z"
+# The format "time" would require an offset, which a time of day seldom has.
 _CLOCK: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
-# The format "time" would ask for an offset, which a time of day seldom has.
+_NUMBER: Final[dict[str, JSON]] = {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 
 TEXT_TYPES: Final = (
-    TextType(
-        *("datetime", "datetime", "a date-time with an offset, such as 2025-01-31T09:30:00Z"),
-        {"format": "date-time"},
-        _read_datetime,
-        _write_datetime,
-    ),  # before date, whose subclass it is
-    TextType(
-        *("datetime", "date", "a date, such as 2025-01-31"),
-        {"format": "date"},
-        lambda cls, text: cls.fromisoformat(text),
-        lambda day: str(day.isoformat()),
-    ),
-    TextType(
-        *("datetime", "time", "a time of day, such as 09:30:00"),
-        {"pattern": _CLOCK},
-        lambda cls, text: cls.fromisoformat(text),
-        lambda time: str(time.isoformat()),
-    ),
-    TextType(
-        *("uuid", "UUID", "a UUID, such as 123e4567-e89b-12d3-a456-426614174000"),
-        {"format": "uuid"},
-        lambda cls, text: cls(text),
-        str,
-    ),
-    TextType(
-        *("decimal", "Decimal", "a decimal number in a string, such as 12.50"),
-        {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"},
-        lambda cls, text: cls(text),
-        _write_decimal,
-    ),
-    TextType("pathlib", "PurePath", "a file path", {}, lambda cls, text: cls(text), str),
-    TextType(
-        *("builtins", "bytes", "base64, such as aGk="),
-        {"contentEncoding": "base64"},
-        lambda cls, text: cls(base64.b64decode(text, validate=True)),
-        lambda data: base64.b64encode(data).decode("ascii"),
-    ),
+    TextType("datetime", "datetime", _DATE_TIME, {"format": "date-time"}, _read_datetime, _write_datetime),
+    TextType("datetime", "date", "a date, such as 2025-01-31", {"format": "date"}, _read_iso),
+    TextType("datetime", "time", "a time of day, such as 09:30:00", {"pattern": _CLOCK}, _read_iso),
+    TextType("uuid", "UUID", "a UUID, such as 123e4567-e89b-12d3-a456-426614174000", {"format": "uuid"}),
+    TextType("decimal", "Decimal", "a decimal number in a string, such as 12.50", _NUMBER, write=_write_decimal),
+    TextType("pathlib", "PurePath", "a file path", {}),
+    TextType("builtins", "bytes", "base64, such as aGk=", {"contentEncoding": "base64"}, _read_base64, _write_base64),
 )
+"""All types that JSON holds as strings. `datetime` is a subclass of `date` and stands before it."""
 
 
 # --- writing ---
 
 
 def to_json(value: object) -> JSON:
-    """The JSON of a value: one made of dicts, lists, strings, finite numbers, booleans and None.
+    """Convert a value to JSON: dicts, lists, strings, finite numbers, booleans and None.
 
-    A dataclass instance or named tuple becomes an object of its fields, a mapping with string keys an object, a
-    sequence or set an array, an Enum member its value, and a text type (datetime, UUID, Path, bytes, …) a string.
-    Raises UnfitValue, a ValueError, for what JSON cannot hold (NaN, Infinity, a lone surrogate, keys that are not
-    strings, nesting beyond MAX_DEPTH or without end, an object of another class); its text says where.
+    Args:
+        value: A dataclass instance or named tuple becomes an object of its fields. A mapping becomes an object, a
+            sequence or set an array, an Enum member its value. Dates, UUIDs, paths, bytes and the like become strings.
+
+    Raises:
+        UnfitValue: JSON cannot hold the value: NaN or Infinity, a lone surrogate, an object key that is not a string,
+            an instance of another class, or more than MAX_VALUE_DEPTH levels.
     """
-    return _write(value, MAX_DEPTH)
+    return _write(value, MAX_VALUE_DEPTH)
 
 
 def _write(value: Any, depth: int) -> JSON:
@@ -163,7 +152,7 @@ def _write(value: Any, depth: int) -> JSON:
 
 
 def _write_instance(value: Any, depth: int) -> JSON:
-    """What is not of one of JSON's own types, the more specific classes first."""
+    """Convert a value that is not exactly of one of JSON's own types. More specific classes come first."""
     if isinstance(value, Enum):
         return _write(value.value, depth)
     if isinstance(value, str):
@@ -218,11 +207,11 @@ def _write_object(members: Iterable[tuple[object, object]], depth: int) -> JSON:
 
 def _check_depth(depth: int) -> None:
     if depth < 0:
-        raise UnfitValue(f"nested deeper than {MAX_DEPTH} levels; does it contain itself?")
+        raise UnfitValue(f"nested deeper than {MAX_VALUE_DEPTH} levels; does it contain itself?")
 
 
 def _bounded(number: int) -> int:
-    if number.bit_length() > MAX_BITS:
+    if number.bit_length() > MAX_INTEGER_BITS:
         raise UnfitValue("an integer of more digits than JSON readers take")
     return number
 
