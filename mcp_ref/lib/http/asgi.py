@@ -1,12 +1,11 @@
-"""The same exchanges under an ASGI server: uvicorn, hypercorn, granian; or mounted in Starlette or FastAPI.
+"""The same exchanges under an ASGI server, such as uvicorn, hypercorn or granian, or mounted in Starlette or FastAPI.
 
-ASGI is a calling convention: an application is a coroutine function of a scope and two callables, so nothing has to be
-imported. Requests are read whole, within the same bound as by our own server.
+ASGI is a calling convention: an application is a coroutine function of a scope and two callables. As with our own
+server, the handler gets the whole body, and its size is bounded.
 
-    app = application(handler)        uvicorn module:app
+    app = application(handler)        $ uvicorn module:app
 
 Spec:  ASGI 3.0, the HTTP and lifespan protocols
-Beside: server.py, where the sockets are ours
 """
 
 from __future__ import annotations
@@ -24,26 +23,28 @@ Send: TypeAlias = Callable[[MutableMapping[str, object]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_QUEUED: Final = 4 * 1024 * 1024
-"""Bytes of a stream that wait for a client that reads too slowly; when more are written, the response ends (4 MiB)."""
+"""Maximum size of the unsent part of a streamed body, in bytes. If a slow client exceeds it, the response ends."""
 
 
 def application(
-    handler: Handler,
-    close: Callable[[], Awaitable[None]] | None = None,
-    limits: HttpLimits | None = None,
+    handler: Handler, close: Callable[[], Awaitable[None]] | None = None, limits: HttpLimits | None = None
 ) -> Application:
-    """An ASGI application that answers every request with `handler`.
+    """Return an ASGI application that serves every request with the handler.
 
-    close: awaited when the server shuts down, where it tells (lifespan). Nothing needs to be awaited to start, so it
-    also works mounted below an application that keeps lifespan to itself.
+    The application needs no start-up. It also works below an application that does not pass on lifespan events.
+
+    Args:
+        handler: Serves one exchange.
+        close: Awaited when the ASGI server shuts down, if it sends lifespan events.
+        limits: Only `body_size` counts here; the ASGI server has its own limits for the rest.
     """
     body_size = (limits or HttpLimits()).body_size
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            return await _live(receive, send, close)
+            return await _serve_lifespan(receive, send, close)
         if scope["type"] != "http":
-            raise ValueError(f"only HTTP is served here, not {scope['type']}")
+            raise ValueError(f"this application serves HTTP only, not {scope['type']}")
         body = await _read_body(receive, body_size)
         if body is None:
             return  # the client has left
@@ -52,7 +53,7 @@ def application(
             text = f"the body is larger than {body_size} bytes\n".encode()
             return await exchange.respond(413, [("Content-Type", "text/plain; charset=utf-8")], text)
         try:
-            # Who calls an application need not give it a task of its own: middleware, tests.
+            # Middleware and tests may call several applications in one task, but a handler expects its own.
             await asyncio.ensure_future(handler(exchange))
         finally:
             await exchange.finish()
@@ -60,8 +61,7 @@ def application(
     return app
 
 
-async def _live(receive: Receive, send: Send, close: Callable[[], Awaitable[None]] | None) -> None:
-    """The lifespan protocol: say that we have started, and that we have stopped."""
+async def _serve_lifespan(receive: Receive, send: Send, close: Callable[[], Awaitable[None]] | None) -> None:
     while True:
         message = await receive()
         if message["type"] == "lifespan.shutdown" and close is not None:
@@ -72,7 +72,7 @@ async def _live(receive: Receive, send: Send, close: Callable[[], Awaitable[None
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes | None:
-    """The body: whole, or more than `limit` bytes of it. None when the client has left."""
+    """Return the whole body, or the part of it that exceeds the limit. Return None if the client has left."""
     body = bytearray()
     while True:
         message = await receive()
@@ -100,84 +100,78 @@ def _request(scope: Scope, body: bytes) -> HttpRequest:
 
 
 class AsgiExchange:
-    """The Exchange of one ASGI request."""
+    """The `Exchange` of one ASGI request."""
 
     def __init__(self, request: HttpRequest, receive: Receive, send: Send) -> None:
         self.request = request
         self._receive, self._send = receive, send
-        self._answered = False
-        self._stream: AsgiStreamingResponse | None = None
+        self._responded = False
+        self._response: AsgiStreamingResponse | None = None
         self._gone: asyncio.Future[None] | None = None
-        self._watcher: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None  # waits for the client to disconnect
 
     def gone(self) -> asyncio.Future[None]:
-        """See Exchange."""
         if self._gone is None:
             self._gone = asyncio.get_running_loop().create_future()
-            self._watcher = asyncio.create_task(self._watch(self._gone))
+            self._watcher = asyncio.create_task(self._watch())
         return self._gone
 
-    async def _watch(self, gone: asyncio.Future[None]) -> None:
+    async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
-        if not gone.done():
-            gone.set_result(None)
-
-    async def _stop_watching(self) -> None:
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.wait([self._watcher])
+        if self._response is not None:
+            self._response.leave()
+        elif self._gone is not None and not self._gone.done():
+            self._gone.set_result(None)
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        """See Exchange."""
         framed = headers if status in (204, 304) else [*headers, ("content-length", str(len(body)))]
         with contextlib.suppress(OSError):  # [ASGI 3.0, Send] the client has left
             await self._begin(status, framed)
             await self._send({"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body})
 
     async def stream(self, status: int, headers: HeaderList) -> AsgiStreamingResponse:
-        """See Exchange."""
-        await self._stop_watching()
-        left = self._gone is not None and self._gone.done()
+        left = self.gone().done()
         try:
             await self._begin(status, headers)
-            # [ASGI 3.0, Response Start] the head is not sent before the first piece of the body, be it empty
+            # [ASGI 3.0, Response Start] the server sends the head with the first piece of the body, which may be empty
             await self._send({"type": "http.response.body", "body": b"", "more_body": True})
         except OSError:
             left = True
-        self._stream = AsgiStreamingResponse(self._receive, self._send)
-        if left:
-            self._stream.leave()
-        return self._stream
+        self._response = AsgiStreamingResponse(self._send)
+        if left or self.gone().done():
+            self._response.leave()
+        return self._response
 
     async def _begin(self, status: int, headers: HeaderList) -> None:
-        if self._answered:
-            raise RuntimeError("the exchange was answered before")
-        self._answered = True
+        if self._responded:
+            raise RuntimeError("the exchange was answered before: a handler sends one response")
+        self._responded = True
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         await self._send({"type": "http.response.start", "status": status, "headers": raw})
 
     async def finish(self) -> None:
-        """The handler has returned: end what it began."""
-        await self._stop_watching()
-        if self._stream is not None:
-            self._stream.close()
-            await self._stream.end()
+        """End the response after the handler has returned."""
+        if self._response is not None:
+            self._response.close()
+            await self._response.wait_sent()
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.wait([self._watcher])
 
 
 class AsgiStreamingResponse:
-    """The StreamingResponse of one ASGI response. What is written is sent by a task, as `send` has to be awaited."""
+    """The `StreamingResponse` of one ASGI request. A task sends the queued pieces, since `send` must be awaited."""
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, send: Send) -> None:
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._send = send
         self._pieces: list[bytes] = []
-        self._size = 0
+        self._size = 0  # of the queued pieces and those being sent, in bytes
         self._changed = asyncio.Event()
-        self._taken = asyncio.Event()
+        self._sent = asyncio.Event()
         self._closed = False
         self._sender = asyncio.create_task(self._send_all())
-        self._watcher = asyncio.create_task(self._watch(receive))
 
     def write(self, data: bytes) -> None:
         if self.gone.done() or self._closed:
@@ -186,23 +180,22 @@ class AsgiStreamingResponse:
             return self.leave()  # the client reads too slowly
         self._pieces.append(data)
         self._size += len(data)
-        self._taken.clear()
+        self._sent.clear()
         self._changed.set()
 
     async def drain(self) -> None:
         if self._size and not self.gone.done():
-            await self._taken.wait()
+            await self._sent.wait()
 
     def close(self) -> None:
         self._closed = True
         self._changed.set()
 
-    async def end(self) -> None:
-        """Return when all has been sent, or the client has left."""
+    async def wait_sent(self) -> None:
+        """Wait until everything is sent, or the client has left."""
         await self.gone
-        self._watcher.cancel()
-        self._sender.cancel()  # where it is not done, it waits for a client that does not read, perhaps for ever
-        await asyncio.wait([self._watcher, self._sender])
+        self._sender.cancel()  # if the client does not read, it would wait without end
+        await asyncio.wait([self._sender])
 
     async def _send_all(self) -> None:
         try:
@@ -212,28 +205,21 @@ class AsgiStreamingResponse:
                     self._pieces.clear()
                     await self._send({"type": "http.response.body", "body": data, "more_body": True})
                     self._size -= len(data)
-                    self._taken.set()
+                    self._sent.set()
                 elif self._closed:
                     await self._send({"type": "http.response.body", "body": b""})
                     return
                 else:
                     self._changed.clear()
                     await self._changed.wait()
-        except Exception:  # OSError by the ASGI specification; servers raise others, too
+        except Exception:  # OSError by the ASGI specification; some servers raise others
             pass
         finally:
             self.leave()
 
-    async def _watch(self, receive: Receive) -> None:
-        """Notice when the client leaves."""
-        with contextlib.suppress(asyncio.CancelledError):
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            self.leave()
-
     def leave(self) -> None:
-        """The client has left, or is taken to have."""
-        self._taken.set()
+        """End the response: the client has left, or reads too slowly."""
+        self._sent.set()
         self._changed.set()
         if not self.gone.done():
             self.gone.set_result(None)

@@ -6,12 +6,11 @@
 
     async for piece in response: ...        the body as it arrives, of any length
 
-A connection is reused after its response was read to the end. If the environment names a proxy (HTTPS_PROXY,
-HTTP_PROXY, NO_PROXY, also in lower case), requests go through it. Redirects are followed within an origin (origin.py).
+A connection is reused after its response was read to the end. Requests go through the proxy that the environment names
+(HTTPS_PROXY, HTTP_PROXY, NO_PROXY, also in lower case). Redirects are followed within an origin (origin.py).
 
-The server may be hostile. The head of a response must match the grammar exactly (framing.py), so that a server cannot
-append a second response to the first. Heads, bodies and waiting times are bounded (`ClientLimits`). Cookies,
-compression and HTTP/2 are not supported: a small compressed body could expand to fill the memory.
+The server may be hostile. So a response must match the grammar exactly (framing.py), and its size and its time are
+bounded (`ClientLimits`). Compression is not supported: a small body could expand until it fills the memory.
 
 Spec:  RFC 9110, sections 9.2.2 (idempotent methods) and 9.3.6 (CONNECT); RFC 9112
 Below: framing.py, origin.py
@@ -25,20 +24,10 @@ import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 from urllib.parse import SplitResult
 
-from .framing import (
-    CHUNKED,
-    TOKEN,
-    BadMessage,
-    ChunkedBody,
-    body_length,
-    check_header,
-    keeps_alive,
-    parse_response_head,
-)
+from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBody, body_length, check_header, parse_response_head, persists
 from .message import Headers, bracketed
 from .origin import Origin, find_proxy, parse_url, proxy_credentials, redirect_target
 
@@ -85,7 +74,10 @@ class ClientLimits:
 class _Connection:
     """A connection to an origin, or to the proxy before it."""
 
-    def __init__(self, limits: ClientLimits, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, origin: Origin, limits: ClientLimits, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.origin = origin
         self.reader = reader
         self.writer = writer
         self.used_before = False
@@ -110,17 +102,17 @@ class _Connection:
                 head = await self.read_head()
                 while 100 <= head[0] < 200 and head[0] != 101:
                     head = await self.read_head()  # [RFC 9110 15.2] interim responses precede the final one
-                return head
         except TimeoutError:
             raise HttpTimeout(f"no response within {seconds:g} s") from None
+        if head[0] == 101:
+            raise HttpError("the server switched to another protocol, although the request did not ask for that")
+        return head
 
     async def read_head(self) -> tuple[int, str, Headers]:
         """Return status, version and headers of the next response."""
         try:
             head = await self.reader.readuntil(b"\r\n\r\n")
             return parse_response_head(head, self._limits.header_count)
-        except BadMessage as bad:
-            raise HttpError(f"the response is not HTTP/1: {bad}") from bad
         except asyncio.LimitOverrunError:
             raise HttpError(f"the head of the response is larger than {self._limits.head_size} bytes") from None
         except asyncio.IncompleteReadError as incomplete:
@@ -157,20 +149,17 @@ class HttpResponse:
 
     Attributes:
         url: The URL of the response, after redirects.
-        status: The status code.
-        headers: The headers.
         is_complete: True if the body was read to its end.
         keep_alive: True if the connection can be reused after the body.
     """
 
-    def __init__(
-        self, url: str, status: int, headers: Headers, connection: _Connection, length: int | None, keep_alive: bool
-    ) -> None:
+    def __init__(self, url: str, method: str, head: tuple[int, str, Headers], connection: _Connection) -> None:
         self.url = url
-        self.status = status
-        self.headers = headers
+        self.status, version, self.headers = head
+        # [RFC 9112 6.3, rule 1] these have no body, whatever their headers say
+        length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
         self.is_complete = length == 0
-        self.keep_alive = keep_alive and length is not None
+        self.keep_alive = persists(self.headers, version) and length is not None
         self._connection = connection
         self._length = length  # None: the body ends with the connection
         self._left = _PIECE if length is None or length == CHUNKED else length
@@ -211,7 +200,7 @@ class HttpResponse:
                 try:
                     piece = self._chunks.take()
                 except BadMessage as bad:
-                    raise HttpError(f"the response is not HTTP: {bad}") from bad
+                    raise HttpError(f"the response is not HTTP/1: {bad}") from bad
                 self.is_complete = self._chunks.done
                 self.keep_alive = self.keep_alive and not self._buffer
             else:
@@ -240,7 +229,7 @@ class HttpClient:
         self._limits = limits or ClientLimits()
         self._ssl = ssl
         self._proxies = proxies
-        self._free: dict[Origin, list[_Connection]] = {}
+        self._free: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._slots = asyncio.Semaphore(self._limits.connections)
         self._closed = False
@@ -248,9 +237,7 @@ class HttpClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -261,13 +248,7 @@ class HttpClient:
 
     @contextlib.asynccontextmanager
     async def request(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str] | None = None,
-        body: bytes = b"",
-        *,
-        extra: bool = False,
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
     ) -> AsyncIterator[HttpResponse]:
         """Send a request, and yield the response when its head has arrived. Leaving the block ends the response.
 
@@ -313,13 +294,15 @@ class HttpClient:
             while response is None:
                 connection = await self._connection(origin)
                 try:
-                    response = _response(url, method, await connection.exchange(request), connection)
+                    response = HttpResponse(url, method, await connection.exchange(request), connection)
                 except StaleConnection:
                     # [RFC 9110 9.2.2] a client SHOULD NOT repeat a request that is not idempotent: it may be done twice
                     if not connection.used_before or method not in _IDEMPOTENT:
                         raise
                     await self._discard(connection)
             yield response
+        except BadMessage as bad:
+            raise HttpError(f"the response is not HTTP/1: {bad}") from bad
         finally:
             if not extra:
                 self._slots.release()
@@ -327,27 +310,25 @@ class HttpClient:
                 done = response is not None and response.is_complete and response.keep_alive
                 if done and not self._closed and not connection.has_more_to_send():
                     connection.used_before, connection.free_since = True, asyncio.get_running_loop().time()
-                    self._free.setdefault(origin, []).append(connection)
+                    self._free.append(connection)
                 else:
                     await self._discard(connection)
-
-    # ------------------------------------------------------------------------------------- connections
 
     async def _connection(self, origin: Origin) -> _Connection:
         """Return a free connection or a new one, and close connections that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
         oldest = asyncio.get_running_loop().time() - self._limits.keep
-        for key, free in list(self._free.items()):
-            fresh = [connection for connection in free if connection.free_since > oldest and connection.is_open()]
-            for connection in set(free).difference(fresh):
+        for connection in self._free.copy():
+            if connection.free_since <= oldest or not connection.is_open():
+                self._free.remove(connection)
                 self._all.discard(connection)
-                connection.writer.transport.abort()  # nothing is under way on it
-            self._free[key] = fresh
-            if not fresh:
-                del self._free[key]
-        free = self._free.get(origin, [])
-        return free.pop() if free else await self._connect(origin)
+                connection.writer.transport.abort()  # no request is under way on it
+        for connection in reversed(self._free):
+            if connection.origin == origin:
+                self._free.remove(connection)
+                return connection
+        return await self._connect(origin)
 
     async def _discard(self, connection: _Connection) -> None:
         self._all.discard(connection)
@@ -359,16 +340,14 @@ class HttpClient:
         writer = None
         try:
             async with asyncio.timeout(self._limits.connect):
-                context = self._context() if origin.scheme == "https" else None
-                direct = context is not None and proxy is None
+                if origin.scheme == "https" and self._ssl is None:
+                    self._ssl = ssl.create_default_context()
+                context = self._ssl if origin.scheme == "https" else None
+                tls = context if proxy is None else None
                 reader, writer = await asyncio.open_connection(
-                    host,
-                    port,
-                    limit=self._limits.head_size,
-                    ssl=context if direct else None,
-                    ssl_shutdown_timeout=1.0 if direct else None,
+                    host, port, limit=self._limits.head_size, ssl=tls, ssl_shutdown_timeout=1.0 if tls else None
                 )
-                connection = _Connection(self._limits, reader, writer)
+                connection = _Connection(origin, self._limits, reader, writer)
                 if proxy is not None and context is not None:
                     await self._tunnel(connection, proxy, origin)
                     await writer.start_tls(context, server_hostname=origin.host)
@@ -382,11 +361,6 @@ class HttpClient:
             raise
         self._all.add(connection)
         return connection
-
-    def _context(self) -> ssl.SSLContext:
-        if self._ssl is None:
-            self._ssl = ssl.create_default_context()
-        return self._ssl
 
     def _proxy_for(self, origin: Origin) -> SplitResult | None:
         if self._proxies is None:
@@ -430,15 +404,3 @@ def _request_head(
         check_header(name, value, _RESERVED)
         lines.append(f"{name}: {value}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
-
-
-def _response(url: str, method: str, head: tuple[int, str, Headers], connection: _Connection) -> HttpResponse:
-    status, version, headers = head
-    if status == 101:
-        raise HttpError("the server switched to another protocol, although the request did not ask for that")
-    try:
-        # [RFC 9112 6.3, rule 1] these have no body, whatever their headers say
-        length = 0 if method == "HEAD" or status in (204, 304) else body_length(headers)
-    except BadMessage as bad:
-        raise HttpError(f"the response is not HTTP: {bad}") from bad
-    return HttpResponse(url, status, headers, connection, length, keeps_alive(headers, version))

@@ -1,11 +1,10 @@
 """One TCP connection of a client to the server: exchanges for the handler, and their responses.
 
-The connection reads one request at a time, with its body, and only then starts the handler. A handler never waits for
-a slow client, and responses keep the order of their requests. Requests that a client sends ahead stay in a bounded
-buffer.
+The connection reads one whole request, runs the handler, and then reads the next one. So responses keep the order of
+their requests, and no handler waits for a slow upload. Requests that a client sends ahead stay in a bounded buffer.
 
-A client can attack by being slow: it sends a byte now and then, or never reads. Each phase has a time limit, however
-steadily the bytes arrive, and unread responses are bounded (see `Phase` and `HttpLimits`).
+A client can attack by being slow: it sends a byte now and then, or never reads. So each phase has a time limit, however
+steadily the bytes arrive, and the size of unread responses is bounded (`Phase`, `HttpLimits`).
 
 Spec:  RFC 9112, sections 7.1 (chunks), 9.3 (persistence), 9.6 (closing); RFC 9110, section 10.1.1 (100-continue)
 Above: server.py, which listens and has the clock. Below: parser.py, message.py
@@ -47,7 +46,7 @@ class Phase(Enum):
     HEAD       head_time                                send 408 and close
     BODY       body_time                                send 408 and close
     RESPONSE   none for the handler                     (write_time if the client does not read)
-    CLOSING    LINGER_SECONDS                           cut the connection
+    CLOSING    LINGER_SECONDS to send what is written   cut the connection
     """
 
     IDLE = "idle"
@@ -55,7 +54,6 @@ class Phase(Enum):
     BODY = "body"
     RESPONSE = "response"
     CLOSING = "closing"
-    """Received bytes are dropped. Written bytes are still sent."""
     CLOSED = "closed"
 
 
@@ -98,17 +96,15 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
         self._tls = False
-        self._parser = RequestParser(connections.limits)
+        self.parser = RequestParser(connections.limits)
         self._reading_paused = False
         self._half_closed = False  # the client has sent everything, but may still read
-
         self._phase = Phase.IDLE
         self._deadline = math.inf
-        self._keep_alive = True
+        self.keep_alive = True
         self._stopping = False  # the server stops
         self._exchange: HttpExchange | None = None
         self._task: asyncio.Task[None] | None = None  # the handler's
-
         self._written = 0
         self._drained: asyncio.Future[None] | None = None  # exists while the client reads too slowly
         self._progress = (0, 0.0)  # bytes that the client had read, and the time at which that was first seen
@@ -116,8 +112,6 @@ class HttpConnection(asyncio.Protocol):
     def _enter(self, phase: Phase, seconds: float = math.inf) -> None:
         self._phase = phase
         self._deadline = self._loop.time() + seconds
-
-    # ------------------------------------------------------------------------------------- requests
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -133,22 +127,29 @@ class HttpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._phase is Phase.CLOSING:
             return
-        self._parser.buffer += data
+        self.parser.buffer += data
         if self._phase is not Phase.RESPONSE:
             self._read()
-        elif len(self._parser.buffer) > MAX_AHEAD:
+        elif len(self.parser.buffer) > MAX_AHEAD:
             self._transport.pause_reading()
             self._reading_paused = True
 
     def _read(self) -> None:
         """Start the handler of the next request, or wait for the rest of the request."""
         try:
-            parsed = self._parser.next()
+            parsed = self.parser.next()
         except BadMessage as bad:
             return self._refuse(bad.status, str(bad))
-        if parsed is None:
-            return self._wait()
-        head, body = parsed
+        if parsed is not None:
+            self._start_handler(*parsed)
+        elif self.parser.head is not None and self._phase is not Phase.BODY:
+            self._enter(Phase.BODY, self._limits.body_time)
+            if self.parser.client_waits:
+                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1]
+        elif self.parser.buffer and self._phase is Phase.IDLE:
+            self._enter(Phase.HEAD, self._limits.head_time)
+
+    def _start_handler(self, head: RequestHead, body: bytes) -> None:
         request = HttpRequest(head.method, head.path, head.query, head.headers, body, self._client, self._tls)
         self._exchange = HttpExchange(request, self, head)
         self._enter(Phase.RESPONSE)
@@ -156,14 +157,6 @@ class HttpConnection(asyncio.Protocol):
         # factory is not used: an eager task would run each pipelined request inside the one before it.
         context = self._connections.context.copy()
         self._task = asyncio.Task(self._serve(self._exchange), loop=self._loop, context=context)
-
-    def _wait(self) -> None:
-        if self._parser.head is not None and self._phase is not Phase.BODY:
-            self._enter(Phase.BODY, self._limits.body_time)
-            if self._parser.client_waits:
-                self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1]
-        elif self._parser.buffer and self._phase is Phase.IDLE:
-            self._enter(Phase.HEAD, self._limits.head_time)
 
     def eof_received(self) -> bool:
         """Return True to keep the connection open for a response."""
@@ -179,7 +172,7 @@ class HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything except a running handler, which continues."""
         self._enter(Phase.CLOSED)
-        self._parser.buffer.clear()
+        self.parser.buffer.clear()
         self.resume_writing()
         if self._exchange is not None:
             self._exchange.leave()
@@ -193,14 +186,12 @@ class HttpConnection(asyncio.Protocol):
         """True if the client has closed the connection, or its half of it."""
         return self._half_closed or self._phase is Phase.CLOSED
 
-    # ------------------------------------------------------------------------------------- responses
-
     async def _serve(self, exchange: HttpExchange) -> None:
         """Run the handler, then continue with the next request."""
         try:
             await self._run_handler(exchange)
             self._exchange = None
-            if self._keep_alive:
+            if self.keep_alive:
                 await self.drain()  # a client that does not read gets no further responses
             self._next_request()
         except BaseException:  # the server stops, or the handler has cancelled its own task
@@ -224,7 +215,7 @@ class HttpConnection(asyncio.Protocol):
         if exchange.response is not None:
             exchange.response.close()
         elif not exchange.responded and self.client_left:
-            self._keep_alive = False
+            self.keep_alive = False
         elif not exchange.responded:
             log.error("the handler of %s %s returned without a response", request.method, request.path)
             await exchange.respond(500, _TEXT, b"the server did not send a response\n")
@@ -233,23 +224,22 @@ class HttpConnection(asyncio.Protocol):
         self._task = None  # frees the context variables that the handler has set
         if self._phase is not Phase.RESPONSE or self._transport.is_closing():
             return
-        if not self._keep_alive:
-            return self._close(linger=not self._stopping or bool(self._parser.buffer))
+        if not self.keep_alive:
+            return self._close(linger=not self._stopping or bool(self.parser.buffer))
         self._enter(Phase.IDLE, self._limits.idle_time)
         if self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
-        if self._parser.buffer:
+        if self.parser.buffer:
             self._read()
         if self._exchange is None and self._half_closed:
             self._close()
 
-    # ------------------------------------------------------------------------------------- writing
-
     def begin(self, status: int, headers: HeaderList, keep_alive: bool) -> bytes:
         """Return a response's head that lacks the body's length. Raise ValueError for an invalid header."""
-        head = self._connections.heads.write(status, headers, not (self._keep_alive and keep_alive))
-        self._keep_alive = self._keep_alive and keep_alive
+        keep_alive = keep_alive and self.keep_alive
+        head = self._connections.heads.write(status, headers, close=not keep_alive)
+        self.keep_alive = keep_alive
         return head
 
     def write(self, data: bytes) -> None:
@@ -257,13 +247,6 @@ class HttpConnection(asyncio.Protocol):
         if not self._transport.is_closing():
             self._written += len(data)
             self._transport.write(data)
-
-    def stream_begun(self, response: HttpStreamingResponse) -> None:
-        """Prepare for a long response, or end it at once if the client has left."""
-        self._parser.forget_heads()
-        if self.client_left:
-            response.end()
-            self._keep_alive = False
 
     def write_piece(self, data: bytes) -> None:
         """Write a piece of a stream. Cut the connection if the client has left too much unread."""
@@ -287,8 +270,6 @@ class HttpConnection(asyncio.Protocol):
         if self._drained is not None:
             await asyncio.shield(self._drained)
 
-    # ------------------------------------------------------------------------------------- closing
-
     def _refuse(self, status: int, why: str) -> None:
         """Send an error response, and close."""
         log.debug("%s got %d: %s", self._client, status, why)
@@ -301,7 +282,7 @@ class HttpConnection(asyncio.Protocol):
         """Close after the written bytes are sent. With `linger`, wait until the client has read them and closed."""
         # [RFC 9112 9.6] closing while bytes of the client are unread resets the connection and can lose the response
         self._enter(Phase.CLOSING, LINGER_SECONDS)
-        self._parser.buffer.clear()
+        self.parser.buffer.clear()
         if self._reading_paused:
             self._transport.resume_reading()
         if self._half_closed or not linger or not self._transport.can_write_eof():
@@ -313,7 +294,7 @@ class HttpConnection(asyncio.Protocol):
 
     def finish(self) -> None:
         """Close after the current response, because the server stops."""
-        self._keep_alive, self._stopping = False, True
+        self.keep_alive, self._stopping = False, True
         if self._phase in (Phase.IDLE, Phase.HEAD, Phase.BODY):
             self._close(linger=self._phase is not Phase.IDLE)
 
@@ -383,8 +364,11 @@ class HttpExchange:
         chunked = not self._head.is_http_1_0
         head = self._begin(status, headers)
         self._connection.write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
+        self._connection.parser.parsed_heads.clear()  # the response may last for hours
         self.response = HttpStreamingResponse(self._connection, chunked, self.request.method != "HEAD")
-        self._connection.stream_begun(self.response)
+        if self._connection.client_left:
+            self.response.end()
+            self._connection.keep_alive = False
         return self.response
 
     def _begin(self, status: int, headers: HeaderList) -> bytes:

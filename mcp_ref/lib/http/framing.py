@@ -6,10 +6,9 @@
 
     {}                              the body: as many bytes as Content-Length says, or chunks, each after its size
 
-Two programs on the way of a request, such as a proxy and a server, must agree where it ends. If they disagree, an
-attacker hides a second request in the body of the first (request smuggling, RFC 9112 section 11.2). It passes the
-checks of the proxy, or takes the response that belongs to another user. So whatever two readers could read in two
-ways is refused here, also where the RFC permits a guess:
+A proxy and the server behind it must agree where a request ends. Otherwise an attacker hides a second request in the
+body of the first: it evades the proxy's checks, or receives the response of another user (request smuggling, RFC 9112
+section 11.2). So a message that two readers could read in two ways is refused, also where the RFC permits a guess:
 
     Refused                                           Disagreement
     Content-Length and Transfer-Encoding together     one reader counts bytes, the other reads chunks
@@ -20,8 +19,8 @@ ways is refused here, also where the RFC permits a guess:
     a space before the colon                          `Content-Length :` is a header, or is ignored
     a chunk size with a sign, prefix or space         some number parsers accept them
 
-In the other direction, a line break in a header value would begin a header, or a body, of the attacker's choice
-(response splitting, section 11.1). `check_header` refuses it before anything is sent.
+A line break in a header to send would begin another header, or the body (response splitting, section 11.1).
+`check_header` refuses it.
 
 Spec:  RFC 9112, sections 2.2 (parsing), 5 (fields), 6 (body length), 7 (transfer codings), 9.3 (persistence)
 """
@@ -51,6 +50,7 @@ TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _FIELD: Final = re.compile(rb"%b:[\t -~\x80-\xff]*" % TOKEN)
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
 _RESERVED: Final = frozenset({"connection", "content-length", "date", "transfer-encoding"})
 _NAME: Final = re.compile(TOKEN.decode())
 _VALUE: Final = re.compile("[\t -~\x80-\xff]*")
@@ -94,7 +94,7 @@ def parse_response_head(head: bytes, max_headers: int) -> tuple[int, str, Header
     return int(found[2]), f"HTTP/1.{found[1].decode()}", Headers((name, value.strip(" \t")) for name, value in pairs)
 
 
-def keeps_alive(headers: Headers, version: str) -> bool:
+def persists(headers: Headers, version: str) -> bool:
     """Return True if the sender of a head keeps the connection open. HTTP/1.0 keep-alive is not supported."""
     options = ",".join(headers.get_all("connection")).lower().split(",")
     return version >= "HTTP/1.1" and "close" not in [option.strip() for option in options]
@@ -135,11 +135,7 @@ class ChunkedBody:
         self._pieces = self._decode()
 
     def take(self) -> bytes:
-        """Remove the body's bytes from the buffer and return the data in them. Bytes after the body stay.
-
-        Raises:
-            BadMessage: A size, line end, extension or trailer is invalid, or there are too many of them.
-        """
+        """Remove the body's bytes from the buffer and return the data in them. Raise BadMessage."""
         return b"".join(iter(self._pieces.__next__, b""))
 
     def _decode(self) -> Generator[bytes, None, None]:
@@ -193,10 +189,7 @@ def check_header(name: str, value: str, reserved: frozenset[str]) -> None:
 
 
 class ResponseHeads:
-    """A writer of response heads, shared by the connections of a server.
-
-    A server sends the same few heads again and again, so it keeps them. Only the date changes, once a second.
-    """
+    """A writer of response heads. It keeps them: a server repeats a few heads, and only the date changes."""
 
     def __init__(self) -> None:
         self._written: dict[tuple[int, tuple[tuple[str, str], ...], bool], bytes] = {}
@@ -221,11 +214,7 @@ class ResponseHeads:
 
 
 def _write_head(status: int, headers: HeaderList, close: bool) -> bytes:
-    try:
-        reason = HTTPStatus(status).phrase
-    except ValueError:
-        reason = ""
-    lines = [f"HTTP/1.1 {status} {reason}"]  # no Server header: attackers search for software with known flaws
+    lines = [f"HTTP/1.1 {status} {_REASONS.get(status, '')}"]  # no Server header: it helps to find known flaws
     for name, value in headers:
         check_header(name, value, _RESERVED)
         lines.append(f"{name}: {value}")

@@ -86,19 +86,17 @@ class HttpLimits:
     """Bounds on the memory and the time that one client can cost a server. Sizes are in bytes, times in seconds."""
 
     connections: int = 10_000
-    """Maximum number of connections. The next connection gets a 503 response and is closed. A connection whose client
-    has left counts until its handler ends."""
+    """Maximum number of connections, else 503. A connection whose client has left counts until its handler ends."""
     head_size: int = 32 * 1024
-    """Maximum size of the request line and headers, in bytes. A larger head gets a 431 response."""
+    """Maximum size of the request line and headers, in bytes, else 431."""
     header_count: int = 100
     """Maximum number of headers, else 431. `http.client`, which parses them, accepts at most 100."""
     body_size: int = 4 * 1024 * 1024
-    """Maximum size of a body without its chunk sizes, in bytes. A larger body gets a 413 response. If Content-Length
-    announces it, the body is not read."""
+    """Maximum size of a body without its chunk sizes, in bytes, else 413, if possible before the body is read."""
     head_time: float = 10.0
-    """Seconds for a whole head, from its first byte, else 408. A new connection must send its first byte as soon."""
+    """Seconds for a whole head, from its first byte, else 408. Also the time in which a new connection must send it."""
     body_time: float = 60.0
-    """Seconds for a whole body, from the end of the head. A slower client gets a 408 response."""
+    """Seconds for a whole body, from the end of the head, else 408."""
     idle_time: float = 75.0
     """Seconds that a connection stays open without a request (as in nginx)."""
     write_buffer: int = 4 * 1024 * 1024
@@ -108,16 +106,13 @@ class HttpLimits:
 
 
 class StreamingResponse(Protocol):
-    """A response whose body is written piece by piece."""
+    """A response whose body is written piece by piece. A client that leaves too much unread is disconnected."""
 
     gone: asyncio.Future[None]
     """Done when the response has ended: it was closed, or the client disconnected. Never fails."""
 
     def write(self, data: bytes) -> None:
-        """Send a piece of the body, without waiting. Do nothing if the response has ended.
-
-        A client that leaves too much unread is disconnected.
-        """
+        """Send a piece of the body, without waiting. Do nothing if the response has ended."""
 
     async def drain(self) -> None:
         """Wait until the client has read most of the body written so far, or has disconnected."""

@@ -1,7 +1,7 @@
 """The requests of one connection: bytes go in, requests come out. Nothing here touches a socket.
 
-Every line of a head is checked strictly (framing.py says against which attacks). Then the standard library's
-`http.server` parses the head. It is lenient: it accepts LF as a line end and repairs broken headers, for example.
+First every line of a head is checked strictly (framing.py names the attacks). Then the standard library's `http.server`
+parses the head. Alone it would be too lenient: it accepts LF as a line end, for example.
 
 A request must have exactly one Host header, and an absolute target must name the same host. Otherwise a proxy could
 choose a website by one name, and the handler by the other.
@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Final
 from urllib.parse import urlsplit
 
-from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBody, body_length, check_fields, keeps_alive
+from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBody, body_length, check_fields, persists
 from .message import Headers, HttpLimits
 
 MAX_PARSED_HEADS: Final = 8
@@ -45,9 +45,8 @@ class RequestHead:
 class RequestParser:
     """The parser for the requests of one connection.
 
-    It keeps the heads that it has parsed. A client sends nearly the same head with each request, and parsing it is
-    half of the time that a short request takes. So a head that repeats an earlier one byte for byte is not parsed
-    again: the request gets the same `RequestHead`, with the same `Headers` object.
+    It keeps parsed heads. A client often repeats a head byte for byte, and parsing is half of the time that a short
+    request takes. So a repeated head is not parsed again: both requests share one `RequestHead` and its `Headers`.
     """
 
     def __init__(self, limits: HttpLimits) -> None:
@@ -57,18 +56,14 @@ class RequestParser:
         """The head of the request whose body is incomplete."""
         self.client_waits = False
         """True if the client sends that body only after a 100 response."""
+        self.parsed_heads: dict[bytes, RequestHead] = {}
         self._limits = limits
         self._searched = 0  # length of the buffer that has no end of a head
-        self._parsed: dict[bytes, RequestHead] = {}
         self._chunks: ChunkedBody | None = None
         self._body = bytearray()  # the data of the chunks so far
 
     def next(self) -> tuple[RequestHead, bytes] | None:
-        """Remove a request from the buffer and return its head and body, or None until it is complete.
-
-        Raises:
-            BadMessage: The request is invalid or too large. The rest of the buffer cannot be parsed.
-        """
+        """Remove a request from the buffer and return it, or None until it is complete. Raise BadMessage."""
         if self.head is None:
             self.head = self._take_head()
         if self.head is None:
@@ -78,10 +73,6 @@ class RequestParser:
             return None
         request, self.head = (self.head, body), None
         return request
-
-    def forget_heads(self) -> None:
-        """Free the parsed heads, when the connection may be busy with one response for hours."""
-        self._parsed.clear()
 
     def _take_head(self) -> RequestHead | None:
         buffer = self.buffer
@@ -99,12 +90,12 @@ class RequestParser:
         self._searched = 0
         raw = bytes(buffer[: end + 4])
         del buffer[: end + 4]
-        head = self._parsed.get(raw)
+        head = self.parsed_heads.get(raw)
         if head is None:
             head = parse_request_head(raw, self._limits.header_count)
-            if len(self._parsed) >= MAX_PARSED_HEADS:
-                self._parsed.clear()
-            self._parsed[raw] = head
+            if len(self.parsed_heads) >= MAX_PARSED_HEADS:
+                self.parsed_heads.clear()
+            self.parsed_heads[raw] = head
         self._check_body_size(head.length)
         self.client_waits = head.expects_continue and not buffer
         return head
@@ -155,16 +146,9 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
         # [RFC 9112 6.1] Transfer-Encoding in an HTTP/1.0 message: the framing is faulty
         raise BadMessage(400, "HTTP/1.0 has no Transfer-Encoding: send Content-Length")
     path, query = _split_target(parsed.command, found[2].decode("ascii"), hosts)
-    return RequestHead(
-        parsed.command,
-        path,
-        query,
-        headers,
-        is_http_1_0=version < "HTTP/1.1",
-        length=length,
-        keep_alive=keeps_alive(headers, version),
-        expects_continue=version >= "HTTP/1.1" and (headers.get("expect") or "").lower() == "100-continue",
-    )
+    expects_continue = version >= "HTTP/1.1" and (headers.get("expect") or "").lower() == "100-continue"
+    keep_alive = persists(headers, version)
+    return RequestHead(parsed.command, path, query, headers, version < "HTTP/1.1", length, keep_alive, expects_continue)
 
 
 def _split_target(method: str, target: str, hosts: list[str]) -> tuple[str, str]:

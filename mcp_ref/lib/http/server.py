@@ -7,8 +7,8 @@
         print(server.address)
         await asyncio.Event().wait()
 
-asyncio owns the sockets. Each request runs its handler in a task, and no thread is used. `HttpLimits` bounds the memory
-and the time that a client can cost: connections, heads, bodies, unread responses, and slow sending or reading.
+asyncio owns the sockets. Each handler runs in a task, and no thread is used. `HttpLimits` bounds the memory and the
+time that a client can cost.
 
 Spec:  RFC 9110, RFC 9112
 Below: connection.py, which serves one connection
@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from ssl import SSLContext
-from types import TracebackType
 from typing import Final, Self
 
 from .connection import LINGER_SECONDS, Connections, HttpConnection
@@ -53,11 +52,7 @@ class HttpServer:
         return len(self._connections.open)
 
     async def close(self, grace: float = 3.0) -> None:
-        """Accept no more connections, let handlers finish, and cancel the handlers that do not.
-
-        Args:
-            grace: Seconds that handlers have to finish.
-        """
+        """Accept no more connections, give handlers `grace` seconds to finish, and cancel the rest."""
         if not self._listener.is_serving():
             return
         self._listener.close()
@@ -76,9 +71,7 @@ class HttpServer:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def _check_times(self) -> None:

@@ -1,11 +1,12 @@
-"""Server-sent events: reading and writing the text/event-stream format.
+"""Server-sent events: the format text/event-stream, read and written.
 
     id: 7
     data: {"some": "json"}
                                     <- an empty line ends the event
     : a comment, which shows that the stream is alive
 
-An event is lines of `field: value`. `data` may stand there several times, for several lines.
+An event is a list of lines `field: value`. Several `data` lines make a text of several lines. A line break in an id
+would forge another field, so it cannot be sent. The size of a received event is bounded.
 
 Spec:  HTML standard, 9.2.5 "Parsing an event stream" and 9.2.6 "Interpreting an event stream"
 """
@@ -17,20 +18,20 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_EVENT: Final = 64 * 1024 * 1024
-"""Bytes of one event (64 MiB)."""
+"""Maximum size of one event, in bytes."""
 
-# Not bytes.splitlines, and nothing on str: U+2028, U+0085, vertical tab and the like are data.
+# Neither bytes.splitlines nor str.splitlines: U+2028, U+0085, vertical tab and others are data, not line ends.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 _NO_VALUE: Final = re.compile(r"[\r\n\0]")
 
 
 class EventTooLarge(ValueError):
-    """An event has more bytes than the parser takes. What follows cannot be read."""
+    """An event exceeds the parser's limit. The rest of the stream cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event. `id` is the last that the stream gave, also if an earlier event had it; "" where there was none."""
+    """One event. `id` is the stream's last id, perhaps from an earlier event, or ""."""
 
     data: str
     event: str = "message"
@@ -38,16 +39,16 @@ class Event:
 
 
 class EventParser:
-    """Bytes in, cut anywhere; events out. max_event: bytes that one event may have."""
+    """A parser for a stream that arrives in pieces of any size. `max_event`: maximum size of one event, in bytes."""
 
     def __init__(self, max_event: int = MAX_EVENT) -> None:
         self.last_event_id = ""
-        """What to send as Last-Event-ID when the stream breaks. An event without data moves it, too."""
+        """The value of Last-Event-ID with which to resume a broken stream. An event without data sets it, too."""
         self.retry: int | None = None
-        """Milliseconds to wait before connecting again; None where the stream has not said."""
+        """Milliseconds to wait before reconnecting, or None if the stream has not set it."""
         self._max_event = max_event
-        self._line = bytearray()  # the line that has not ended yet
-        self._after_cr = False  # if a line feed comes next, it belongs to the line end before it
+        self._line = bytearray()  # the start of a line whose end has not arrived
+        self._after_cr = False  # if the next byte is a line feed, it belongs to the line end before it
         self._at_start = True
         self._data: list[str] = []
         self._size = 0
@@ -55,14 +56,14 @@ class EventParser:
         self._id = ""
 
     def resumed(self) -> EventParser:
-        """A parser for the same stream over a new connection: what was cut off is dropped, the last id stays."""
+        """Return a parser for the same stream on a new connection. It keeps the last id and drops a partial event."""
         new = EventParser(self._max_event)
         new.last_event_id = new._id = self.last_event_id
         new.retry = self.retry
         return new
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that these bytes complete. Raises EventTooLarge."""
+        """Return the events that these bytes complete. Raise EventTooLarge if an event exceeds the limit."""
         if self._after_cr and data.startswith(b"\n"):
             data = data[1:]
             self._after_cr = False
@@ -82,13 +83,13 @@ class EventParser:
 
     def _take(self, line: bytes, events: list[Event]) -> None:
         if self._at_start:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # one byte order mark may stand before everything
+            line = line.removeprefix(b"\xef\xbb\xbf")  # one byte order mark may precede the stream
             self._at_start = False
         if not line:
             return self._dispatch(events)
         self._check_size(len(line))
         name, _, value = line.partition(b":")
-        # A line ends with an ASCII byte, so decoding line by line gives the same as decoding the stream.
+        # A line ends with an ASCII byte, so decoding each line gives the same text as decoding the stream.
         text = value.removeprefix(b" ").decode("utf-8", "replace")
         if name == b"data":
             self._data.append(text)
@@ -101,7 +102,7 @@ class EventParser:
             self.retry = int(text)
 
     def _dispatch(self, events: list[Event]) -> None:
-        self.last_event_id = self._id  # also without data: such an event only says where the stream is
+        self.last_event_id = self._id  # an event without data only moves the position in the stream
         if self._data:
             events.append(Event("\n".join(self._data), self._event or "message", self._id))
             self._data = []
@@ -113,9 +114,9 @@ class EventParser:
 
 
 def encode_event(data: bytes, *, id: str | None = None, event: str | None = None, retry: int | None = None) -> bytes:
-    """One event. data: UTF-8, of any number of lines; retry: milliseconds.
+    """Return one event. Raise ValueError for an id or event name with a line break or NUL.
 
-    Raises ValueError for an `id` or `event` that would not come back as it is: with a line break or NUL.
+    `data` is UTF-8 text of any number of lines. `retry` is the time before the client reconnects, in milliseconds.
     """
     head = ""
     if id is not None:
@@ -130,11 +131,11 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
 
 
 def encode_comment(text: str = "") -> bytes:
-    """A line that parsers skip: it shows that the stream is alive. Raises ValueError for a text with a line break."""
+    """Return a comment, which parsers skip. Raise ValueError for a text with a line break."""
     return f": {_one_line(text)}\n\n".encode()
 
 
 def _one_line(text: str) -> str:
     if _NO_VALUE.search(text):
-        raise ValueError(f"a field of an event is one line without NUL, not {text[:100]!r}")
+        raise ValueError(f"a field of an event must be one line without NUL, not {text[:100]!r}")
     return text
