@@ -13,7 +13,7 @@ URIs against path traversal [2025-11-25 client/roots#security-considerations]: `
 open more than the user chose.
 
     2024-11-05  `roots/list`. A client that declares `listChanged` MUST send `notifications/roots/list_changed`. The URI
-                MUST be `file://`. Roots are called "boundaries". A client without roots answers -32601 (SHOULD).
+                MUST be `file://`. Roots are called "boundaries". A client without roots returns -32601 (SHOULD).
     2025-06-18  `_meta` of a root.
     2026-07-28  Roots are called "informational guidance". `roots/list` is an input request inside an `input_required`
                 result; on an error the client just does not retry. `listChanged` and its notification went.

@@ -39,7 +39,7 @@ RESOURCE: Object = {"type": "ref/resource", "uri": TEMPLATE}
 
 
 def completing_server() -> Server:
-    """A server that completes a prompt's argument and a template's variable; `style` has no completer."""
+    """Return a server that completes a prompt's argument and a template's variable; `style` has no completer."""
     server = Server("s")
 
     @server.prompt()
@@ -62,7 +62,7 @@ def completing_server() -> Server:
 
 
 def completing(ref: JSON, name: JSON = "language", value: JSON = "py", **more: JSON) -> Object:
-    """The params of a completion/complete."""
+    """Return the params of a completion/complete."""
     return {"ref": ref, "argument": {"name": name, "value": value}, **more}
 
 
@@ -184,7 +184,7 @@ async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(
             {"type": "ref/prompt", "name": "absent"},
             {"type": "ref/prompt", "name": ""},
             {"type": "ref/resource", "uri": "test://absent/{x}"},
-            # a prompt's name is no URI, and a template no prompt
+            # a prompt's name is not a URI, and a template is not a prompt
             {"type": "ref/resource", "uri": "review"},
             {"type": "ref/prompt", "name": TEMPLATE},
         ):
@@ -262,7 +262,7 @@ async def test_completion_complete_missing_or_ill_typed_params_are_invalid_param
 @KINDS
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_completion_complete_flood_runs_few_completers_at_a_time_and_refuses_the_rest(kind: str, revision: str) -> None:
-    # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
+    # The package limits the number of functions at a time. A limit per minute or per caller is the author's policy.
     async def test() -> None:
         server, running, gate = Server("s", limits=Limits(max_in_flight=3, patience=0.05)), [], asyncio.Event()
         server.prompts.add(lambda x: x, "slow")

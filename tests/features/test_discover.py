@@ -1,4 +1,4 @@
-"""server/discover: which revisions, which features, and who."""
+"""server/discover: revisions, capabilities and identity."""
 
 from __future__ import annotations
 

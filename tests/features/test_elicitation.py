@@ -187,7 +187,7 @@ async def test_elicitation_create_undeclared_mode_is_invalid_params() -> None:
 async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetched(
     action: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The handler gets the URL as it came, and decides; the package itself opens no connection and no browser."""
+    """Check that the handler gets the unchanged URL, and that the package opens no connection and no browser."""
     monkeypatch.setattr("socket.getaddrinfo", lambda *a, **k: pytest.fail("a name was looked up"))
     monkeypatch.setattr("webbrowser.open", lambda *a, **k: pytest.fail("a browser was opened"))
 

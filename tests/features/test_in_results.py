@@ -1,4 +1,4 @@
-"""What a client of 2026-07-28 owes its user when questions come in results: forms, web pages, models, directories."""
+"""Input requests in results of 2026-07-28, at the client: forms, URLs, models and roots."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_input_requests_have_the_members_of_their_kind_and_no_others(
     async with raw_server(Client) as (client, wire):
         await meet(client, wire, OFFERS)
         asking = asyncio.ensure_future(ask_for(client))
-        asked = await asked_for(wire, method)  # which holds it to what every request must say
+        asked = await asked_for(wire, method)  # checks the members that every request must have
         caching: Object = {"ttlMs": 0, "cacheScope": "public"}
         await wire.send(answer(asked, {"resultType": "complete", **caching, **result}))
         await soon(asking)
@@ -100,7 +100,7 @@ async def test_input_requests_have_the_members_of_their_kind_and_no_others(
 @pytest.mark.spec("2026-07-28/basic/index#error-codes-3")
 @pytest.mark.parametrize("code", [-32000, -32001, -32003, -32004, -32010, -32019])
 async def test_legacy_error_codes_have_no_meaning_in_2026_07_28(code: int) -> None:
-    """SDKs have used them for a lost session, a time that ran out, and more: nothing is done about any of these."""
+    """Check that the client does nothing special about codes that SDKs used for lost sessions or timeouts."""
 
     async with raw_server(Client) as (client, wire):
         await meet(client, wire, OFFERS)
@@ -156,7 +156,7 @@ def test_input_request_elicitation_without_mode_is_a_form() -> None:
 def test_input_request_elicitation_url_goes_to_the_user_unchanged_and_is_not_fetched(
     action: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The handler gets the URL as it came, and decides; the package itself opens no connection and no browser."""
+    """Check that the handler gets the unchanged URL, and that the package opens no connection and no browser."""
     monkeypatch.setattr("socket.getaddrinfo", lambda *a, **k: pytest.fail("a name was looked up"))
     monkeypatch.setattr("webbrowser.open", lambda *a, **k: pytest.fail("a browser was opened"))
     asked: list[str] = []

@@ -1,4 +1,4 @@
-"""Log messages: who declares them, which levels get through, and that nothing is logged that nobody wrote."""
+"""Log messages: the capability, the levels, and the contents, which come from the author alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def message(level: JSON, data: JSON, **more: JSON) -> Object:
 
 
 def verbose_server(logging: bool = True) -> Server:
-    """A server with one tool, which writes one message of every level, the least severe first."""
+    """Return a server with one tool, which writes one message of every level, the least severe first."""
     server = Server("s", logging=logging)
 
     @server.tool()
@@ -213,8 +213,8 @@ async def test_notifications_message_data_is_any_json_unchanged(kind: str, revis
 async def test_notifications_message_holds_nothing_that_the_author_did_not_log(
     kind: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    # What an author logs is the author's to answer for. The package adds no message of its own, whatever fails and
-    # whatever it writes to the operator's log: no arguments, no exception, no traceback, no path.
+    # The author is responsible for logged messages. The package adds none of its own: no arguments, no exception, no
+    # traceback and no path, even if it writes them to the operator's log.
     secret = "hunter2-jane@example.org"
 
     server = Server("s", title="t")

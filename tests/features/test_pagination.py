@@ -18,7 +18,7 @@ LISTS = ["tools/list", "resources/list", "resources/templates/list", "prompts/li
 
 
 def server_of(count: int, page_size: int) -> Server:
-    """A server with so many of everything, named from 0 on."""
+    """Return a server with `count` items of each kind, named from 0 on."""
     server = Server("s", page_size=page_size)
     for number in range(count):
         add(server, number)
@@ -44,7 +44,7 @@ def named(*numbers: int) -> list[JSON]:
 
 
 async def page(wire: Wire, method: str, cursor: JSON = None) -> tuple[list[JSON], JSON]:
-    """One page: the names in it, and the next cursor."""
+    """Return the names on one page, and the next cursor."""
     answer = await wire.ask(method, {"cursor": cursor} if cursor is not None else {})
     result = answer["result"]
     assert isinstance(result, dict), answer
@@ -54,7 +54,7 @@ async def page(wire: Wire, method: str, cursor: JSON = None) -> tuple[list[JSON]
 
 
 async def error_code(wire: Wire, method: str, params: Object) -> JSON:
-    """The code of the error that a request is answered with."""
+    """Return the code of the error response to a request."""
     error = (await wire.ask(method, params))["error"]
     assert isinstance(error, dict)
     return error["code"]
@@ -190,7 +190,7 @@ EVERYTHING: Object = {"tools": {}, "resources": {}, "prompts": {}}
 
 
 def items(names: list[str]) -> Object:
-    """The result of any of the four lists."""
+    """Return the result of any of the four lists."""
     listed: list[JSON] = [
         {"name": name, "inputSchema": {"type": "object"}, "uri": "test://u", "uriTemplate": "test://{u}"}
         for name in names
@@ -199,7 +199,7 @@ def items(names: list[str]) -> Object:
 
 
 async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON]:
-    """Answer one list request with each page and what stands beside it; gives the params that came."""
+    """Serve one list request for each page. Return the params of the requests."""
     came: list[JSON] = []
     for names, beside in pages:
         asked = await wire.receive_object()
@@ -230,7 +230,7 @@ async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(rev
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, EVERYTHING)
         listing = asyncio.create_task(lister(client))
-        # a page may be empty, or smaller or larger than those before, and is no end while a cursor comes with it
+        # a page may have any size, even 0: the list goes on as long as a page has a cursor
         pages: list[tuple[list[str], Object]] = [
             (["a"], {"nextCursor": "1"}),
             ([], {"nextCursor": "2"}),

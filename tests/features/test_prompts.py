@@ -1,4 +1,4 @@
-"""Prompts: listed, filled in; what goes in and what comes out."""
+"""Prompts: the list, the arguments, and the finished messages."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ CHANGED = notification("notifications/prompts/list_changed")
 
 
 def giving(value: object) -> Server:
-    """A server with one prompt, `p`, whose function returns a value."""
+    """Return a server with one prompt, `p`, whose function returns a value."""
     server = Server("s")
 
     async def p():  # type: ignore[no-untyped-def]
@@ -65,7 +65,7 @@ def giving(value: object) -> Server:
 
 
 async def get(wire: Wire, name: str = "p", arguments: JSON = None) -> Object:
-    """A prompt's result."""
+    """Return the result of a prompts/get."""
     answer = await wire.ask("prompts/get", {"name": name, **({"arguments": arguments} if arguments else {})})
     assert isinstance(answer.get("result"), dict), answer
     result = answer["result"]
@@ -74,7 +74,7 @@ async def get(wire: Wire, name: str = "p", arguments: JSON = None) -> Object:
 
 
 async def contents(wire: Wire) -> list[JSON]:
-    """The content of each message of `p`."""
+    """Return the content of each message of `p`."""
     messages = (await get(wire))["messages"]
     assert isinstance(messages, list)
     return [message["content"] for message in messages if isinstance(message, dict)]
@@ -173,7 +173,7 @@ async def test_prompts_list_shows_the_members_that_the_revision_has(kind: str, r
         assert (await wire.ask("prompts/list"))["result"] == {"prompts": [listed]}
 
 
-# ------------------------------------------------------------------------------------------------ what comes out
+# ------------------------------------------------------------------------------------------------ results
 
 
 @KINDS
@@ -253,7 +253,7 @@ async def test_prompts_get_images_and_audio_are_base64_with_a_mime_type(kind: st
     "2025-03-26/server/prompts#audio-content-1",
 )
 @KINDS
-@pytest.mark.parametrize("revision", NAMES[2:])  # before, there were no sounds
+@pytest.mark.parametrize("revision", NAMES[2:])  # audio came in 2025-03-26
 @pytest.mark.parametrize("block", [ImageContent, AudioContent])
 @pytest.mark.parametrize(
     ("data", "mime_type"),
@@ -362,7 +362,7 @@ async def test_prompts_get_annotations_and_links_fit_the_revision(kind: str, rev
         assert text == {"type": "text", "text": "x", **with_hints}
 
 
-# ------------------------------------------------------------------------------------------------ what goes in
+# ------------------------------------------------------------------------------------------------ arguments
 
 
 class Tone(Enum):

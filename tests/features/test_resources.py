@@ -48,7 +48,7 @@ REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
 
 def naming(revision: str) -> tuple[str, ...]:
-    """The methods that name a resource."""
+    """Return the methods with a URI in their params."""
     return ("resources/read",) if revision == MODERN else ("resources/read", "resources/subscribe")
 
 
@@ -60,7 +60,7 @@ def updated(uri: str) -> Object:
 
 
 async def read(wire: Wire, uri: str) -> list[JSON]:
-    """The contents of a resource."""
+    """Return the contents of a resource."""
     answer = await wire.ask("resources/read", {"uri": uri})
     result = answer.get("result")
     assert isinstance(result, dict) and isinstance(result["contents"], list), answer
@@ -154,7 +154,7 @@ async def test_resources_list_shows_the_members_that_the_revision_has(kind: str,
         meta={"com.example/x": 1},
     )
     async def readme() -> str:
-        "What the project is."
+        "A description of the project."
         return "# Read"
 
     @server.resource("file:///{path}", title="Files", mime_type="text/plain", annotations=hints)
@@ -166,7 +166,7 @@ async def test_resources_list_shows_the_members_that_the_revision_has(kind: str,
     if revision >= "2025-06-18":
         shown["lastModified"] = "2025-01-12T15:00:58Z"
     resource: Object = {"uri": "file:///project/README.md", "name": "README.md", "mimeType": "text/markdown"}
-    resource["description"] = "What the project is."
+    resource["description"] = "A description of the project."
     template: Object = {"uriTemplate": "file:///{path}", "name": "files", "description": "Every file."}
     template["mimeType"] = "text/plain"
     if revision >= "2024-11-05":

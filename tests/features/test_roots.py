@@ -1,4 +1,4 @@
-"""Roots on the wire: which directories a client shows, and what a server may believe."""
+"""Roots: the directories that a client shows, and the checks of a server."""
 
 from __future__ import annotations
 

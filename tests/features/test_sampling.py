@@ -37,7 +37,7 @@ TEXT: Object = {"type": "text", "text": "What time is it?"}
 
 
 async def echo(params: CreateMessageRequestParams) -> CreateMessageResult:
-    """A model that repeats the last text it was told."""
+    """Return a message that repeats the last text of the request."""
     text = next(block for block in reversed(params.messages[-1].blocks) if isinstance(block, TextContent))
     return CreateMessageResult("assistant", TextContent(f"echo {text.text}"), "a-model", "endTurn")
 
@@ -255,7 +255,7 @@ async def test_context_sample_with_tools_needs_the_sampling_tools_capability(
     async with greeted_client(server, kind, revision, {"sampling": {"tools": {}}}) as wire:
         result: Object = {"role": "assistant", "content": [USE], "model": "m", "stopReason": "toolUse"}
         params, answer = await call_and_answer(wire, result)
-        # What the model must do reaches the client as the server said it: the choice is the client's to enforce.
+        # toolChoice reaches the client unchanged: the client has to enforce it.
         assert params["toolChoice"] == {"mode": mode}
         assert "toolUse" in str(answer["result"])
 

@@ -99,7 +99,7 @@ DERIVED: list[tuple[Callable[[], object], Object, JSON]] = [
     (point, {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}, {"x": 3}),
     (mapping, {"type": "object", "additionalProperties": {"type": ["integer", "null"]}}, {"a": None}),
 ]
-"""Functions, the schemas of what they give, and that."""
+"""Return functions with the schemas of their values, and the values."""
 
 ANY_OBJECT: Object = {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]}
 GIVEN: list[tuple[Object, JSON]] = [
@@ -113,7 +113,7 @@ GIVEN: list[tuple[Object, JSON]] = [
 
 
 async def first_tool(wire: Wire, ask: Callable[..., Object]) -> Object:
-    """The first tool in a list."""
+    """Return the first tool of a list."""
     await wire.send(ask("tools/list"))
     listed = result_of(await wire.receive())["tools"]
     assert isinstance(listed, list) and isinstance(listed[0], dict)
@@ -121,7 +121,7 @@ async def first_tool(wire: Wire, ask: Callable[..., Object]) -> Object:
 
 
 async def called(wire: Wire, ask: Callable[..., Object], name: JSON = "t") -> Object:
-    """The result of a call."""
+    """Return the result of a call."""
     await wire.send(ask("tools/call", {"name": name}))
     return result_of(await wire.receive())
 
@@ -221,7 +221,7 @@ WRONG: list[tuple[Object, object]] = [
     ({"type": "object"}, []),
     ({"type": "string"}, CallToolResult([], structured_null=True)),
 ]
-"""Schemas, and results that break them. What counts is that there are data, and not whether they are true."""
+"""Return schemas and results that break them. False values are data, too."""
 
 
 @pytest.mark.spec("2026-07-28/server/tools#output-schema-1")
@@ -305,7 +305,7 @@ async def test_output_schema_with_a_remote_ref_is_not_fetched(
 
 
 async def checked(schema: Object, *data: JSON) -> CallToolResult:
-    """What a client of 2026-07-28 makes of a result with these data, or with none, of a tool with this schema."""
+    """Let a client of 2026-07-28 check a result with these data, or without data, of a tool with this schema."""
     async with raw_server(lambda transport: Client(transport, revision=MODERN)) as (client, wire):
         await meet(client, wire)
         listing = asyncio.create_task(client.list_tools())

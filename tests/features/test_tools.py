@@ -1,4 +1,4 @@
-"""Tools: listed with schemas that are schemas, called with arguments that fit them, and what becomes of the outcome."""
+"""Tools: the list with its schemas, the check of arguments, the results and the errors."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ CHANGED = notification("notifications/tools/list_changed")
 
 
 def tool_giving(value: object, **options: Object) -> Server:
-    """A server with one tool, `t`, that returns a value and promises no schema of its own."""
+    """Return a server with one tool, `t`, that returns a value and promises no schema of its own."""
     server = Server("s")
 
     async def t():  # type: ignore[no-untyped-def]
@@ -69,7 +69,7 @@ def tool_giving(value: object, **options: Object) -> Server:
 
 
 async def call(wire: Wire, name: str = "t", arguments: JSON = None) -> Object:
-    """The whole answer to a call."""
+    """Return the whole response to a call."""
     return await wire.ask("tools/call", {"name": name, **({} if arguments is None else {"arguments": arguments})})
 
 
@@ -87,7 +87,7 @@ def code_of(answer: Object) -> JSON:
 
 
 def failed(answer: Object, revision: str, saying: str = "") -> bool:
-    """Whether an answer is a tool's failure, in the shape of the revision, with some text."""
+    """Return True if a response is a tool's failure, in the shape of the revision, with some text."""
     result = answer.get("result")
     assert isinstance(result, dict), answer
     if revision == "2024-10-07":
@@ -273,7 +273,7 @@ ANY_OUTPUT: list[Object] = [{}, {"type": "string"}, {"type": ["object", "null"]}
 )
 def test_tools_add_invalid_schema_or_input_that_is_not_an_object_raises(which: str, schema: Object) -> None:
     if which == "output_schema" and (schema is None or schema in ANY_OUTPUT):
-        return  # None says that there is none
+        return  # None means no output schema
     server = Server("s")
     with pytest.raises((ValueError, TypeError)):
         server.tools.add(lambda: {}, "t", **{which: schema})  # type: ignore[arg-type]
@@ -563,7 +563,7 @@ async def test_tools_call_structured_content_conforms_and_is_repeated_as_text(ki
 
 
 def wrong_results() -> dict[str, Callable[[], object]]:
-    """Functions that break the schema {"n": integer}."""
+    """Return functions that break the schema {"n": integer}."""
     return {
         "none": lambda: None,
         "a text": lambda: "x",
@@ -717,7 +717,7 @@ async def test_tools_call_output_that_json_cannot_hold_is_an_error_and_the_sessi
 
 
 def first_failure(error: Exception) -> ExceptionGroup[Exception]:
-    """What a TaskGroup within a TaskGroup raises when a task fails, and another one while it is stopped for it."""
+    """Let a task of a TaskGroup within a TaskGroup fail, and then another task while it is stopped."""
     return ExceptionGroup("outer", [ExceptionGroup("inner", [error]), ValueError("the second")])
 
 
@@ -797,7 +797,7 @@ async def test_tools_call_function_may_raise_a_protocol_error() -> None:
 @KINDS
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_tools_call_flood_runs_few_tools_at_a_time_and_refuses_the_rest(kind: str, revision: str) -> None:
-    # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
+    # The package limits the number of functions at a time. A limit per minute or per caller is the author's policy.
     async def test() -> None:
         server = Server("s", limits=Limits(max_in_flight=3, patience=0.05))
         running: list[int] = []
@@ -830,7 +830,7 @@ def test_tools_call_flood_runs_few_tools_at_a_time_and_refuses_the_rest(kind: st
 
 
 async def serve_one(wire: Wire, result: Object) -> Object:
-    """Answer one request with a result; gives the request."""
+    """Serve one request with a result, and return the request."""
     asked = await wire.receive_object()
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
     return asked
@@ -953,8 +953,8 @@ async def test_client_list_tools_refuses_an_input_schema_that_is_not_an_object(s
     ],
 )
 async def test_client_ignores_tool_annotations(revision: str, annotations: Object) -> None:
-    # The hints are handed on for people to see. What goes over the wire is the same whatever they claim: nothing is
-    # answered from a cache because it is "read-only", nothing sent again because it is "idempotent".
+    # The hints reach the program, for people to see. The messages are the same with every hint: no call is served
+    # from a cache because the tool is "read-only", or sent again because the tool is "idempotent".
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"tools": {}})
         listing = asyncio.create_task(client.list_tools())

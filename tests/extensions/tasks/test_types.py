@@ -1,4 +1,4 @@
-"""Tasks, without any wire: what may become of one, both of its shapes, and what the store keeps."""
+"""The types of tasks: transitions, both shapes on the wire, and the store."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_task_times_are_iso_8601() -> None:
     ]  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------ who gets one
+# ------------------------------------------------------------------------------------------------ decision for a task
 
 DECLARED: Object = {"extensions": {EXTENSION: {}}}
 
