@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.client.session import QUESTIONS
+from mcp_ref.client.session import INPUT_REQUESTS
 from mcp_ref.codec import shape_of
 from mcp_ref.revisions import REVISIONS, Revision, find_method
 from tests import transcripts
@@ -133,7 +133,7 @@ def methods(*names: str) -> Callable[[Revision], bool]:
 
 def asks_in_results(revision: Revision) -> bool:
     """Whether what a server wants to know stands in its results."""
-    return revision.era == "modern" and not any(find_method(name, revision, "server") for name in QUESTIONS)
+    return revision.era == "modern" and not any(find_method(name, revision, "server") for name in INPUT_REQUESTS)
 
 
 FEATURES: dict[str, list[Callable[[Revision], bool]]] = {

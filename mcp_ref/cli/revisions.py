@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 
 from ..basic import headers, versioning
-from ..client.session import QUESTIONS
+from ..client.session import INPUT_REQUESTS
 from ..codec import lives_of
 from ..jsonrpc.messages import JSON, Object
 from ..revisions import METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
@@ -74,7 +74,7 @@ def stateless() -> Object:
             headers.NAME_HEADER,
             f"{headers.PARAM_PREFIX}*",
         ],
-        "an input_required result can request": [*QUESTIONS],
+        "an input_required result can request": [*INPUT_REQUESTS],
     }
 
 

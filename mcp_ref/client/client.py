@@ -1,36 +1,39 @@
-"""The client: starts or meets a server, and uses what it offers.
+"""The client: it connects to one server, and has a method for each feature of the server.
 
     async with Client(["python3", "server.py"]) as client:
         print((await client.call_tool("add", {"a": 1, "b": 2})).text)
 
-What the client offers to the server in turn, it is given at construction: a model (`sampling`), a way to ask the user
-(`elicitation`), directories (`roots`). Each one declares the capability.
+The features of the client itself are given at construction: a model (`sampling`), a way to ask the user
+(`elicitation`), directories (`roots`). Each one declares a capability, and the program decides what the server gets.
+Everything that a server sends is a claim of the server: tool descriptions and results SHOULD be treated as untrusted
+[2025-06-18 server/tools#security-considerations], because they may try to make the model do something else.
 
-Spec:  basic/lifecycle; the pages of server/ (what is asked) and of client/ (what is answered)
+Spec:  basic/lifecycle; the pages of server/ (the methods) and of client/ (the handlers)
+Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+Above: sync.py, cli/, programs. Below: connector.py; tools.py, subscriptions.py, handlers.py
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from ..basic.lifecycle import CapabilityError, Implementation
-from ..basic.meta import EmptyResult, NotificationParams, RequestParams
+from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
+from ..basic.meta import EmptyResult, NotificationParams, RequestParams, checked_extensions
 from ..basic.progress import ProgressHandler
-from ..extensions.tasks.types import Task
+from ..basic.versioning import LOG_LEVEL
+from ..extensions.tasks.types import EXTENSION, Task
 from ..features.caching import ResponseCache, ServerCache
 from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS, Era, Revision, in_order
 from ..session import TIMEOUT
 from ..version import __version__
-from .connector import Connector, Target
-from .handlers import ClientHandlers
-from .hearing import News
+from .connector import Connector, InProcessServer, Target
 from .negotiation import ClientIdentity
 from .session import ClientSession
-from .subscriptions import Subscription
-from .tools import ToolCall, ToolCalls
+from .subscriptions import ServerNotifications, Subscription
 
 if TYPE_CHECKING:
     import os
@@ -47,43 +50,54 @@ if TYPE_CHECKING:
     from ..features.tools import CallToolResult, Tool
     from ..jsonrpc.dispatcher import Limits
     from ..lib.http.client import HttpClient
-    from ..server.server import Server
     from ..transports.base import Trace, Transport
+    from .handlers import ClientHandlers
+    from .tools import ToolCalls
 
 T = TypeVar("T")
 
 
 class Client:
-    """An MCP client for one server; an async context manager, to be used once.
+    """An MCP client for one server. It is an async context manager, and connects once.
 
-    server: the command that starts it, as a list; its URL; a `Server`, to be called within this program; or a
-    transport. env, cwd, on_stderr: for a command; see `StdioClientTransport`. headers: for a URL, sent with every
-    request, such as {"Authorization": "Bearer ..."}; http: makes the requests, with TLS and proxies as you like.
-    revision: the only revision to speak; revisions: those to speak, by default all: the latest that the server speaks,
-    too, is found when the connection opens. eras: keeps what was found, by server, for clients that come later; any
-    mutable mapping, which may be a file's content. info: who we are.
+    A request raises NotInRevision or CapabilityError if the server cannot serve it (nothing is sent), RemoteError for
+    an error of the server, RequestTimeout, ConnectionClosed, and InvalidMessage for a result of the wrong shape.
 
-    sampling: asks a model; sampling_tools: it can use tools. elicitation: asks the user, by form, and by URL too where
-    `elicitation_url`. roots: paths, `file://` URIs or `Root`s that the server may know of.
-    tasks: the server may ask the model and the user by tasks (2025-11-25). extensions: those that the host speaks, by
-    name, with their settings; declared in 2026-07-28.
-    on_log, on_tools_changed, on_resources_changed, on_prompts_changed, on_elicitation_complete: called, on the event
-    loop, for the server's notifications; keep them short.
+    A request that changes nothing is sent once more if its connection broke off in the modern era. A tool call is not:
+    it raises ConnectionClosed, and the caller finds out what became of it.
 
-    timeout: seconds for each request, by default. limits: bounds of the connection. cache: keeps results for as long as
-    the server allows; False: nothing is kept; or one of your own, which several clients may share. trace: sees every
-    frame.
-
-    In the stateless era, a request that changes nothing is sent once more where its answer broke off; a tool's call is
-    not: it raises ConnectionClosed, and what became of it is for the caller to find out.
-
-    Entering raises ConnectionClosed, within a second, where the server cannot be started or leaves at once, and
-    UnsupportedRevision where there is no common revision.
+    Args:
+        server: A command that starts the server, as a list; or its URL; or a `Server` in this program; or a transport.
+        revision: The only revision to speak. By default, the latest that both sides speak is negotiated.
+        revisions: The revisions to speak. Defaults to all six.
+        eras: Remembers the era of each server for later clients: any mutable mapping. Saves the probe.
+        info: The name and version that the server is told.
+        sampling: Async function that asks a model. Declares `sampling`.
+        sampling_tools: True if `sampling` can offer tools to the model.
+        elicitation: Async function that asks the user by a form. Declares `elicitation`.
+        elicitation_url: True if `elicitation` can also send the user to a URL.
+        roots: Paths, `file://` URIs or `Root`s that the server may use. Declares `roots`, even if empty.
+        tasks: True if the server may send `sampling` and `elicitation` requests as tasks (2025-11-25).
+        extensions: Settings of the extensions that the program implements, by name. Declared from 2026-07-28 on.
+        on_log: Called for each log message of the server. Like all callbacks, on the event loop: keep it short.
+        on_tools_changed: Called when the list of tools has changed.
+        on_resources_changed: Called when the list of resources has changed.
+        on_prompts_changed: Called when the list of prompts has changed.
+        on_elicitation_complete: Called with the id of an elicitation by URL that the server has completed.
+        timeout: Time limit of each request, in seconds, unless the request has its own. None means no limit.
+        env: Environment variables for a command, besides a few safe ones such as PATH.
+        cwd: Working directory of a command.
+        on_stderr: Called with what a command writes to its standard error. By default it goes to this program's.
+        headers: HTTP headers of every request to a URL, such as {"Authorization": "Bearer ..."}.
+        http: HTTP client for a URL, with the TLS settings, proxy and limits of the program. It is closed with this one.
+        limits: Limits of the session, such as the number of requests in flight.
+        cache: A cache to share with other clients, True for one of its own, or False for none.
+        trace: Called with the direction and the bytes of every message.
     """
 
     def __init__(
         self,
-        server: Sequence[str] | str | Server | Transport,
+        server: Sequence[str] | str | InProcessServer | Transport,
         *,
         revision: Revision | str | None = None,
         revisions: Sequence[Revision | str] = REVISIONS,
@@ -113,27 +127,27 @@ class Client:
     ) -> None:
         self.revisions: Sequence[Revision] = in_order(revisions if revision is None else [revision])
         self.cache = (ResponseCache() if cache else None) if isinstance(cache, bool) else cache
-        """What is kept of earlier results, in the stateless era."""
+        """The cached results of the modern era, or None if nothing is cached."""
         self._info = info or Implementation("mcp_ref", __version__)
-        address = Target(server, env, cwd, on_stderr, headers, http, trace)
-        kept = ServerCache(self.cache, address.identity, address.credential)
-        self._answers = ClientHandlers(
-            sampling,
-            sampling_tools,
-            elicitation,
-            elicitation_url,
-            _to_roots(roots) if roots is not None else None,
-            tasks,
-            extensions,
-            on_elicitation_complete,
-        )
+        self._extensions: Object = {**checked_extensions(extensions), EXTENSION: {}}
+        self._handlers: ClientHandlers | None = None
+        if sampling is not None or elicitation is not None or roots is not None or tasks:
+            from .handlers import ClientHandlers  # lazy: the pages of the client's features are for clients with them
+
+            self._handlers = ClientHandlers(
+                sampling, sampling_tools, elicitation, elicitation_url, roots, tasks, on_elicitation_complete
+            )
+        target = Target(server, env, cwd, on_stderr, headers, http, trace)
+        cached = ServerCache(self.cache, target.cache_key, target.credential)
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
-        news = News(on_log, on_changed, kept)
-        self._connector = Connector(address, self._answers, news, kept, timeout, limits, {} if eras is None else eras)
-        self._tools = ToolCalls(self._connector)
+        self._notifications = ServerNotifications(on_log, on_changed, cached)
+        self._connector = Connector(
+            target, limits, self._handlers, cached, timeout, {} if eras is None else eras,
+            self._notifications.receive, self._notifications.disconnected,
+        )  # fmt: skip
         self._closing: asyncio.Task[None] | None = None
 
-    # ------------------------------------------------------------------------------------- opening and closing
+    # ------------------------------------------------------------------------------------- connect and close
 
     async def __aenter__(self) -> Client:
         await self.connect()
@@ -143,30 +157,45 @@ class Client:
         await self.close()
 
     async def connect(self) -> None:
-        """Start or reach the server, and find out what it speaks. Whatever goes wrong, nothing is left behind."""
-        if self._connector.is_used:
+        """Start or reach the server, and negotiate a revision. If that fails, the client is closed.
+
+        Raises:
+            ConnectionClosed: If the server cannot be started or reached, or ends at once.
+            UnsupportedRevision: If client and server have no revision in common.
+            RuntimeError: If the client has connected before.
+        """
+        if self.is_used:
             raise RuntimeError("a Client connects once; make a new one for a new connection")
+        capabilities = self._handlers.capabilities() if self._handlers is not None else ClientCapabilities()
+        capabilities.extensions = self._extensions
         try:
-            await self._connector.open(ClientIdentity(self.revisions, self._info, self._answers.capabilities()))
-            await self._connector.news.listen(self._connector)
+            await self._connector.connect(ClientIdentity(self.revisions, self._info, capabilities))
+            await self._notifications.listen(self._connector)
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        """End the connection, and the server if we started it. Any number of times, from any task."""
+        """Close the session, and end a server process. May be called again, from any task."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
-        await asyncio.shield(self._closing)  # whoever waits for it may be cancelled; it goes on
+        await asyncio.shield(self._closing)  # it goes on if a caller is cancelled
 
     async def _close(self) -> None:
-        await self._connector.stay_away()
-        await self._connector.news.close()
-        await self._tools.close()
+        await self._connector.stop_reconnecting()
+        await self._notifications.close()
+        if "_tools" in self.__dict__:
+            await self._tools.close()
         await self._connector.close()
-        await self._answers.close()
+        if self._handlers is not None:
+            await self._handlers.close()
 
-    # ------------------------------------------------------------------------------------- who we talk to
+    # ------------------------------------------------------------------------------------- the session
+
+    @property
+    def is_used(self) -> bool:
+        """True if the client has connected, or has tried to."""
+        return self._connector.is_used
 
     @property
     def session(self) -> ClientSession:
@@ -175,31 +204,35 @@ class Client:
 
     @property
     def revision(self) -> Revision:
-        """The revision that is spoken."""
-        return self._connector.revision
+        """The negotiated revision."""
+        return self.session.revision
 
     @property
     def server_info(self) -> Implementation:
-        """Who the server says it is."""
+        """The server's name and version, as it claims."""
         return self._connector.server_identity.info
 
     @property
     def server_capabilities(self) -> Object:
-        """What the server declared, as on the wire: `{"tools": {"listChanged": True}, ...}`."""
+        """The capabilities that the server declared, as JSON: `{"tools": {"listChanged": True}, ...}`."""
         return self.session.peer_capabilities
 
     @property
     def instructions(self) -> str | None:
-        """How to use the server, for a model."""
+        """The server's instructions for the model."""
         return self._connector.server_identity.instructions
 
     def server_can(self, capability: str) -> bool:
-        """Whether the server declared a capability, such as "tools" or "resources.subscribe"."""
+        """Return True if the server declared a capability.
+
+        Args:
+            capability: Path of the capability, such as "tools" or "resources.subscribe".
+        """
         return self._connector.server_can(capability)
 
     @property
     def timeout(self) -> float | None:
-        """Seconds for each request, by default."""
+        """Time limit of a request without its own, in seconds."""
         return self._connector.timeout
 
     @timeout.setter
@@ -208,26 +241,40 @@ class Client:
 
     @property
     def subscriptions(self) -> dict[str, list[Subscription]]:
-        """What is watched in the earlier era, by URI."""
-        return self._connector.news.watched
+        """The open subscriptions of the legacy era, by URI."""
+        return self._notifications.subscriptions
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks that the server has made us begin."""
-        return self._answers.tasks
+        """The tasks that the server's requests have created. Raises CapabilityError for a client without handlers."""
+        if self._handlers is None:
+            raise CapabilityError("a client without sampling, elicitation and roots serves nothing, so it has no tasks")
+        return self._handlers.tasks
 
-    # ------------------------------------------------------------------------------------- asking the server
+    @cached_property
+    def _tools(self) -> ToolCalls:
+        from .tools import ToolCalls  # lazy: a client that calls no tool needs no schemas
 
-    # timeout, on all of these: seconds for this request; None for the client's default.
+        return ToolCalls(self._connector)
+
+    # ------------------------------------------------------------------------------------- requests
 
     async def ping(self, *, timeout: float | None = None) -> None:
-        """Ask whether the server still answers. The stateless era has no ping; there, the server is asked who it is."""
+        """Check that the server responds. The modern era has no ping, so `server/discover` is sent there.
+
+        Args:
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+        """
         method = "ping" if self.revision.era == "legacy" else "server/discover"
-        self._connector.cache.forget(method)  # what is kept says nothing of now
-        await self._connector.ask(method, RequestParams(), EmptyResult, timeout)
+        self._connector.cache.forget(method)  # a cached result says nothing about the server now
+        await self._connector.request(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
-        """All tools, page by page. From then on, results are checked against the tools' output schemas."""
+        """Return all tools. From then on, results are checked against the output schemas of the tools.
+
+        Args:
+            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
+        """
         return await self._tools.list_tools(timeout)
 
     async def call_tool(
@@ -240,15 +287,23 @@ class Client:
         max_timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> CallToolResult:
-        """Call a tool. What went wrong inside it is in the result, see `is_error`; a refused call raises RemoteError.
+        """Call a tool. If the server creates a task for the call, wait for the task.
 
-        on_progress: called with progress, total and message. max_timeout: with it, each progress starts `timeout` anew,
-        up to so many seconds in all. meta: `_meta` for the request, such as trace context.
+        Args:
+            name: Name of the tool.
+            arguments: Arguments by name.
+            on_progress: Called with progress, total and message.
+            timeout: Time limit in seconds, for a task too. A task has none by default, except its time to live.
+            max_timeout: Time limit in seconds in all, if each progress notification is to restart `timeout`.
+            meta: `_meta` of the request, such as trace context.
 
-        Where the server makes a task of it, that is followed to its end, for at most `timeout` seconds; by default, as
-        long as the server keeps it. A call that nobody waits for any more cancels its task.
+        Returns:
+            The result. Its `is_error` is True if the tool failed.
+
+        Raises:
+            RemoteError: If the server refuses the call.
         """
-        return await self._tools.call_tool(ToolCall(name, arguments, meta, on_progress, timeout, max_timeout))
+        return await self._tools.call_tool(name, arguments, meta, on_progress, timeout, max_timeout)
 
     async def start_tool(
         self,
@@ -260,66 +315,101 @@ class Client:
         timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
     ) -> RunningTask[CallToolResult]:
-        """Call a tool as a task, and do not wait for it: `.status()`, `.result()`, `.cancel()` of what this gives do.
+        """Call a tool as a task, without waiting for its result. A tool without tasks has its result on return.
 
-        ttl: seconds for which the server is asked to keep it, in 2025-11-25; later, it decides alone. A tool that
-        cannot be a task is called as usual, and is over when this returns. timeout: for the request that begins it.
-        on_progress: as for `call_tool`; in 2026-07-28 a task has no progress, only its `status_message`.
+        Args:
+            name: Name of the tool.
+            arguments: Arguments by name.
+            ttl: Time in seconds for which the server is asked to keep the task (2025-11-25; later it decides alone).
+            on_progress: Called with progress, total and message. From 2026-07-28 on a task reports no progress.
+            timeout: Time limit for the request that creates the task, in seconds.
+            meta: `_meta` of the request, such as trace context.
+
+        Returns:
+            The task, with `status()`, `result()` and `cancel()`.
         """
-        return await self._tools.start_tool(ToolCall(name, arguments, meta, on_progress, timeout), ttl)
+        return await self._tools.start_tool(name, arguments, meta, on_progress, timeout, ttl)
 
     async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
-        """A task of a tool that was begun earlier, by its id: by this client, or one before it. RemoteError where there
-        is none."""
+        """Return a task of a tool call of this client, or of an earlier one with the same credentials.
+
+        Args:
+            id: Id of the task.
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+
+        Raises:
+            RemoteError: If the server has no such task.
+        """
         return await self._tools.find_task(id, timeout)
 
     async def list_tasks(self, *, timeout: float | None = None) -> list[Task]:
-        """How all of our tasks are that the server still keeps, in 2025-11-25."""
-        from ..extensions.tasks.types import ListTasksResult
+        """Return the tasks that the server keeps for this client (2025-11-25).
 
-        return await self._connector.ask_all("tasks/list", ListTasksResult, lambda page: page.tasks, timeout)
+        Args:
+            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
+        """
+        return cast("list[Task]", await self._connector.request_all("tasks/list", "tasks", timeout))
 
     async def list_resources(self, *, timeout: float | None = None) -> list[Resource]:
-        """All resources, page by page."""
-        from ..features.resources import ListResourcesResult
+        """Return all resources.
 
-        return await self._connector.ask_all(
-            "resources/list", ListResourcesResult, lambda page: page.resources, timeout
-        )
+        Args:
+            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
+        """
+        return cast("list[Resource]", await self._connector.request_all("resources/list", "resources", timeout))
 
     async def list_resource_templates(self, *, timeout: float | None = None) -> list[ResourceTemplate]:
-        """All resource templates, page by page."""
-        from ..features.resources import ListResourceTemplatesResult
+        """Return all resource templates.
 
-        return await self._connector.ask_all(
-            "resources/templates/list", ListResourceTemplatesResult, lambda page: page.resource_templates, timeout
-        )
+        Args:
+            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
+        """
+        templates = await self._connector.request_all("resources/templates/list", "resource_templates", timeout)
+        return cast("list[ResourceTemplate]", templates)
 
     async def read_resource(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
-        """Read a resource. RemoteError where there is none; its code depends on the revision."""
-        from ..features.resources import ReadResourceRequestParams, ReadResourceResult
+        """Read a resource.
 
-        return await self._connector.ask("resources/read", ReadResourceRequestParams(uri), ReadResourceResult, timeout)
+        Args:
+            uri: URI of the resource.
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+
+        Raises:
+            RemoteError: If the resource does not exist. The code depends on the revision.
+        """
+        return cast("ReadResourceResult", await self._connector.request_by_name("resources/read", timeout, uri=uri))
 
     def subscribe(self, uri: str) -> Subscription:
-        """Watch a resource: `async with client.subscribe(uri) as updates: async for changed_uri in updates: ...`"""
-        return Subscription(self._connector, uri)
+        """Return a subscription to the updates of a resource.
+
+            async with client.subscribe(uri) as updates:
+                async for changed_uri in updates: ...
+
+        Args:
+            uri: URI of the resource. Updates of resources below it are included.
+        """
+        return Subscription(self._connector, self._notifications.subscriptions, uri)
 
     async def list_prompts(self, *, timeout: float | None = None) -> list[Prompt]:
-        """All prompts, page by page."""
-        from ..features.prompts import ListPromptsResult
+        """Return all prompts.
 
-        return await self._connector.ask_all("prompts/list", ListPromptsResult, lambda page: page.prompts, timeout)
+        Args:
+            timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
+        """
+        return cast("list[Prompt]", await self._connector.request_all("prompts/list", "prompts", timeout))
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str] | None = None, *, timeout: float | None = None
     ) -> GetPromptResult:
-        """A prompt's messages, filled in with arguments, which are strings."""
-        from ..features.prompts import GetPromptRequestParams, GetPromptResult
+        """Return the messages of a prompt.
 
-        return await self._connector.ask(
-            "prompts/get", GetPromptRequestParams(name, arguments), GetPromptResult, timeout
-        )
+        Args:
+            name: Name of the prompt.
+            arguments: Arguments by name.
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+        """
+        result = await self._connector.request_by_name("prompts/get", timeout, name=name, arguments=arguments)
+        return cast("GetPromptResult", result)
 
     async def complete(
         self,
@@ -330,32 +420,50 @@ class Client:
         *,
         timeout: float | None = None,
     ) -> Completion:
-        """Suggestions for an argument that is being typed. arguments: what the others are already."""
-        from ..features import completion
+        """Return suggestions for the value of an argument that the user is typing.
+
+        Args:
+            ref: The prompt or resource template of the argument.
+            argument: Name of the argument.
+            value: The part of the value that is typed already.
+            arguments: The other arguments that are known, by name.
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
+        """
+        from ..features import completion  # lazy: the caller has imported this page already, for `ref`
 
         context = completion.CompleteContext(arguments) if arguments is not None else None
         params = completion.CompleteRequestParams(ref, completion.CompleteArgument(argument, value), context)
-        return (await self._connector.ask("completion/complete", params, completion.CompleteResult, timeout)).completion
+        result = await self._connector.request("completion/complete", params, completion.CompleteResult, timeout)
+        return result.completion
 
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
-        """The least severe log messages to receive from now on.
+        """Set the least severe level of the log messages that the server sends from now on.
 
-        Until then, an earlier server decides; in the stateless era, a client with `on_log` asks for all.
+        Until then a legacy server decides, and a modern one sends all messages if the client has `on_log`.
+
+        Args:
+            level: The level, such as "warning".
+            timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
-        from ..features.logging import SetLevelRequestParams
-
         if self.revision.era == "modern":
-            # [2026-07-28 server/utilities/logging#per-request-log-level] each request says it
-            self.session.log_level = level
-            return
-        await self._connector.ask("logging/setLevel", SetLevelRequestParams(level), EmptyResult, timeout)
+            # [2026-07-28 server/utilities/logging#per-request-log-level] each request carries the level
+            self.session.request_meta[LOG_LEVEL] = level
+        else:
+            await self._connector.request_by_name("logging/setLevel", timeout, level=level)
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
-        """Send several requests in one frame, in revision 2025-03-26: `await client.batch(client.ping(), ...)`.
+        """Send several requests in one JSON-RPC batch (2025-03-26): `await client.batch(client.ping(), ...)`.
 
-        Gives the results in order, with an exception in the place of each call that failed.
+        Args:
+            *calls: Calls of this client that each send one request.
+
+        Returns:
+            The results in order, with an exception for each call that failed.
+
+        Raises:
+            CapabilityError: If the negotiated revision has no batches.
         """
-        if not self._connector.is_open or not self.revision.batch:
+        if not self._connector.is_connected or not self.revision.batch:
             for call in calls:
                 call.close()
         if not self.revision.batch:
@@ -363,15 +471,16 @@ class Client:
         return await self.session.dispatcher.batch(*calls)
 
     async def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
-        """Change the roots, and tell the server. Only for a client that was made with roots."""
-        if self._answers.roots is None:
+        """Replace the roots, and tell the server.
+
+        Args:
+            roots: Paths, `file://` URIs or `Root`s that the server may use.
+
+        Raises:
+            CapabilityError: If the client was made without `roots`.
+        """
+        if self._handlers is None or self._handlers.roots is None:
             raise CapabilityError("roots were not declared: make the client with roots=[...], empty or not")
-        self._answers.roots = _to_roots(roots)
+        self._handlers.set_roots(roots)
         self.session.notify("notifications/roots/list_changed", NotificationParams())
         await self.session.transport.drain()
-
-
-def _to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:
-    from ..features.roots import to_roots
-
-    return to_roots(roots)

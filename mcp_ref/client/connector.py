@@ -1,10 +1,17 @@
-"""The way to a server: it is started or met, found to speak one era or the other, asked, lost and reached again.
+"""The way to a server: connect, negotiate, send requests, reconnect.
 
-    Address -> transport -> ClientConnection -> greet -> ask ... ask -> close
-                                 the process ended: a new one, in the stateless era
+    Target --open--> transport --> ClientSession --negotiate--> request ... request --> close
+
+A server process that ends is started again in the modern era, where no session is lost with it
+[2026-07-28 basic/transports/stdio#unexpected-termination]. In the legacy era its session is gone, so requests fail.
+
+A request that broke off is sent again if it changes nothing at the server (`REPEATABLE`), with a new id
+[2026-07-28 changelog#major-changes]. A tool call is never repeated by itself: the first call may have sent the mail or
+moved the money before the connection broke. Up to 2025-11-25 Streamable HTTP resumed the stream instead; the modern era
+has no resumable streams.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
-Above: client.py. Below: opening.py, client_connection.py, basic/transports
+Above: subscriptions.py, tools.py, client.py. Below: negotiation.py, session.py, ../transports/
 """
 
 from __future__ import annotations
@@ -13,37 +20,39 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import os
 from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 
+from ..basic.headers import ParameterHeaders
 from ..basic.lifecycle import declares
-from ..basic.meta import PaginatedRequestParams
 from ..basic.progress import ProgressHandler
 from ..features.caching import ServerCache
+from ..features.pagination import all_pages
+from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, ForeignAnswer, InvalidMessage, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, RequestId
-from ..revisions import Era, Revision
+from ..revisions import METHODS, Era, Revision
+from ..session import load
+from ..transports.base import Trace, Transport
+from ..transports.memory import memory_pair
+from ..transports.stdio import StdioClientTransport
+from ..transports.trace import trace_from_environment
 from .negotiation import ClientIdentity, ServerIdentity, negotiate
 from .session import ClientSession
 
 if TYPE_CHECKING:
-    import os
-
-    from ..basic.headers import ParameterHeaders
-    from ..jsonrpc.dispatcher import Limits
     from ..lib.http.client import HttpClient
-    from ..server.server import Server
-    from ..transports.base import Trace, Transport
     from .handlers import ClientHandlers
-    from .hearing import News
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_RESTARTS = 3
-"""Times that a server process which ended is started anew before it has answered anything again."""
-
+"""Maximum number of times that a server process is started again without any response in between."""
 
 REPEATABLE = frozenset(
     {
@@ -51,271 +60,288 @@ REPEATABLE = frozenset(
         "resources/read", "completion/complete", "tasks/get",
     }
 )  # fmt: skip
-"""Requests that change nothing at the server. A tool's call may; what became of one that was lost nobody knows."""
+"""The requests that change nothing at the server, so that a lost one is sent again."""
+
+
+@runtime_checkable
+class InProcessServer(Protocol):
+    """A server in the same program, such as a `Server`."""
+
+    async def serve(self, transport: Transport) -> None:
+        """Serve one client until the transport is closed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """Where a server is, and how it is reached; see `Client`, which takes the same."""
+    """The address of a server, with what a transport to it needs. `Client` documents the fields."""
 
-    server: Sequence[str] | str | Server | Transport
-    env: Mapping[str, str] | None
-    cwd: str | os.PathLike[str] | None
-    on_stderr: Callable[[bytes], None] | None
-    headers: Mapping[str, str] | None
-    http: HttpClient | None
-    trace: Trace | None
+    server: Sequence[str] | str | InProcessServer | Transport
+    env: Mapping[str, str] | None = None
+    cwd: str | os.PathLike[str] | None = None
+    on_stderr: Callable[[bytes], None] | None = None
+    headers: Mapping[str, str] | None = None
+    http: HttpClient | None = None
+    trace: Trace | None = None
 
     @property
     def is_process(self) -> bool:
-        """Whether it is a command that we start."""
+        """True if the server is a command that the client starts."""
         return isinstance(self.server, (list, tuple))
 
     @property
     def is_url(self) -> bool:
-        """Whether it is reached over HTTP."""
+        """True if the server is reached over HTTP."""
         return isinstance(self.server, str)
 
     @property
-    def is_within(self) -> bool:
-        """Whether it is a `Server` within this program."""
-        return hasattr(self.server, "serve")
-
-    @property
     def name(self) -> str | None:
-        """What the server is known by, from one client to the next; None for one that has no name."""
+        """The name of the server for the next client, or None for an object of this program."""
         if isinstance(self.server, str):
             return self.server
         return "\0".join(self.server) if isinstance(self.server, (list, tuple)) else None
 
     @property
-    def identity(self) -> Hashable:
-        """What tells the server from others, in a cache that clients share. Nobody else comes by a transport's."""
-        # The objects themselves, not where they lie in memory: another may lie there later.
-        return self.name or (cast("Server", self.server) if self.is_within else self)
+    def cache_key(self) -> Hashable:
+        """The key of the server in a shared cache. A transport object shares its entries with no other client."""
+        # The objects themselves, not their id(): another object may get the same id later.
+        return self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
 
     @property
     def credential(self) -> Hashable:
-        """Who we are to the server, as far as what it keeps private goes; `http` may show a certificate, or add more.
-
-        What may be secret is not kept in the clear.
-        """
+        """The identity of the caller at the server, hashed so that a secret is not kept. Separates private results."""
         return hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest(), self.http
 
-    def transport(self, parameters: ParameterHeaders) -> tuple[Transport, asyncio.Task[None] | None]:
-        """A transport to it; and what serves a `Server` that is within this program, until its transport is closed."""
-        from ..transports.trace import trace_from_environment
-
+    def open(self, parameter_headers: ParameterHeaders) -> tuple[Transport, asyncio.Task[None] | None]:
+        """Return a transport, and the task that serves an `InProcessServer` until the transport is closed."""
         server, trace = self.server, self.trace or trace_from_environment()
         if isinstance(server, (list, tuple)):
-            from ..transports.stdio import StdioClientTransport
-
             return StdioClientTransport(server, env=self.env, cwd=self.cwd, on_stderr=self.on_stderr, trace=trace), None
         if isinstance(server, str):
             if not server.startswith(("http://", "https://")):
                 command = 'a command as a list, ["python3", "server.py"]'
                 raise TypeError(f"give a URL that begins with http:// or https://, or {command}, not {server!r}")
-            from ..transports.streamable_http.client import StreamableHttpClientTransport
+            from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
-            return StreamableHttpClientTransport(
-                server, headers=self.headers, http=self.http, trace=trace, parameters=parameters
-            ), None
-        if self.is_within:
-            from ..transports.memory import memory_pair
-
+            http = StreamableHttpClientTransport(
+                server, headers=self.headers, http=self.http, trace=trace, parameters=parameter_headers
+            )
+            return http, None
+        if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
-            return ours, asyncio.get_running_loop().create_task(cast("Server", server).serve(theirs))
-        if not hasattr(server, "send"):
-            kinds = "a command as a list, a URL, a Server or a transport"
-            raise TypeError(f"a client is of {kinds}, not of {server!r}")
-        return cast("Transport", server), None
+            return ours, asyncio.create_task(server.serve(theirs))
+        if not isinstance(server, Transport):
+            raise TypeError(f"a Client takes a command as a list, a URL, a Server or a transport, not {server!r}")
+        return server, None
 
 
-class Page(Protocol):
-    """One page of a list."""
+class State(Enum):
+    """The state of a client. Only a server process of the modern era is restarted: no session is lost with it.
 
-    @property
-    def next_cursor(self) -> str | None:
-        """Where the next page begins; None for the last."""
+    NEW --> CONNECTING --negotiated--> CONNECTED --process ended--> RESTARTING
+                                        |     ^---process runs------    |
+                      any other end --> v                               |
+                                       LOST <--MAX_RESTARTS-------------+      close(), in any state --> CLOSED
+    """
+
+    NEW = auto()
+    CONNECTING = auto()
+    CONNECTED = auto()
+    RESTARTING = auto()
+    LOST = auto()
+    CLOSED = auto()
 
 
-P = TypeVar("P", bound=Page)
+_NEXT = {
+    State.NEW: {State.CONNECTING, State.CLOSED},
+    State.CONNECTING: {State.CONNECTED, State.CLOSED},
+    State.CONNECTED: {State.RESTARTING, State.LOST, State.CLOSED},
+    State.RESTARTING: {State.CONNECTED, State.LOST, State.CLOSED},
+    State.LOST: {State.CLOSED},
+    State.CLOSED: set[State](),
+}
+"""The transitions of the diagram."""
 
 
 class Connector:
-    """The way to one server. timeout: seconds for each request, by default; eras: what is known of servers, by name."""
+    """The way of one client to its server. It owns the session, and replaces it when the server is restarted."""
 
     def __init__(
         self,
-        address: Target,
-        answers: ClientHandlers,
-        news: News,
+        target: Target,
+        limits: Limits | None,
+        handlers: ClientHandlers | None,
         cache: ServerCache,
         timeout: float | None,
-        limits: Limits | None,
         eras: MutableMapping[str, Era],
+        on_notification: Callable[[str, object], None],
+        on_disconnect: Callable[[], None],
     ) -> None:
-        self.address = address
-        self.news = news
+        self.timeout = timeout  # of a request without its own, in seconds
+        self.target = target
         self.cache = cache
-        self.timeout = timeout
-        self.parameters: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The arguments that go in headers, by tool, as far as the tools were listed."""
-        self._answers = answers
-        self._limits = limits
+        self.state = State.NEW
+        self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
+        """The arguments that HTTP headers repeat, by tool: header name -> path of the argument."""
+        self._make_session = partial(ClientSession, limits, handlers, cache, on_notification, self._disconnected)
         self._eras = eras
+        self._on_disconnect = on_disconnect
         self._session: ClientSession | None = None
-        self._within: asyncio.Task[None] | None = None
+        self._server_task: asyncio.Task[None] | None = None  # serves an InProcessServer
         self._server_identity: ServerIdentity | None = None
-        self._restarting: asyncio.Task[None] | None = None
-        self._restarts = 0
-        self._closing = asyncio.Event()
+        self._restart_task: asyncio.Task[None] | None = None
+        self._restarts = 0  # since the last response
+        self._closed = asyncio.Event()
 
-    # ------------------------------------------------------------------------------------- opening and closing
+    def _enter(self, state: State) -> bool:
+        """Change the state; False if the diagram has no such transition."""
+        if state not in _NEXT[self.state]:
+            return False
+        self.state = state
+        return True
+
+    # ------------------------------------------------------------------------------------- the session
 
     @property
-    def is_open(self) -> bool:
-        """Whether it was opened, and the server has said who it is."""
-        return self._server_identity is not None
+    def session(self) -> ClientSession:
+        """The session with the server. Raises RuntimeError before negotiation."""
+        if self._session is None or self._server_identity is None:
+            raise RuntimeError("not connected: use `async with Client(...) as client`")
+        return self._session
+
+    @property
+    def revision(self) -> Revision:
+        """The negotiated revision."""
+        return self.session.revision
+
+    @property
+    def server_identity(self) -> ServerIdentity:
+        """The server's name, version and instructions."""
+        _ = self.session
+        assert self._server_identity is not None
+        return self._server_identity
+
+    def server_can(self, capability: str) -> bool:
+        """Return True if the server declared a capability, such as "tools" or "resources.subscribe"."""
+        return declares(self.session.peer_capabilities, capability)
+
+    # ------------------------------------------------------------------------------------- connect and close
 
     @property
     def is_used(self) -> bool:
-        """Whether it has been opened, even if in vain."""
+        """True if `connect` was called, even if it failed."""
         return self._session is not None
 
-    async def open(self, ours: ClientIdentity) -> None:
-        """Start or reach the server, and find out what it speaks. See `Client` for what this raises."""
-        name = self.address.name
+    @property
+    def is_connected(self) -> bool:
+        """True once a revision is negotiated, also after the session has ended."""
+        return self._server_identity is not None
+
+    async def connect(self, identity: ClientIdentity) -> None:
+        """Open a transport to the server and negotiate a revision. Raise what `Client.connect` documents."""
+        self._enter(State.CONNECTING)
+        name = self.target.name
         known = self._eras.get(name) if name is not None else None
-        connection = await self._begin()
+        session = await self._open_session()
         try:
-            self._server_identity = await negotiate(connection, ours, self.timeout, known)
+            self._server_identity = await negotiate(session, identity, self.timeout, known)
         except (ConnectionClosed, RemoteError) as error:
-            if self._closing.is_set():
+            if self.state is State.CLOSED:
                 raise
-            if known == "legacy" and ours.of("modern"):
-                # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] what was known
-                # fails: find out anew
-                again: Era | None = None
-            elif self.address.is_process and connection.ended.done() and ours.of("legacy") and known != "legacy":
-                again = "legacy"  # it ends when it is asked what it does not know
+            if known == "legacy" and identity.of("modern"):
+                # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] a remembered
+                # era that fails: probe again
+                retry: Era | None = None
+            elif self.target.is_process and session.ended.done() and identity.of("legacy") and known != "legacy":
+                retry = "legacy"  # the process ended on a request that it does not know
             else:
                 raise
-            log.debug("the server is asked in the other way: %s", error)
-            if connection.ended.done():
-                await connection.close()
-                connection = await self._begin()
-            self._server_identity = await negotiate(connection, ours, self.timeout, again)
-        if name is not None and ours.of("modern"):  # else its era was not asked for
+            log.debug("negotiation failed, and is tried in the other era: %s", error)
+            if session.ended.done():
+                await session.close()
+                session = await self._open_session()
+            self._server_identity = await negotiate(session, identity, self.timeout, retry)
+        self._enter(State.CONNECTED)
+        if name is not None and identity.of("modern"):  # without modern revisions nothing was probed
             self._eras[name] = self.revision.era
 
-    async def _begin(self) -> ClientSession:
-        if self._closing.is_set():
+    async def _open_session(self) -> ClientSession:
+        if self.state is State.CLOSED:
             raise ConnectionClosed("the client was closed")
-        connection = self._session = self._make_connection()
-        await connection.open()
-        return connection
+        session = self._session = self._new_session()
+        await session.open()
+        return session
 
-    def _make_connection(self) -> ClientSession:
-        transport, self._within = self.address.transport(lambda tool: self.parameters.get(tool, {}))
-        return ClientSession(transport, self._limits, self._answers, self.news, self.cache, self._lost)
+    def _new_session(self) -> ClientSession:
+        transport, self._server_task = self.target.open(lambda tool: self.parameter_headers.get(tool, {}))
+        return self._make_session(transport)
 
-    async def stay_away(self) -> None:
-        """From now on, a server that is lost is not reached again."""
-        self._closing.set()
-        if self._restarting is not None:
-            self._restarting.cancel()
-            await asyncio.wait([self._restarting])
+    async def stop_reconnecting(self) -> None:
+        """Enter CLOSED, so that a lost server is not restarted. The open session can still be used."""
+        self._enter(State.CLOSED)
+        self._closed.set()
+        if self._restart_task is not None:
+            self._restart_task.cancel()
+            await asyncio.wait([self._restart_task])
 
     async def close(self) -> None:
-        """End the connection, and the server if we started it. Any number of times, from any task."""
-        await self.stay_away()
+        """Close the session, and end the server process if there is one."""
         if self._session is not None:
             await self._session.close()
-        if self._within is not None:
-            await asyncio.wait([self._within], timeout=5.0)
+        if self._server_task is not None:
+            await asyncio.wait([self._server_task], timeout=5.0)
 
-    # ------------------------------------------------------------------------------------- lost, and reached again
+    # ------------------------------------------------------------------------------------- reconnect
 
-    def _lost(self, connection: ClientSession) -> None:
-        """A connection has ended: so do its subscriptions; in the stateless era, a server process is started anew."""
-        self.news.lost()
-        if connection.has_answered:
+    def _disconnected(self, session: ClientSession) -> None:
+        """Report the end of a session. Restart the server process if its era allows it."""
+        self._on_disconnect()
+        if session.has_responded:
             self._restarts = 0
-        if connection is not self._session or not self.address.is_process or not self._may_reach_again():
+        if session is not self._session or self.state is not State.CONNECTED:
             return
-        if not self._is_restarting() and self._restarts < MAX_RESTARTS:
+        if self.can_reconnect() and self.target.is_process and self._restarts < MAX_RESTARTS:
             # [2026-07-28 basic/transports/stdio#unexpected-termination] the client SHOULD restart it
-            self._restarting = asyncio.get_running_loop().create_task(self._restart(connection))
-
-    def reaches_again(self) -> bool:
-        """Whether a server that was lost can be reached again, without anything that it would have to remember."""
-        if not self._may_reach_again():
-            return False
-        is_there = self._is_restarting() or not self.session.ended.done()
-        return self.address.is_url or (self.address.is_process and is_there)
-
-    def _may_reach_again(self) -> bool:
-        return not self._closing.is_set() and self._server_identity is not None and self.revision.era == "modern"
-
-    async def rest(self, seconds: float) -> None:
-        """Wait before the server is asked again; no longer than until the client is closed."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._closing.wait()
-
-    def _is_restarting(self) -> bool:
-        return self._restarting is not None and not self._restarting.done()
+            self._enter(State.RESTARTING)
+            self._restart_task = asyncio.get_running_loop().create_task(self._restart(session))
+        else:
+            self._enter(State.LOST)
 
     async def _restart(self, old: ClientSession) -> None:
-        """Start the server process anew, until it stays for a moment, or enough is enough."""
+        """Start the server process until one runs, at most `MAX_RESTARTS` times."""
         while old.ended.done() and self._restarts < MAX_RESTARTS:
             self._restarts += 1
-            log.warning("the server process has ended, and is started anew")
+            log.warning("the server process has ended; it is started again")
             await old.close()
-            new = self._make_connection()
-            new.take_over(old)
+            new = self._new_session()
+            new.continue_from(old)
             self._session = new
             try:
                 await new.open()
             except ConnectionClosed as error:
                 new.lost(error)
             old = new
+        self._enter(State.LOST if old.ended.done() else State.CONNECTED)
 
-    # ------------------------------------------------------------------------------------- who is there
+    def can_reconnect(self) -> bool:
+        """True if a lost request can be sent again: requests are stateless, and the server can be reached again."""
+        is_open = self.state in (State.CONNECTED, State.RESTARTING) and self.revision.era == "modern"
+        return is_open and (self.target.is_url or self.target.is_process)
 
-    @property
-    def session(self) -> ClientSession:
-        """The session with the server. Raises RuntimeError before `connect`."""
-        if self._session is None or self._server_identity is None:
-            raise RuntimeError("not connected: use `async with Client(...) as client`")
-        return self._session
+    async def pause(self, seconds: float) -> None:
+        """Wait before a request is sent again, at most until the client is closed."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closed.wait()
 
-    @property
-    def server_identity(self) -> ServerIdentity:
-        """What the server has said of itself; RuntimeError before the connection is open."""
-        _ = self.session
-        assert self._server_identity is not None
-        return self._server_identity
-
-    @property
-    def revision(self) -> Revision:
-        """The revision that is spoken."""
-        return self.session.revision
-
-    def server_can(self, capability: str) -> bool:
-        """Whether the server declared a capability, such as "tools" or "resources.subscribe"."""
-        return declares(self.session.peer_capabilities, capability)
-
-    # ------------------------------------------------------------------------------------- asking
-
-    async def live(self) -> ClientSession:
-        """The connection, once a server that is being started anew is there."""
-        if self._restarting is not None:
-            await asyncio.wait([self._restarting])
+    async def ready(self) -> ClientSession:
+        """Return the session, after a restart that is under way."""
+        if self.state is State.RESTARTING and self._restart_task is not None:
+            await asyncio.wait([self._restart_task])
         return self.session
 
-    async def ask(
+    # ------------------------------------------------------------------------------------- requests
+
+    async def request(
         self,
         method: str,
         params: object,
@@ -325,52 +351,46 @@ class Connector:
         on_progress: ProgressHandler | None = None,
         before_send: Callable[[RequestId], None] | None = None,
     ) -> T:
-        """Send any request of the protocol, and wait for its result. See `Connection.request`.
+        """Send a request and return its result. In the modern era, one in `REPEATABLE` that was lost is sent again.
 
-        In the stateless era, one that was lost on the way, and that changes nothing, is sent once more.
+        `Session.request` documents the arguments and the errors. Without `timeout`, the client's holds.
         """
         seconds = timeout if timeout is not None else self.timeout
-
-        async def send() -> T:
-            connection = await self.live()
-            return await connection.request(
-                method,
-                params,
-                result,
-                timeout=seconds,
-                max_timeout=max_timeout,
-                on_progress=on_progress,
-                before_send=before_send,
-            )
-
+        session = await self.ready()
         try:
-            return await send()
+            return await session.request(
+                method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
+                before_send=before_send,
+            )  # fmt: skip
         except InvalidMessage:
-            self.cache.forget(method)  # or it would be read again, as long as it is fresh
+            self.cache.forget(method)  # a cached result would be invalid again, as long as it is fresh
             raise
         except ForeignAnswer:
             raise
         except ConnectionClosed:
-            if method not in REPEATABLE or not self.reaches_again():
+            if method not in REPEATABLE or not self.can_reconnect():
                 raise
         # [2026-07-28 changelog#major-changes] MUST re-issue it as a new request with a new request ID
-        return await send()
+        session = await self.ready()
+        return await session.request(method, params, result, timeout=seconds)
 
-    async def ask_all(
-        self, method: str, page: type[P], items: Callable[[P], list[T]], timeout: float | None
-    ) -> list[T]:
-        """All items of a list, page by page. items: those of one page. timeout: seconds for each."""
-        from ..features.pagination import all_pages
+    async def request_by_name(self, method: str, timeout: float | None, **members: object) -> object:
+        """Send a request whose types are in the method table, so that its page is imported on first use."""
+        row = next(row for row in METHODS if row.name == method)
+        return await self.request(method, load(row.params)(**members), load(row.result or ""), timeout)
 
-        async def ask(cursor: str | None) -> tuple[list[T], str | None]:
-            answer = await self.ask(method, PaginatedRequestParams(cursor), page, timeout)
-            return items(answer), answer.next_cursor
+    async def request_all(self, method: str, member: str, timeout: float | None) -> list[object]:
+        """Return all items of a list. Each page holds its items in the attribute `member`."""
+
+        async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
+            page = vars(await self.request_by_name(method, timeout, cursor=cursor))
+            return page[member], page["next_cursor"]
 
         try:
-            return await all_pages(ask)
+            return await all_pages(fetch)
         except RemoteError as error:
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] a cursor from the cache may be invalid
             # by now: SHOULD discard all cached pages
             if error.code != INVALID_PARAMS or not self.cache.forget(method):
                 raise
-        return await all_pages(ask)
+        return await all_pages(fetch)

@@ -1,166 +1,184 @@
-"""What a client does for its server: a model that it may use, a user whom it may ask, directories that it may know of.
+"""The handlers of a client: what it serves to its server.
 
-Each is declared as a capability, and served in both eras: a request of the server, or a question in a result. A server
-of 2025-11-25 may want it as a task, too.
+A server may request three things from its client. Sampling requests a message of a language model, elicitation asks the
+user, and roots are the directories that the server may use. A client declares each one as a capability and serves it in
+both eras: as a request of the server, or as an input request in a result.
 
-Spec:  the pages of client/; 2025-11-25 basic/utilities/tasks
-Above: client_connection.py. Below: client/, one page for each
+The program that builds the client decides, so that a server gets no model, user or directory by itself. Applications
+SHOULD let the user see and refuse a request to the model, and its response
+[2025-11-25 client/sampling#user-interaction-model]. A server that could prompt the model or the user unseen would spend
+the user's money, or phish for passwords.
+
+    2024-10-07 to 2025-03-26   roots, sampling
+    2025-06-18                 elicitation by form
+    2025-11-25                 elicitation by URL; tools in sampling; each request may be a task
+    2026-07-28                 as input requests only; roots and sampling are deprecated
+
+Spec:  client/roots, client/sampling, client/elicitation (all revisions); 2025-11-25 basic/utilities/tasks
+Above: session.py calls these handlers. Below: features/roots.py, features/sampling.py, features/elicitation.py
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import cached_property
 from inspect import isawaitable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar, cast
 
 from ..basic.lifecycle import ClientCapabilities
-from ..basic.meta import RequestParams, checked_extensions
-from ..extensions.tasks.types import CLIENT_CAPABILITY, EXTENSION
+from ..basic.meta import RequestParams
+from ..extensions.tasks.live_task import LiveTask, Origin
+from ..extensions.tasks.receiver import Tasks
+from ..extensions.tasks.types import CLIENT_CAPABILITY
+from ..features import elicitation, sampling
+from ..features.elicitation import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
+from ..features.roots import ListRootsResult, Root, to_roots
+from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.task_augmentation import TaskMetadata
+from ..jsonrpc.errors import RemoteError
 from ..jsonrpc.messages import Object
 from ..revisions import Revision
-
-if TYPE_CHECKING:
-    from ..extensions.tasks.receiver import Tasks
-    from ..features.elicitation import ElicitationHandler, ElicitRequestParams, ElicitResult
-    from ..features.roots import ListRootsResult, Root
-    from ..features.sampling import CreateMessageRequestParams, CreateMessageResult, SamplingHandler
-    from .session import ClientSession
+from ..session import Handler
 
 T = TypeVar("T")
 
 MAX_ELICITATIONS = 1000
-"""URLs that the user was sent to and that are not known to be done; the oldest are forgotten."""
+"""Maximum number of elicitations by URL that are remembered until the server completes them. The oldest go first."""
 
 
 class ClientHandlers:
-    """What one client declares and serves; see `Client`, which takes the same. roots: None where there are to be none.
-
-    serves_tasks: the server may ask by tasks. on_complete: called with the id of an elicitation by URL that is done.
-    """
+    """The handlers of one client, and the capabilities that declare them."""
 
     def __init__(
         self,
-        sampling: SamplingHandler | None,
+        sampling: sampling.SamplingHandler | None,
         sampling_tools: bool,
-        elicitation: ElicitationHandler | None,
+        elicitation: elicitation.ElicitationHandler | None,
         elicitation_url: bool,
-        roots: list[Root] | None,
+        roots: Iterable[Root | str | os.PathLike[str]] | None,
         serves_tasks: bool,
-        extensions: Mapping[str, object] | None,
-        on_complete: Callable[[str], None] | None,
+        on_elicitation_complete: Callable[[str], None] | None,
     ) -> None:
-        self.roots = roots
+        self.roots: list[Root] | None = None
+        if roots is not None:
+            self.set_roots(roots)
         self._sampling, self._sampling_tools = sampling, sampling_tools
         self._elicitation, self._elicitation_url = elicitation, elicitation_url
         self._serves_tasks = serves_tasks
-        self._extensions = checked_extensions(extensions)
-        self._on_complete = on_complete
-        self._open_elicitations: dict[str, None] = {}  # the oldest first
+        self._on_elicitation_complete = on_elicitation_complete
+        self._open_elicitations: dict[str, None] = {}  # ids in order of arrival
+
+    def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
+        """Replace the roots. Raise ValueError for one that is neither a path nor a `file://` URI."""
+        self.roots = to_roots(roots)
 
     def capabilities(self) -> ClientCapabilities:
-        """What the server is told that it may ask."""
+        """Return the capabilities that the client declares."""
         form_and_url: Object = {"form": {}, "url": {}}
         return ClientCapabilities(
             roots={"listChanged": True} if self.roots is not None else None,
             sampling=({"tools": {}} if self._sampling_tools else {}) if self._sampling is not None else None,
             elicitation=(form_and_url if self._elicitation_url else {}) if self._elicitation is not None else None,
             tasks=CLIENT_CAPABILITY if self._serves_tasks else None,
-            extensions={**self._extensions, EXTENSION: {}},
         )
 
-    def check_question(self, params: object, revision: Revision) -> None:
-        """Refuse what a server may not ask of us. Raises ProtocolError."""
-        from ..features import elicitation, sampling
+    def find(self, method: str) -> Handler | None:
+        """Return the handler of a method, or None if the client has none."""
+        tasks = self.tasks if method.startswith("tasks/") else None
+        handlers = {
+            "roots/list": self.list_roots,
+            "sampling/createMessage": self.create_message,
+            "elicitation/create": self.elicit,
+            "tasks/get": tasks and tasks.get,
+            "tasks/result": tasks and tasks.result,
+            "tasks/list": tasks and tasks.list,
+            "tasks/cancel": tasks and tasks.cancel,
+        }
+        return cast("Handler | None", handlers.get(method))
 
-        if isinstance(params, sampling.CreateMessageRequestParams):
+    def check_request(self, params: object, revision: Revision) -> None:
+        """Raise ProtocolError if the client did not declare what a request needs, such as a mode of elicitation."""
+        if isinstance(params, CreateMessageRequestParams):
             sampling.check_request(params, {"tools": {}} if self._sampling_tools else {})
-        elif isinstance(params, elicitation.ElicitRequestParams):
+        elif isinstance(params, ElicitRequestParams):
             modes = {"form", "url"} if self._elicitation_url else {"form"}
             elicitation.check_request(params.request, modes, revision)
 
     # ------------------------------------------------------------------------------------- roots, model, user
 
-    async def list_roots(self, params: RequestParams, connection: ClientSession) -> ListRootsResult:
+    async def list_roots(self, params: RequestParams, session: Origin) -> ListRootsResult:
         """Serve `roots/list`."""
-        from ..features.roots import ListRootsResult
-
         return ListRootsResult(self.roots or [])
 
-    async def create_message(self, params: CreateMessageRequestParams, connection: ClientSession) -> object:
+    async def create_message(self, params: CreateMessageRequestParams, session: Origin) -> object:
         """Serve `sampling/createMessage`."""
-        self.check_question(params, connection.revision)
-        return await self._as_task(params.task, self._sample(params), connection)
+        self.check_request(params, session.revision)
+        return await self._run(params.task, self._sample(params), session)
 
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
-        from ..features.sampling import CreateMessageResult
-
         assert self._sampling is not None
         result = await _awaitable(self._sampling(params), "sampling")
         if not isinstance(result, CreateMessageResult):
-            raise TypeError(f"the sampling handler gives a CreateMessageResult, not {type(result).__name__}")
+            raise TypeError(f"the sampling handler returns a CreateMessageResult, not {type(result).__name__}")
         return result
 
-    async def elicit(self, params: ElicitRequestParams, connection: ClientSession) -> object:
+    async def elicit(self, params: ElicitRequestParams, session: Origin) -> object:
         """Serve `elicitation/create`."""
-        self.check_question(params, connection.revision)
-        return await self._as_task(params.request.task, self._elicit(params), connection)
+        self.check_request(params, session.revision)
+        return await self._run(params.request.task, self._elicit(params), session)
 
     async def _elicit(self, params: ElicitRequestParams) -> ElicitResult:
-        from ..features.elicitation import ElicitRequestURLParams, ElicitResult, checked_result
-
         assert self._elicitation is not None
         if isinstance(params.request, ElicitRequestURLParams) and params.request.elicitation_id is not None:
-            self.expect_elicitation(params.request.elicitation_id)
+            self.expect_completion(params.request.elicitation_id)
         result = await _awaitable(self._elicitation(params.request), "elicitation")
         if not isinstance(result, ElicitResult):
-            raise TypeError(f"the elicitation handler gives an ElicitResult, not {type(result).__name__}")
-        return checked_result(params.request, result)
+            raise TypeError(f"the elicitation handler returns an ElicitResult, not {type(result).__name__}")
+        return elicitation.checked_result(params.request, result)
 
-    # ------------------------------------------------------------------------------------- visits to a URL
+    async def _run(self, task: TaskMetadata | None, work: Coroutine[object, object, object], session: Origin) -> object:
+        """Await the work of a handler, or start a task for it if the server asks for a task and the client has them."""
+        if task is None or not self._serves_tasks or not session.revision.tasks_are_core:
+            return await work
+        return await self.tasks.start(LiveTask(self.tasks, session, task.ttl), work)
 
-    def expect_elicitation(self, id: str) -> None:
-        """Note that the user was sent to a URL, of which the server may say when it is done."""
+    # ------------------------------------------------------------------------------------- elicitation by URL
+
+    def expect_completion(self, id: str) -> None:
+        """Remember an elicitation by URL, so that its completion is reported."""
         self._open_elicitations[id] = None
         if len(self._open_elicitations) > MAX_ELICITATIONS:
             del self._open_elicitations[next(iter(self._open_elicitations))]
 
-    def elicitation_completed(self, id: str) -> None:
-        """The server says that one is done."""
+    def expect_completions(self, error: RemoteError) -> None:
+        """Remember the elicitations that the error -32042 names: the server needs them before it serves a request."""
+        for id in elicitation.required_ids(error):
+            self.expect_completion(id)
+
+    def complete_elicitation(self, id: str) -> None:
+        """Report that the server has completed an elicitation by URL."""
         # [2025-11-25 client/elicitation#completion-notifications-for-url-mode-elicitation] unknown ones: ignore
         if id in self._open_elicitations:
             del self._open_elicitations[id]
-            if self._on_complete is not None:
-                self._on_complete(id)
+            if self._on_elicitation_complete is not None:
+                self._on_elicitation_complete(id)
 
-    # ------------------------------------------------------------------------------------- as tasks
+    # ------------------------------------------------------------------------------------- tasks
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The tasks that the server has made us begin."""
-        from ..extensions.tasks.receiver import Tasks
-
+        """The tasks that the server's requests have created."""
         return Tasks()
 
-    async def _as_task(
-        self, wanted: TaskMetadata | None, work: Coroutine[object, object, object], connection: ClientSession
-    ) -> object:
-        """Serve a request as a task, where that is wanted and we have said that we can."""
-        if wanted is None or not self._serves_tasks or not connection.revision.tasks_are_core:
-            return await work
-        from ..extensions.tasks.live_task import LiveTask
-
-        return await self.tasks.start(LiveTask(self.tasks, connection, wanted.ttl), work)
-
     async def close(self) -> None:
-        """Stop the tasks that run."""
+        """Stop the running tasks."""
         if "tasks" in self.__dict__:
             await self.tasks.close()
 
 
-def _awaitable(given: Awaitable[T], handler: str) -> Awaitable[T]:
-    """What a handler's call gave. Raises TypeError where that cannot be awaited."""
-    if not isawaitable(given):
-        raise TypeError(f"the {handler} handler is to be an `async def` function, so that it may take its time")
-    return given
+def _awaitable(returned: Awaitable[T], handler: str) -> Awaitable[T]:
+    """Return what a handler returned. Raise TypeError if it cannot be awaited."""
+    if not isawaitable(returned):
+        raise TypeError(f"write the {handler} handler as an `async def` function: a model or a user takes time")
+    return returned

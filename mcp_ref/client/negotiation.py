@@ -1,11 +1,22 @@
-"""How a client finds out what a server speaks, and who it is.
+"""Negotiation: a client finds out which era a server speaks, which revision, and who it is.
 
-    server/discover -> its answer, or an error of the stateless era: that era is spoken
-                    -> any other error, or silence: the handshake, `initialize`
+    server/discover -> a result, or an error of the modern era: choose a modern revision, no handshake
+                    -> any other error, or PROBE_SECONDS of silence: `initialize`, the handshake of the legacy era
 
-Spec:  2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions,
-       basic/transports/stdio#backward-compatibility; basic/lifecycle for the handshake
-Above: client.py. Below: basic/lifecycle.py and basic/versioning.py, one for each era
+`server/discover` comes first because a modern server may refuse `initialize`, while a legacy server answers an unknown
+method with an error and is none the worse for it
+[2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]. Some legacy servers are silent
+until the handshake, so after a while the client sends `initialize` too, and takes the first result. The remembered era
+of a server (`Client(eras=...)`) saves the probe.
+
+The server's name, version and instructions are claims that nobody has verified. They are for display and for the model,
+and not for decisions on trust.
+
+Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
+Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
+           "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+           "io.modelcontextprotocol/clientCapabilities": {}}}}
+Above: connector.py. Below: session.py; basic/lifecycle.py and basic/versioning.py, one for each era
 """
 
 from __future__ import annotations
@@ -14,7 +25,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import cast
 
 from ..basic import lifecycle
 from ..basic.lifecycle import (
@@ -27,23 +38,21 @@ from ..basic.lifecycle import (
 from ..basic.meta import NotificationParams
 from ..basic.versioning import MODERN_ERRORS, SERVER_INFO, UNSUPPORTED_PROTOCOL_VERSION, with_request_meta
 from ..codec import ShapeError, codec_for
-from ..jsonrpc.errors import ForeignAnswer, InvalidMessage, McpError, RemoteError, RequestTimeout
+from ..features.discover import DiscoverResult
+from ..jsonrpc.errors import ForeignAnswer, InvalidMessage, RemoteError, RequestTimeout
 from ..jsonrpc.messages import JSON, Object
 from ..revisions import Era, Revision, find_revision
-
-if TYPE_CHECKING:
-    from ..features.discover import DiscoverResult
-    from .session import ClientSession
+from .session import ClientSession
 
 log = logging.getLogger(__name__)
 
 PROBE_SECONDS = 5.0
-"""Seconds of silence after which a server is also offered the handshake; it may still answer either."""
+"""Time without a response to `server/discover`, in seconds, after which `initialize` is sent too."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """What a server says of itself."""
+    """A server's description of itself: its name and version, and instructions for the model."""
 
     info: Implementation
     instructions: str | None
@@ -51,44 +60,60 @@ class ServerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """What a client says of itself, and the revisions it speaks, oldest first."""
+    """A client's description of itself, and the revisions it speaks, oldest first."""
 
     revisions: Sequence[Revision]
     info: Implementation
     capabilities: ClientCapabilities
 
     def of(self, era: Era) -> list[Revision]:
-        """The revisions of one era."""
+        """Return the revisions of one era."""
         return [revision for revision in self.revisions if revision.era == era]
+
+    def no_common_revision(self, theirs: Sequence[JSON], otherwise: str) -> UnsupportedRevision:
+        """Return the error for a server that speaks other revisions."""
+        listed = ", ".join(str(name)[:40] for name in theirs[:20]) or otherwise
+        return UnsupportedRevision(f"the server speaks {listed}; this client speaks {self}")
+
+    def __str__(self) -> str:
+        return ", ".join(revision.name for revision in self.revisions)
 
 
 async def negotiate(
-    connection: ClientSession, ours: ClientIdentity, timeout: float | None, known: Era | None = None
+    session: ClientSession, client: ClientIdentity, timeout: float | None, known: Era | None = None
 ) -> ServerIdentity:
-    """Find the revision to speak; the connection speaks it then. known: the server's era, where that is known.
+    """Find the revision to speak, and make the session speak it.
 
-    timeout: seconds for each request. Raises UnsupportedRevision where there is no revision in common, and what a
-    request raises.
+    Args:
+        session: An open session.
+        client: The identity that the server is told.
+        timeout: Time limit of each request, in seconds.
+        known: The era that an earlier client found.
+
+    Raises:
+        UnsupportedRevision: If client and server have no revision in common.
     """
-    if not ours.of("modern") or (known == "legacy" and ours.of("legacy")):
+    if not client.of("modern") or (known == "legacy" and client.of("legacy")):
         try:
-            return await _shake_hands(connection, ours, timeout)
+            return await _initialize(session, client, timeout)
         except RemoteError as error:
-            if error.code != UNSUPPORTED_PROTOCOL_VERSION or not ours.of("modern"):
-                raise _refused(error, ours) from None
-    probe = asyncio.create_task(_discover(connection, ours, timeout))
+            if error.code != UNSUPPORTED_PROTOCOL_VERSION:
+                raise
+            if not client.of("modern"):
+                raise client.no_common_revision(_supported_in(error), "another revision") from None
+    probe = asyncio.create_task(_discover(session, client, timeout))
     handshake: asyncio.Task[ServerIdentity] | None = None
     try:
-        await asyncio.wait([probe], timeout=PROBE_SECONDS if ours.of("legacy") else None)
+        await asyncio.wait([probe], timeout=PROBE_SECONDS if client.of("legacy") else None)
         if not probe.done():
-            handshake = asyncio.create_task(_shake_hands(connection, ours, timeout))
+            handshake = asyncio.create_task(_initialize(session, client, timeout))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)
         if not probe.done() and handshake is not None and handshake.exception() is None:
             return handshake.result()
         discovered = await probe
         if discovered is not None:
-            return _accept(connection, ours, discovered)
-        return await (handshake or _shake_hands(connection, ours, timeout))
+            return _accept(session, client, *discovered)
+        return await (handshake or _initialize(session, client, timeout))
     finally:
         tasks = [task for task in (probe, handshake) if task is not None]
         for task in tasks:
@@ -96,50 +121,37 @@ async def negotiate(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# ---------------------------------------------------------------------------------------------------- stateless era
+# ---------------------------------------------------------------------------------------------------- modern era
 
 
-@dataclass(frozen=True, slots=True)
-class _Discovered:
-    revision: Revision
-    result: DiscoverResult
-    info: JSON
-
-
-async def _discover(connection: ClientSession, ours: ClientIdentity, timeout: float | None) -> _Discovered | None:
-    """Ask a server of the stateless era for itself. None where it turns out to be none, and the handshake is next."""
-    from ..features.discover import DiscoverResult
-
-    revision, refused = ours.of("modern")[-1], list[Revision]()
+async def _discover(
+    session: ClientSession, client: ClientIdentity, timeout: float | None
+) -> tuple[Revision, DiscoverResult, JSON] | None:
+    """Send `server/discover`. Return the revision, the result and the server's info; None for a legacy server."""
+    revision, refused = client.of("modern")[-1], list[Revision]()
     while True:
+        codec = codec_for(revision)
+        params = with_request_meta({}, revision, codec.encode(client.capabilities), codec.encode(client.info), None)
         try:
-            answer = await _ask(connection, revision, ours, timeout)
-            result = codec_for(revision).decode(DiscoverResult, answer)
-            chosen = _choose(result.supported_versions, ours, refused)
+            wire = await session.dispatcher.request("server/discover", params, timeout=timeout)
+            result = codec.decode(DiscoverResult, wire)
+            chosen = _choose(result.supported_versions, client, refused)
+            if chosen.era == "modern":
+                # Drafts of 2026-07-28 had the info in the result, the release has it in `_meta`.
+                return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
-                _check_legacy(ours, error)
+                _expect_legacy(client, error)
                 return None
             # [2026-07-28 basic/transports/stdio#backward-compatibility] modern, but another version: not initialize
             refused.append(revision)
-            chosen = _choose(_supported_in(error), ours, refused)
+            chosen = _choose(_supported_in(error), client, refused)
         except (ForeignAnswer, InvalidMessage, ShapeError, RequestTimeout) as error:
-            _check_legacy(ours, error)
+            _expect_legacy(client, error)
             return None
-        else:
-            if chosen is not None and chosen.era == "modern":
-                # Who it is stands in `_meta`; before the release, in the result.
-                return _Discovered(chosen, result, (result.meta or {}).get(SERVER_INFO, answer.get("serverInfo")))
-        if chosen is None or chosen.era == "legacy":
-            # a version of the earlier era in the list: the server speaks it, but after a handshake
-            return None
+        if chosen.era == "legacy":
+            return None  # a server of both eras speaks this revision after a handshake
         revision = chosen
-
-
-async def _ask(connection: ClientSession, revision: Revision, ours: ClientIdentity, timeout: float | None) -> Object:
-    codec = codec_for(revision)
-    params = with_request_meta({}, revision, codec.encode(ours.capabilities), codec.encode(ours.info), None)
-    return await connection.dispatcher.request("server/discover", params, timeout=timeout)
 
 
 def _supported_in(error: RemoteError) -> list[JSON]:
@@ -147,69 +159,59 @@ def _supported_in(error: RemoteError) -> list[JSON]:
     return listed if isinstance(listed, list) else []
 
 
-def _choose(names: Sequence[JSON], ours: ClientIdentity, refused: Sequence[Revision]) -> Revision | None:
-    """The latest revision that both speak. Raises UnsupportedRevision where there is none."""
+def _choose(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
+    """Return the latest revision that both sides speak. Raise UnsupportedRevision if there is none."""
     theirs = {find_revision(name) for name in names}
-    # A server may refuse what it names, when one that is being replaced answers beside its successor: once more, then.
-    common = [revision for revision in ours.revisions if revision in theirs and refused.count(revision) < 2]
+    # During a rolling update, an old process may refuse a revision that the new one names: it is tried twice.
+    common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
-        listed = ", ".join(str(name)[:40] for name in names[:20]) or "none that it names"
-        raise UnsupportedRevision(f"the server speaks {listed}; this client speaks {_names(ours)}")
+        raise client.no_common_revision(names, "none that it names")
     return common[-1]
 
 
-def _check_legacy(ours: ClientIdentity, why: Exception) -> None:
-    """A server seems to be of the earlier era. Raises UnsupportedRevision for a client that is not."""
+def _expect_legacy(client: ClientIdentity, why: Exception) -> None:
+    """Raise UnsupportedRevision if the client cannot speak to a legacy server, such as this one seems to be."""
     if isinstance(why, RemoteError) and why.code in MODERN_ERRORS:
         raise why
-    log.debug("no server of the stateless era: %s", why)
-    if not ours.of("legacy"):
+    log.debug("the server does not speak the modern era: %s", why)
+    if not client.of("legacy"):
         # [2026-07-28 basic/versioning#compatibility-matrix] modern client, legacy server: an actionable error
         raise UnsupportedRevision(
-            f"the server does not speak {_names(ours)}: asked who it is, it answered {str(why)[:200]!r}. It may speak "
-            "an earlier revision: leave `revision` out, or name one"
+            f"the server does not speak {client}: it responded to server/discover with {str(why)[:200]!r}. "
+            "It may speak an earlier revision: leave `revision` out, or name one"
         )
 
 
-def _accept(connection: ClientSession, ours: ClientIdentity, found: _Discovered) -> ServerIdentity:
-    """From now on, the stateless era is spoken."""
-    codec = codec_for(found.revision)
-    connection.speak(found.revision)
-    connection.introduce(codec.encode(ours.capabilities), codec.encode(ours.info))
-    connection.peer_capabilities = codec.encode(found.result.capabilities)
+def _accept(
+    session: ClientSession, client: ClientIdentity, revision: Revision, result: DiscoverResult, info: JSON
+) -> ServerIdentity:
+    """Make the session speak a modern revision."""
+    session.speak(revision)
+    codec = session.codec
+    session.capabilities = codec.encode(client.capabilities)
+    meta = with_request_meta({}, revision, session.capabilities, codec.encode(client.info), None)["_meta"]
+    session.request_meta = cast(Object, meta)
+    session.peer_capabilities = codec.encode(result.capabilities)
     try:
-        info = codec.decode(Implementation, found.info)
+        session.peer_info = codec.decode(Implementation, info)
     except ShapeError:
-        info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] it only SHOULD say who it is
-    connection.peer_info = info
-    return ServerIdentity(info, found.result.instructions)
+        session.peer_info = Implementation("", "")  # [2026-07-28 server/discover#discoverresult] it is only a SHOULD
+    return ServerIdentity(session.peer_info, result.instructions)
 
 
-# ---------------------------------------------------------------------------------------------------- handshake
+# ---------------------------------------------------------------------------------------------------- legacy era
 
 
-async def _shake_hands(connection: ClientSession, ours: ClientIdentity, timeout: float | None) -> ServerIdentity:
-    """Agree on a revision, and tell each other who we are."""
-    offered = ours.of("legacy")[-1]
-    connection.speak(offered)
-    connection.capabilities = connection.codec.encode(ours.capabilities)
-    params = InitializeRequestParams(offered.name, ours.capabilities, ours.info)
-    result = await connection.request("initialize", params, InitializeResult, timeout=timeout)
-    connection.speak(lifecycle.accept_revision(result.protocol_version, ours.of("legacy")))
-    connection.capabilities = connection.codec.encode(ours.capabilities)
-    connection.peer_capabilities = connection.codec.encode(result.capabilities)
-    connection.peer_info = result.server_info
-    connection.notify("notifications/initialized", NotificationParams())
+async def _initialize(session: ClientSession, client: ClientIdentity, timeout: float | None) -> ServerIdentity:
+    """Perform the handshake: offer the latest legacy revision, and speak the one that the server chooses."""
+    offered = client.of("legacy")[-1]
+    session.speak(offered)
+    session.capabilities = session.codec.encode(client.capabilities)
+    params = InitializeRequestParams(offered.name, client.capabilities, client.info)
+    result = await session.request("initialize", params, InitializeResult, timeout=timeout)
+    session.speak(lifecycle.accept_revision(result.protocol_version, client.of("legacy")))
+    session.capabilities = session.codec.encode(client.capabilities)
+    session.peer_capabilities = session.codec.encode(result.capabilities)
+    session.peer_info = result.server_info
+    session.notify("notifications/initialized", NotificationParams())
     return ServerIdentity(result.server_info, result.instructions)
-
-
-def _refused(error: RemoteError, ours: ClientIdentity) -> McpError:
-    """The error for a handshake that was refused: one that helps, where the server says what it speaks."""
-    if error.code != UNSUPPORTED_PROTOCOL_VERSION:
-        return error
-    listed = ", ".join(str(name)[:40] for name in _supported_in(error)[:20]) or "another revision"
-    return UnsupportedRevision(f"the server speaks {listed}; this client speaks {_names(ours)}")
-
-
-def _names(ours: ClientIdentity) -> str:
-    return ", ".join(revision.name for revision in ours.revisions)

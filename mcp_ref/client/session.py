@@ -1,13 +1,18 @@
-"""The client's end of a conversation, in either era.
+"""A client's session: the requests it sends and what the server sends back, in both eras.
 
-In the earlier era a request is sent, and answered; the server may ask in between, with requests of its own. In the
-stateless era a request also says who asks and what it can do; and what the server asks stands in the result:
+In the legacy era a request gets its result, and the server may send requests of its own in between. In the modern era
+every request is stateless, and the server asks inside the result (multi round-trip requests):
 
-    params -> stamped -> cached? -> send -> complete
-                                         -> input_required: answer the questions, and send it again
+    params -> add _meta -> in the cache? -> send -> complete: return it
+                                              ^  -> input_required: call the handlers, add their responses --+
+                                              +--------------------------------------------------------------+
 
-Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, server/utilities/caching
-Above: reaching.py. Below: connection.py; answering.py and hearing.py, which take what the server wants and tells
+The rounds are bounded (`mrtr.MAX_ROUNDS`). A server could otherwise ask for ever, and spend the tokens of the model or
+the patience of the user on one request. A client that did not declare a capability refuses an input request for it
+[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]: the server MUST NOT send it.
+
+Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
+Above: negotiation.py, connector.py. Below: ../session.py (both roles), handlers.py
 """
 
 from __future__ import annotations
@@ -22,246 +27,226 @@ from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.meta import with_meta
 from ..basic.ping import ping
 from ..basic.progress import ProgressHandler, ProgressNotificationParams, receive_progress
-from ..basic.versioning import SUBSCRIPTION_ID, with_request_meta
+from ..basic.versioning import SUBSCRIPTION_ID
 from ..codec import ShapeError
-from ..extensions.tasks import types as tasks
-from ..features.caching import ServerCache
+from ..extensions.tasks.types import METHODS as TASK_METHODS
+from ..features.caching import CACHEABLE, ServerCache
 from ..features.task_augmentation import RELATED_TASK
+from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId, Response
 from ..revisions import METHODS, Method
 from ..session import Handler, Send, Session, load
+from ..transports.base import Transport
 
 if TYPE_CHECKING:
     from ..features.elicitation import ElicitationCompleteNotificationParams
-    from ..jsonrpc.dispatcher import Limits
-    from ..transports.base import Transport
     from .handlers import ClientHandlers
-    from .hearing import News
 
 log = logging.getLogger(__name__)
 
 MAX_TASK_PROGRESS = 1000
-"""Tasks of whose progress a client is told; the oldest are forgotten."""
+"""Maximum number of tasks whose progress is reported. The oldest are forgotten first."""
+
+INPUT_REQUESTS = {
+    method.name: method
+    for method in METHODS
+    if method.name in ("elicitation/create", "sampling/createMessage", "roots/list")
+}
+"""The methods that `inputRequests` may name. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
 
 
 class Listener(Protocol):
-    """Who takes the notifications of one `subscriptions/listen` request."""
+    """The receiver of the notifications of one `subscriptions/listen` request."""
 
-    def heard(self, method: str, params: object) -> None:
-        """One has come."""
+    def receive(self, method: str, params: object) -> None:
+        """Take one notification."""
 
 
 class ClientSession(Session):
-    """The client's end of the conversation. lost: called when it has ended."""
+    """A session with one server: one handshake, or the stateless requests over one transport."""
 
     def __init__(
         self,
-        transport: Transport,
         limits: Limits | None,
-        answers: ClientHandlers,
-        news: News,
+        handlers: ClientHandlers | None,
         cache: ServerCache,
-        lost: Callable[[ClientSession], None],
+        on_notification: Callable[[str, object], None],
+        on_end: Callable[[ClientSession], None],
+        transport: Transport,
     ) -> None:
         super().__init__("client", transport, limits)
+        self.request_meta: Object = {}
+        """`_meta` of every stateless request: revision, client info, capabilities and, if wanted, a log level."""
         self.listeners: dict[RequestId, Listener] = {}
-        """The subscriptions of the stateless era, by the id of their request."""
-        self.log_level: str | None = None
-        """The least severe log messages that requests of the stateless era ask for; None for none."""
-        self.task_progress: dict[RequestId, ProgressHandler] = {}
-        """Who is told how far requests are that have become tasks, by their progress token; the oldest first."""
-        self.has_answered = False
-        """Whether the server has answered a request, after those that opened the connection."""
-        self._answers, self._news = answers, news
+        """The receivers of the modern era's subscriptions, by the id of the `subscriptions/listen` request."""
+        self.has_responded = False
+        """True if the server has sent a result since negotiation."""
+        self._task_progress: dict[RequestId, ProgressHandler] = {}  # by progress token, the oldest first
+        self._handlers = handlers
         self._cache = cache
-        self._lost = lost
-        self._info: Object = {}
+        self._on_notification, self._on_end = on_notification, on_end
 
     async def open(self) -> None:
         """Start the transport."""
         await self.transport.start(self._receive, self.lost)
 
-    def introduce(self, capabilities: Object, info: Object) -> None:
-        """What requests of the stateless era say of us."""
-        self.capabilities, self._info = capabilities, info
-
-    def take_over(self, other: ClientSession) -> None:
-        """Go on as another connection, to a fresh process of the same server: nothing has to be asked again."""
+    def continue_from(self, other: ClientSession) -> None:
+        """Copy what an earlier session negotiated. The server is a new process of the same command."""
         self.speak(other.revision)
-        self.introduce(other.capabilities, other._info)
+        self.capabilities, self.request_meta = other.capabilities, other.request_meta
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
-        self.log_level = other.log_level
 
     def _receive(self, incoming: Incoming) -> None:
-        asks = isinstance(incoming, (Request, Batch)) or (isinstance(incoming, Malformed) and not incoming.is_response)
-        if asks and self.revision.era == "modern":
-            # [2026-07-28 basic/transports/stdio#sending-messages] MUST NOT write responses: nothing may be asked here
-            return log.warning("ignored what a server of revision %s may not send: %.200r", self.revision, incoming)
+        if self.revision.era == "modern" and (
+            isinstance(incoming, (Request, Batch)) or (isinstance(incoming, Malformed) and not incoming.is_response)
+        ):
+            # [2026-07-28 basic/transports/stdio#sending-messages] a client MUST NOT write responses
+            return log.warning("ignored a request that a server of %s must not send: %.200r", self.revision, incoming)
         self.dispatcher.receive(incoming)
 
-    # ------------------------------------------------------------------------------------- what we ask
+    # ------------------------------------------------------------------------------------- requests to the server
 
     async def exchange(self, method: str, params: Object, send: Send) -> Object:
-        """See `Session`; in the stateless era, the complete result, whatever the server has asked before."""
+        """Return the complete result of a request. In the modern era it may come from the cache, or after rounds."""
         if self.revision.era == "legacy":
             return await send(params)
-        params = with_request_meta(params, self.revision, self.capabilities, self._info, self.log_level)
-        kept = self._cache.get(method, params)
-        if kept is not None:
-            return kept
-        changes = self._cache.changes
-        result = await send(params)
-        self.has_answered = True
-        self._cache.put(method, params, result, changes)
-        if _is_answer(method, result):
-            return result
-        for _ in range(mrtr.MAX_ROUNDS):
-            if _kind(result) != "input_required" or method not in mrtr.METHODS:
-                # [2026-07-28 basic/index#result-responses] an unrecognized resultType: MUST consider it invalid
-                raise InvalidMessage(
-                    f"the result of {method} is of the type {_kind(result)[:80]!r}, which it may not be"
-                )
-            answers = await self._answer_all(mrtr.read_input_requests(result))
-            params = mrtr.retry_params(params, result, answers)
+        params = {**params, "_meta": with_meta(params, self.request_meta)}
+        if method not in CACHEABLE:
             result = await send(params)
-            if _is_answer(method, result):
-                return result
-        raise InvalidMessage(f"{method}: the server still asks after {mrtr.MAX_ROUNDS} rounds of answers")
+        elif (cached := self._cache.get(method, params)) is not None:
+            return cached
+        else:
+            changes = self._cache.changes
+            result = await send(params)
+            self._cache.put(method, params, result, changes)
+        self.has_responded = True
+        rounds = 0
+        while not _is_final(method, result):
+            rounds += 1
+            if rounds > mrtr.MAX_ROUNDS:
+                raise InvalidMessage(f"{method}: the server still requires input after {mrtr.MAX_ROUNDS} rounds")
+            responses = await self._handle_all(mrtr.read_input_requests(result))
+            params = mrtr.retry_params(params, result, responses)
+            result = await send(params)
+        return result
 
-    async def _answer_all(self, questions: dict[str, mrtr.InputRequest]) -> Object:
-        """The answers, by key. All are asked at once, if all may be. Raises what the first that fails raises."""
-        asked = {key: self._handling(question) for key, question in questions.items()}
-        answers = {key: asyncio.create_task(self._answer(*each)) for key, each in asked.items()}
+    async def _handle_all(self, requests: dict[str, mrtr.InputRequest]) -> Object:
+        """Return the responses by key. Nothing is asked unless everything may be asked. The first failure is raised."""
+        checked = {key: self._check(request) for key, request in requests.items()}
+        tasks = {key: asyncio.create_task(self._handle(*each)) for key, each in checked.items()}
         try:
-            for answer in asyncio.as_completed(answers.values()):
-                await answer
+            for task in asyncio.as_completed(tasks.values()):
+                await task
         finally:
-            for each in answers.values():
+            for each in tasks.values():
                 each.cancel()
-            await asyncio.gather(*answers.values(), return_exceptions=True)
-        return {key: answer.result() for key, answer in answers.items()}
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        return {key: task.result() for key, task in tasks.items()}
 
-    async def answer(self, question: mrtr.InputRequest) -> Object:
-        """The answer to one question, as on the wire. Raises InvalidMessage for what may not be asked."""
-        return await self._answer(*self._handling(question))
+    async def handle_input_request(self, request: mrtr.InputRequest) -> Object:
+        """Return the response to one input request, as JSON. Raise InvalidMessage if the server may not send it."""
+        return await self._handle(*self._check(request))
 
-    def _handling(self, question: mrtr.InputRequest) -> tuple[Handler, object]:
-        """Who answers a question, and its params. Raises InvalidMessage for one that may not be asked."""
-        row, handler = QUESTIONS.get(question.method), self._handlers().get(question.method)
-        if row is None or handler is None or not self._declared(self.capabilities, row):
+    def _check(self, request: mrtr.InputRequest) -> tuple[Handler, object]:
+        """Return the handler and the params of an input request. Raise InvalidMessage if the server may not send it."""
+        row, handlers = INPUT_REQUESTS.get(request.method), self._handlers
+        handler = handlers.find(request.method) if handlers is not None and row is not None else None
+        if row is None or handlers is None or handler is None or not self._declared(self.capabilities, row):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST NOT ask what was not declared
-            raise InvalidMessage(f"the server asks for {question.method[:80]}, which this client did not declare")
+            raise InvalidMessage(f"the server asks for {request.method[:80]}, which this client did not declare")
         try:
-            params: object = self.codec.decode(load(row.params), question.params)
-            self._answers.check_question(params, self.revision)
+            params: object = self.codec.decode(load(row.params), request.params)
+            handlers.check_request(params, self.revision)
         except (ShapeError, ProtocolError) as error:
-            raise InvalidMessage(f"the server's {question.method}: {error}") from None
+            raise InvalidMessage(f"the server's {request.method}: {error}") from None
         return handler, params
 
-    async def _answer(self, handler: Handler, params: object) -> Object:
+    async def _handle(self, handler: Handler, params: object) -> Object:
         return self.codec.encode(await handler(params, self))
 
     def _abandoned(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
-            return  # the first question of all: the server may not know what a cancellation is
+            return  # the probe of negotiation: its server may not know what a cancellation is
         super()._abandoned(id, reason)
 
     def note_error(self, error: RemoteError) -> None:
-        """Note the URLs that the server wants the user to visit before it serves the request."""
-        if isinstance(error.data, dict) and "elicitations" in error.data:
-            from ..features.elicitation import required_ids
+        """Remember the URLs that the server wants the user to visit before it serves the request."""
+        if self._handlers is not None and isinstance(error.data, dict) and "elicitations" in error.data:
+            self._handlers.expect_completions(error)
 
-            for id in required_ids(error):
-                self._answers.expect_elicitation(id)
+    def follow_progress(self, token: RequestId, handler: ProgressHandler) -> None:
+        """Report the progress of a request also after a task has become its result."""
+        self._task_progress[token] = handler
+        if len(self._task_progress) > MAX_TASK_PROGRESS:
+            del self._task_progress[next(iter(self._task_progress))]
 
-    # ------------------------------------------------------------------------------------- what the server says
+    # ------------------------------------------------------------------------------------- messages of the server
 
     def handler(self, method: Method) -> Handler | None:
-        """The function that serves a method; the capability was checked, so what it needs is there."""
-        feature, _, action = method.name.partition("/")
-        if feature == "tasks":
-            return cast("Handler", getattr(self._answers.tasks, action))
-        return self._handlers().get(method.name)
+        """Return the handler of a method of the server; its capability is declared."""
+        if method.name == "ping":
+            return cast("Handler", ping)
+        return self._handlers.find(method.name) if self._handlers is not None else None
 
     @property
     def task_owner(self) -> str:
-        """Whose our tasks are: the server's."""
+        """The owner of every task on this client: its only server."""
         return "server"
 
     async def _serve(self, request: Request) -> Object:
         result = await super()._serve(request)
-        asked = request.params.get("_meta")
-        related = asked.get(RELATED_TASK) if isinstance(asked, dict) else None
+        meta = request.params.get("_meta")
+        related = meta.get(RELATED_TASK) if isinstance(meta, dict) else None
         if related is not None:
             # [2025-11-25 basic/utilities/tasks#related-task-metadata] responses MUST have it, like their requests
             result["_meta"] = with_meta(result, {RELATED_TASK: related})
         return result
 
-    def hear_progress(self, token: RequestId, handler: ProgressHandler) -> None:
-        """Tell of a request's progress when it is answered by a task, too."""
-        self.task_progress[token] = handler
-        if len(self.task_progress) > MAX_TASK_PROGRESS:
-            del self.task_progress[next(iter(self.task_progress))]
-
-    def _handlers(self) -> dict[str, Handler]:
-        handlers = {
-            "ping": ping,
-            "roots/list": self._answers.list_roots,
-            "sampling/createMessage": self._answers.create_message,
-            "elicitation/create": self._answers.elicit,
-        }
-        return cast("dict[str, Handler]", handlers)
-
     def notified(self, method: str, params: object) -> None:
-        """Take one of the server's notifications."""
+        """Hand a notification of the server to its receiver."""
         listener = self._listener(params)
         if isinstance(params, ProgressNotificationParams):
-            handler = self.task_progress.get(params.progress_token)
+            handler = self._task_progress.get(params.progress_token)
             if handler is not None and params.progress_token not in self.dispatcher.pending:
                 # [2025-11-25 basic/utilities/tasks] valid throughout the task's lifetime
                 return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
         elif listener is not None and isinstance(params, CancelledNotificationParams):
-            # [2026-07-28 basic/patterns/cancellation#intro] the server tears it down: the same as its answer
+            # [2026-07-28 basic/patterns/cancellation#intro] the server ends the subscription, as by a result
             self.dispatcher.receive(Response(params.request_id, {}))
         elif listener is not None:
-            listener.heard(method, params)
+            listener.receive(method, params)
         elif isinstance(params, CancelledNotificationParams):
             receive_cancelled(params, self.dispatcher)
         elif method == "notifications/elicitation/complete":
-            self._answers.elicitation_completed(cast("ElicitationCompleteNotificationParams", params).elicitation_id)
+            if self._handlers is not None:
+                completed = cast("ElicitationCompleteNotificationParams", params)
+                self._handlers.complete_elicitation(completed.elicitation_id)
         else:
-            self._news.heard(method, params)
+            self._on_notification(method, params)
 
     def _listener(self, params: object) -> Listener | None:
-        """Whose notification it is. [2026-07-28 basic/transports/stdio#receiving-messages] MUST go by the id in it"""
+        """Return the subscription of a notification, or None if it belongs to no subscription."""
+        # [2026-07-28 basic/transports/stdio#receiving-messages] MUST go by the id in the notification
         meta = getattr(params, "meta", None)
         id = params.request_id if isinstance(params, CancelledNotificationParams) else (meta or {}).get(SUBSCRIPTION_ID)
-        return self.listeners.get(id) if type(id) is int else None  # ours are integers
+        return self.listeners.get(id) if type(id) is int else None  # this client's ids are integers
 
     def lost(self, error: McpError | None) -> None:
-        """The server is gone: subscriptions end too, or begin again with a new one."""
+        """End the session: the server is gone."""
         super().lost(error)
-        self._lost(self)
+        self._on_end(self)
 
 
-QUESTIONS = {
-    method.name: method
-    for method in METHODS
-    if method.name in ("elicitation/create", "sampling/createMessage", "roots/list")
-}
-"""What may stand in `inputRequests`. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
-
-
-def _is_answer(method: str, result: Object) -> bool:
-    """Whether it is what was asked for, or a handle by which that can be had."""
-    kind = _kind(result)
-    return kind == "complete" or (kind == "task" and method in tasks.METHODS)
-
-
-def _kind(result: Object) -> str:
-    # [2026-07-28 basic/index#result-responses] absent, as servers of earlier revisions leave it: "complete"
+def _is_final(method: str, result: Object) -> bool:
+    """True if a result ends its request, False if it requires input. Raise InvalidMessage for any other type."""
+    # [2026-07-28 basic/index#result-responses] an absent type, as in earlier revisions, means "complete"
     kind = result.get("resultType", "complete")
-    return kind if isinstance(kind, str) else "no string"
+    if kind == "input_required" and method in mrtr.METHODS:
+        return False
+    if kind == "complete" or (kind == "task" and method in TASK_METHODS):
+        return True
+    # [2026-07-28 basic/index#result-responses] an unrecognized resultType: MUST consider it invalid
+    raise InvalidMessage(f"the result of {method} is of the type {str(kind)[:80]!r}, which is invalid")

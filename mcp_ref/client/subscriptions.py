@@ -1,13 +1,15 @@
-"""What a client watches: `client.subscribe(uri)`, the same in both eras, and what carries it.
+"""Notifications of the server on the client: changed lists, log messages, and `client.subscribe(uri)`.
 
-    earlier era      resources/subscribe; notifications come on the connection, and go by the resource's URI
-    stateless era    subscriptions/listen, a request that stays open; notifications go by its id
+    legacy era   notifications come on the session; `resources/subscribe` adds the updates of one resource
+    modern era   `subscriptions/listen`, a request that stays open, names what it wants; log messages go by request
 
-A stream that breaks, or a server that was started anew, is asked again; what is watched may have changed meanwhile, and
-counts as changed.
+In the modern era a server sends nothing that was not requested [2026-07-28 basic/patterns/subscriptions#overview], so
+that a stateless server keeps no list of clients. A subscription that breaks off is requested again; whatever it covers
+may have changed meanwhile, and is reported as changed.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
-Above: client.py; hearing.py, for lists that change. Below: reaching.py
+Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
+Above: client.py. Below: connector.py; basic/subscriptions.py
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from enum import Enum, auto
+from typing import TYPE_CHECKING, cast
 
 from ..basic.lifecycle import CapabilityError
 from ..basic.meta import EmptyResult
@@ -25,76 +28,153 @@ from ..basic.subscriptions import (
     SubscriptionsListenRequestParams,
     covers,
 )
-from ..jsonrpc.errors import ConnectionClosed, RequestTimeout
+from ..basic.versioning import LOG_LEVEL
+from ..features.caching import ServerCache
+from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
+from .connector import Connector
 
 if TYPE_CHECKING:
-    from .connector import Connector
+    from ..features.logging import LoggingMessageNotificationParams
+    from ..features.resources import ResourceUpdatedNotificationParams
 
 log = logging.getLogger(__name__)
 
 MAX_UPDATES = 1000
-"""Updates of one subscription that wait to be read; the oldest are forgotten."""
+"""Maximum number of unread updates of one subscription. The oldest are dropped first."""
+
+LISTEN_SECONDS = 5.0
+"""Time that a server may take to acknowledge the subscription to its lists, in seconds. A timeout is only logged."""
 
 ATTEMPTS = 5
-"""Times that a subscription is asked for again in vain, before it ends."""
+"""Maximum number of times that a broken subscription is requested again without an acknowledgement."""
 
 MIN_PAUSE = 0.1
-"""Seconds before the first such attempt; each pause is twice as long as the one before, until a stream lasts."""
+"""Pause before the first such attempt, in seconds. Each pause is twice as long as the one before."""
 
 MAX_PAUSE = 30.0
-"""Seconds between two such attempts, at most."""
+"""Maximum pause between two such attempts, in seconds."""
+
+UPDATED = "notifications/resources/updated"
+
+
+class ServerNotifications:
+    """The receivers of the server's notifications: the functions given to `Client`, and the legacy subscriptions."""
+
+    def __init__(
+        self,
+        on_log: Callable[[LoggingMessageNotificationParams], None] | None,
+        on_changed: dict[str, Callable[[], None] | None],
+        cache: ServerCache,
+    ) -> None:
+        self.subscriptions: dict[str, list[Subscription]] = {}
+        """The subscriptions of the legacy era, by URI."""
+        self._on_log = on_log
+        self._on_changed = on_changed  # by kind of list: tools, prompts, resources
+        self._cache = cache
+        self._listening: ListenRequest | None = None
+
+    async def listen(self, connector: Connector) -> None:
+        """Request the notifications that the client has functions for. In the legacy era they come unasked."""
+        if connector.revision.era == "legacy":
+            return
+        if self._on_log is not None:
+            connector.session.request_meta[LOG_LEVEL] = "debug"
+        wanted = SubscriptionFilter()
+        for kind, function in self._on_changed.items():
+            if function is not None and connector.server_can(f"{kind}.listChanged"):
+                setattr(wanted, f"{kind}_list_changed", True)
+        if wanted == SubscriptionFilter():
+            return
+        request = ListenRequest(connector, wanted, lambda method, uri: self._list_changed(method), _log_end)
+        try:
+            await request.open(LISTEN_SECONDS)
+            self._listening = request
+        except McpError as error:
+            log.warning("the server will not report changes of its lists: %s", error)
+
+    async def close(self) -> None:
+        """Cancel the subscription to the lists."""
+        if self._listening is not None:
+            await self._listening.close()
+
+    def disconnected(self) -> None:
+        """End the subscriptions of the session that was lost."""
+        for subscriptions in self.subscriptions.values():
+            for subscription in subscriptions:
+                subscription.end(ConnectionClosed("the server is gone"))
+
+    def receive(self, method: str, params: object) -> None:
+        """Hand a notification that belongs to no request to its receivers."""
+        uri = cast("ResourceUpdatedNotificationParams", params).uri if method == UPDATED else None
+        self._cache.invalidate(method, uri)
+        if uri is not None:
+            for subscriptions in self.subscriptions.values():
+                for subscription in subscriptions:
+                    subscription.receive(method, uri)
+        elif method == "notifications/message" and self._on_log is not None:
+            self._on_log(cast("LoggingMessageNotificationParams", params))
+        else:
+            self._list_changed(method)
+
+    def _list_changed(self, method: str) -> None:
+        function = self._on_changed.get(method.removeprefix("notifications/").removesuffix("/list_changed"))
+        if function is not None:
+            try:
+                function()
+            except Exception:  # the function's own fault: other receivers still get the notification
+                log.exception("the handler of %s failed", method)
+
+
+def _log_end(reason: Exception | None) -> None:
+    log.warning("the server no longer reports changes of its lists: %s", reason or "it ended the subscription")
 
 
 class Subscription:
-    """The updates of one watched resource: an async context manager, and within it an async iterator of URIs.
+    """The updates of one resource: an async context manager, and within it an async iterator of URIs.
 
-    Each URI that is yielded has changed since it was last yielded: the one that was subscribed to, or one below it. The
-    iterator ends when the server ends the subscription in good order, and raises ConnectionClosed when the connection
-    ends. Entering raises CapabilityError where the server does not let resources be watched.
+    Each URI that is yielded has changed since it was last yielded. It is the URI that was subscribed to, or one below
+    it. The iterator ends when the server ends the subscription, and raises ConnectionClosed when the session is lost.
+    Entering raises CapabilityError if the server has no subscriptions to resources.
     """
 
-    def __init__(self, reach: Connector, uri: str) -> None:
+    def __init__(self, connector: Connector, sharers: dict[str, list[Subscription]], uri: str) -> None:
         self.uri = uri
-        self._connector = reach
-        self._changed: dict[str, None] = {}  # in order, each once: a second change before reading says nothing new
-        self._waker = asyncio.Event()
-        self._stream: Stream | None = None
+        self._connector = connector
+        self._sharers = sharers  # legacy subscriptions, by URI
+        self._changed: dict[str, None] = {}  # in order of change; a second change before reading says nothing new
+        self._wakeup = asyncio.Event()
+        self._request: ListenRequest | None = None
         self._ended = False
-        self._why: Exception | None = None
+        self._error: Exception | None = None
 
     async def __aenter__(self) -> Subscription:
         if self._connector.revision.era == "modern":
             wanted = SubscriptionFilter(resource_subscriptions=[self.uri])
-            self._stream = Stream(self._connector, wanted, self._heard, self.end)
-            await self._stream.open(self._connector.timeout)
+            self._request = ListenRequest(self._connector, wanted, self.receive, self.end)
+            await self._request.open(self._connector.timeout)
             return self
-        from ..features.resources import SubscribeRequestParams
-
-        sharers = self._connector.news.watched.setdefault(self.uri, [])
-        sharers.append(self)  # first: the update may come before the answer is read
+        self._sharers.setdefault(self.uri, []).append(self)  # first: an update may come before the response
         try:
-            await self._connector.ask("resources/subscribe", SubscribeRequestParams(self.uri), EmptyResult, None)
+            await self._connector.request_by_name("resources/subscribe", None, uri=self.uri)
         except BaseException:
             self._leave()
             raise
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        from ..features.resources import UnsubscribeRequestParams
-
-        if self._stream is not None:
-            await self._stream.close()
+        if self._request is not None:
+            await self._request.close()
         elif self._leave() and not self._ended:
-            await self._connector.ask("resources/unsubscribe", UnsubscribeRequestParams(self.uri), EmptyResult, None)
+            await self._connector.request_by_name("resources/unsubscribe", None, uri=self.uri)
 
     def _leave(self) -> bool:
-        """Stop receiving; True when nobody else watches the same resource."""
-        sharers = self._connector.news.watched.get(self.uri, [])
+        """Stop receiving; True if no other subscription has the same URI."""
+        sharers = self._sharers.get(self.uri, [])
         if self in sharers:
             sharers.remove(self)
         if not sharers:
-            self._connector.news.watched.pop(self.uri, None)
+            self._sharers.pop(self.uri, None)
         return not sharers
 
     def __aiter__(self) -> Subscription:
@@ -102,161 +182,169 @@ class Subscription:
 
     async def __anext__(self) -> str:
         while not self._changed:
-            if self._why is not None:
-                raise ConnectionClosed(f"the connection ended, and with it the subscription to {self.uri}: {self._why}")
+            if self._error is not None:
+                raise ConnectionClosed(f"the subscription to {self.uri} ended with the connection: {self._error}")
             if self._ended:
                 raise StopAsyncIteration
-            self._waker.clear()
-            await self._waker.wait()
+            self._wakeup.clear()
+            await self._wakeup.wait()
         uri = next(iter(self._changed))
         del self._changed[uri]
         return uri
 
-    def _heard(self, method: str, uri: str | None) -> None:
+    def receive(self, method: str, uri: str | None) -> None:
+        """Queue the URI of an update, if it concerns this subscription."""
         if uri is not None and covers(self.uri, uri):
-            self.put(uri)
+            self._changed[uri] = None
+            if len(self._changed) > MAX_UPDATES:
+                del self._changed[next(iter(self._changed))]
+            self._wakeup.set()
 
-    def put(self, uri: str) -> None:
-        """An update has come."""
-        self._changed[uri] = None
-        if len(self._changed) > MAX_UPDATES:
-            del self._changed[next(iter(self._changed))]
-        self._waker.set()
-
-    def end(self, why: Exception | None) -> None:
-        """Nothing more will come. why: None for an end in good order."""
-        self._ended, self._why = True, why
-        self._waker.set()
+    def end(self, error: Exception | None) -> None:
+        """End the iteration after the queued updates. Without an error, the server ended the subscription."""
+        self._ended, self._error = True, error
+        self._wakeup.set()
 
 
-class Stream:
-    """One `subscriptions/listen` request, and those that follow it when it breaks.
+class ListenState(Enum):
+    """The state of a subscription by `subscriptions/listen`.
 
-    changed: called with the method and, for a resource, the URI of each notification. ended: called once, when nothing
-    more will come after it was opened, with None for an end in good order.
+    OPENING --acknowledged--> LISTENING <--acknowledged-- RECONNECTING
+       |                          |------broke off------------>|
+       +---------- refused, ended or closed, in any state -----+----> ENDED
+    """
+
+    OPENING = auto()
+    LISTENING = auto()
+    RECONNECTING = auto()
+    ENDED = auto()
+
+
+class ListenRequest:
+    """One `subscriptions/listen` request, and its repetitions after it broke off.
+
+    `on_change` is called with the method and, for a resource, the URI of each notification. `on_end` is called once,
+    if the subscription ends after it was opened: with None if the server ended it, else with the error.
     """
 
     def __init__(
         self,
-        reach: Connector,
+        connector: Connector,
         wanted: SubscriptionFilter,
-        changed: Callable[[str, str | None], None],
-        ended: Callable[[Exception | None], None],
+        on_change: Callable[[str, str | None], None],
+        on_end: Callable[[Exception | None], None],
     ) -> None:
-        self._connector = reach
+        self._connector = connector
         self._wanted = wanted
-        self._changed, self._ended = changed, ended
+        self._on_change, self._on_end = on_change, on_end
+        self._state = ListenState.OPENING
         self._acknowledged: asyncio.Future[SubscriptionFilter] = asyncio.get_running_loop().create_future()
-        self._patience: float | None = None
-        self._clock: asyncio.Timeout | None = None  # runs until the request under way is acknowledged
-        self._attempts = 0  # since the last one that was acknowledged
+        self._timeout: float | None = None  # for the acknowledgement, in seconds
+        self._clock: asyncio.Timeout | None = None  # runs until the acknowledgement
+        self._attempts = 0  # since the last acknowledgement
         self._pause = MIN_PAUSE
-        self._again = False
-        self._done = False
         self._task: asyncio.Task[None] | None = None
 
     async def open(self, timeout: float | None) -> SubscriptionFilter:
-        """Begin to listen; gives what the server honours. timeout: seconds that it may take, this time and again.
+        """Start to listen, and return what the server acknowledges.
 
-        Raises CapabilityError where it honours nothing of it, and what a request raises.
+        Raise CapabilityError if it acknowledges nothing, and the errors of a request. The timeout for each
+        acknowledgement is in seconds.
         """
-        self._patience = timeout
+        self._timeout = timeout
         self._task = asyncio.create_task(self._listen())
         try:
-            honoured = await asyncio.shield(self._acknowledged)
+            honored = await asyncio.shield(self._acknowledged)
+            if not any(vars(honored).values()):
+                covered = ", ".join(self._wanted.resource_subscriptions or ["its lists"])
+                raise CapabilityError(f"the server does not report changes of {covered:.200}")
         except BaseException:
             await self.close()
             raise
-        if not any(vars(honoured).values()):
-            await self.close()
-            watched = ", ".join(self._wanted.resource_subscriptions or ["its lists"])
-            raise CapabilityError(f"the server does not tell of changes of {watched:.200}")
-        return honoured
+        return honored
 
     async def close(self) -> None:
-        """Stop listening, and tell the server."""
-        self._done = True
+        """Stop listening, and cancel the request."""
+        self._state = ListenState.ENDED
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
         if self._acknowledged.done() and not self._acknowledged.cancelled():
-            self._acknowledged.exception()
+            self._acknowledged.exception()  # retrieved, so that asyncio does not log it
 
-    def heard(self, method: str, params: object) -> None:
-        """A notification of this subscription has come."""
-        from ..features.resources import ResourceUpdatedNotificationParams
-
-        if isinstance(params, SubscriptionsAcknowledgedNotificationParams):
-            self._attempts = 0
-            if self._clock is not None and not self._clock.expired():
-                self._clock.reschedule(None)
-            if not self._acknowledged.done():
-                self._acknowledged.set_result(params.notifications)
-            elif self._again:
-                self._may_have_changed()
-            self._again = False
-        else:
+    def receive(self, method: str, params: object) -> None:
+        """Take a notification of this subscription."""
+        if not isinstance(params, SubscriptionsAcknowledgedNotificationParams):
             self._pause = MIN_PAUSE
-            self._tell(method, params.uri if isinstance(params, ResourceUpdatedNotificationParams) else None)
+            uri = cast("ResourceUpdatedNotificationParams", params).uri if method == UPDATED else None
+            return self._report(method, uri)
+        self._attempts = 0
+        if self._clock is not None and not self._clock.expired():
+            self._clock.reschedule(None)
+        if not self._acknowledged.done():
+            self._acknowledged.set_result(params.notifications)
+        if self._state is ListenState.RECONNECTING:
+            self._report_all()
+        if self._state is not ListenState.ENDED:
+            self._state = ListenState.LISTENING
 
-    def _tell(self, method: str, uri: str | None) -> None:
+    def _report(self, method: str, uri: str | None) -> None:
         self._connector.cache.invalidate(method, uri)
-        self._changed(method, uri)
+        self._on_change(method, uri)
 
-    def _may_have_changed(self) -> None:
-        """What was missed while nobody listened cannot be known."""
-        wanted = self._wanted
-        for uri in wanted.resource_subscriptions or ():
-            self._tell("notifications/resources/updated", uri)
+    def _report_all(self) -> None:
+        """Report a change of everything: what changed during the interruption is unknown."""
+        for uri in self._wanted.resource_subscriptions or ():
+            self._report(UPDATED, uri)
         for kind in ("tools", "prompts", "resources"):
-            if getattr(wanted, f"{kind}_list_changed"):
-                self._tell(f"notifications/{kind}/list_changed", None)
+            if getattr(self._wanted, f"{kind}_list_changed"):
+                self._report(f"notifications/{kind}/list_changed", None)
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
-        while not self._done:
-            began = loop.time()
+        while self._state is not ListenState.ENDED:
+            start = loop.time()
             try:
                 await self._listen_once()
                 return self._end(None)
             except ConnectionClosed as error:
-                if not self._acknowledged.done() or not self._connector.reaches_again() or self._attempts >= ATTEMPTS:
+                can_retry = self._connector.can_reconnect() and self._attempts < ATTEMPTS
+                if self._state is ListenState.OPENING or not can_retry:
                     return self._end(error)
-                log.info("a subscription broke, and is asked for again: %s", error)
-            except Exception as error:  # a refusal; or what cannot be sent
+                log.info("a subscription broke off, and is requested again: %s", error)
+            except Exception as error:  # an error of the server, or a request that cannot be sent
                 return self._end(error)
-            if loop.time() - began > 10 * self._pause:
-                self._pause = MIN_PAUSE  # it lasted
-            self._again = True
+            if loop.time() - start > 10 * self._pause:
+                self._pause = MIN_PAUSE  # the connection was stable
+            self._state = ListenState.RECONNECTING
             self._attempts += 1
-            pause, self._pause = min(self._pause, MAX_PAUSE), min(2 * self._pause, MAX_PAUSE)
-            await self._connector.rest(pause)
+            pause, self._pause = self._pause, min(2 * self._pause, MAX_PAUSE)
+            await self._connector.pause(pause)
 
     async def _listen_once(self) -> None:
-        connection = await self._connector.live()
-
+        session = await self._connector.ready()
         ids: list[RequestId] = []
 
-        def began(id: RequestId) -> None:
+        def register(id: RequestId) -> None:
             ids.append(id)
-            connection.listeners[id] = self
+            session.listeners[id] = self
 
         try:
             params = SubscriptionsListenRequestParams(self._wanted)
-            async with asyncio.timeout(self._patience) as self._clock:
-                await connection.request("subscriptions/listen", params, EmptyResult, timeout=None, before_send=began)
+            async with asyncio.timeout(self._timeout) as self._clock:
+                await session.request("subscriptions/listen", params, EmptyResult, timeout=None, before_send=register)
         except TimeoutError:
-            text = f"the server did not acknowledge a subscription within {self._patience} s"
+            text = f"the server did not acknowledge a subscription within {self._timeout} s"
             raise RequestTimeout(text) from None
         finally:
             for id in ids:
-                del connection.listeners[id]
+                del session.listeners[id]
 
-    def _end(self, why: Exception | None) -> None:
-        if self._done:
+    def _end(self, error: Exception | None) -> None:
+        if self._state is ListenState.ENDED:
             return
-        self._done = True
+        self._state = ListenState.ENDED
         if self._acknowledged.done():
-            self._ended(why)
-        else:  # whoever opens it is told
-            self._acknowledged.set_exception(why or ConnectionClosed("the server ended the subscription at once"))
+            self._on_end(error)
+        else:  # `open` raises it
+            self._acknowledged.set_exception(error or ConnectionClosed("the server ended the subscription at once"))

@@ -1,56 +1,66 @@
-"""The client for programs without asyncio: scripts, notebooks, an application's embedded Python.
+"""A client for programs without asyncio, such as scripts and notebooks.
 
     with SyncClient(["python3", "server.py"]) as client:
         print(client.call_tool("add", {"a": 1, "b": 2}).text)
 
-It runs a `Client` on an event loop in a thread of its own; every call waits for that loop. Callbacks (`sampling`,
-`on_log`, ...) are called in that thread.
+It runs a `Client` on an event loop in a thread of its own, and each call waits for that loop. Callbacks (`sampling`,
+`on_log`, ...) run in that thread.
+
+Above: programs. Below: client.py
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from ..basic.lifecycle import Implementation
 from ..jsonrpc.errors import ConnectionClosed
 from ..revisions import Revision
 from .client import Client
-
-if TYPE_CHECKING:
-    from ..basic.progress import ProgressHandler
-    from ..features.completion import Completion, Reference
-    from ..features.logging import LoggingLevel
-    from ..features.prompts import GetPromptResult, Prompt
-    from ..features.resources import ReadResourceResult, Resource, ResourceTemplate
-    from ..features.tools import CallToolResult, Tool
-    from ..server.server import Server
+from .connector import InProcessServer
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _blocking(
+    method: Callable[Concatenate[Client, P], Coroutine[object, object, T]],
+) -> Callable[Concatenate[SyncClient, P], T]:
+    """Return a method of `SyncClient` that waits for a method of `Client`, with its arguments and docstring."""
+
+    @functools.wraps(method)
+    def call(self: SyncClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.run(method(self.client, *args, **kwargs))
+
+    return call
 
 
 class SyncClient:
-    """A blocking client, a context manager. It takes a `Client` that is not connected yet, or what makes one: a command
-    as a list, a URL, a `Server`.
+    """A blocking client, to be used as a context manager.
 
-    Its methods are those of `Client` that are asked and answered at once, with their usual arguments; `run` waits for
-    anything else: `client.run(client.client.start_tool("report"))`.
+    The methods take the arguments of the methods of `Client`. `run` waits for any other method:
+    `client.run(client.client.start_tool("report"))`.
+
+    Args:
+        server: A command as a list, a URL, a `Server`, or a `Client` that is not connected yet.
     """
 
-    def __init__(self, server: Client | Sequence[str] | str | Server) -> None:
+    def __init__(self, server: Client | Sequence[str] | str | InProcessServer) -> None:
         self.client = server if isinstance(server, Client) else Client(server)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> SyncClient:
-        if self._thread is not None or self.client._connector.is_used:
+        if self._thread is not None or self.client.is_used:
             raise RuntimeError("a client connects once; make a new one for a new connection")
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._live, args=(self._loop,), name="mcp-client", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, args=(self._loop,), name="mcp-client", daemon=True)
         self._thread.start()
         try:
             self.run(self.client.connect())
@@ -68,12 +78,12 @@ class SyncClient:
         finally:
             self._loop = None
             if loop is not None:
-                with contextlib.suppress(RuntimeError):  # it has ended by itself
+                with contextlib.suppress(RuntimeError):  # the loop has ended by itself
                     loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
 
-    def _live(self, loop: asyncio.AbstractEventLoop) -> None:
-        """The life of the thread. Whatever ends it, also a `sys.exit` in a callback, nobody is left waiting."""
+    def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run the event loop. Whatever ends it, such as a `sys.exit` in a callback, no caller is left waiting."""
         try:
             loop.run_forever()
         finally:
@@ -87,7 +97,15 @@ class SyncClient:
             loop.close()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
-        """Wait for any call of the underlying client: `sync.run(sync.client.batch(...))`."""
+        """Wait for a call of the underlying client, and return its result.
+
+        Args:
+            call: A coroutine, such as `client.client.start_tool("report")`.
+
+        Raises:
+            RuntimeError: If the client is not connected, or if a callback of the client waits for the client.
+            ConnectionClosed: If the client is closed before the call is done.
+        """
         if self._loop is None:
             call.close()
             raise RuntimeError("not connected: use `with SyncClient(...) as client`")
@@ -102,64 +120,26 @@ class SyncClient:
                 raise ConnectionClosed("the client was closed") from None
             raise
         except BaseException:
-            future.cancel()  # Ctrl-C while waiting: the server is told that nobody waits any more
+            future.cancel()  # such as Ctrl-C: the server is told that the request is cancelled
             raise
 
     @property
     def revision(self) -> Revision:
-        """The revision that is spoken."""
+        """The negotiated revision."""
         return self.client.revision
 
     @property
     def server_info(self) -> Implementation:
-        """Who the server says it is."""
+        """The server's name and version, as it claims."""
         return self.client.server_info
 
-    def ping(self) -> None:
-        """See `Client.ping`."""
-        self.run(self.client.ping())
-
-    def list_tools(self) -> list[Tool]:
-        """See `Client.list_tools`."""
-        return self.run(self.client.list_tools())
-
-    def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, object] | None = None,
-        *,
-        on_progress: ProgressHandler | None = None,
-        timeout: float | None = None,
-    ) -> CallToolResult:
-        """See `Client.call_tool`."""
-        return self.run(self.client.call_tool(name, arguments, on_progress=on_progress, timeout=timeout))
-
-    def list_resources(self) -> list[Resource]:
-        """See `Client.list_resources`."""
-        return self.run(self.client.list_resources())
-
-    def list_resource_templates(self) -> list[ResourceTemplate]:
-        """See `Client.list_resource_templates`."""
-        return self.run(self.client.list_resource_templates())
-
-    def read_resource(self, uri: str) -> ReadResourceResult:
-        """See `Client.read_resource`."""
-        return self.run(self.client.read_resource(uri))
-
-    def list_prompts(self) -> list[Prompt]:
-        """See `Client.list_prompts`."""
-        return self.run(self.client.list_prompts())
-
-    def get_prompt(self, name: str, arguments: dict[str, str] | None = None) -> GetPromptResult:
-        """See `Client.get_prompt`."""
-        return self.run(self.client.get_prompt(name, arguments))
-
-    def complete(
-        self, ref: Reference, argument: str, value: str, arguments: dict[str, str] | None = None
-    ) -> Completion:
-        """See `Client.complete`."""
-        return self.run(self.client.complete(ref, argument, value, arguments))
-
-    def set_logging_level(self, level: LoggingLevel) -> None:
-        """See `Client.set_logging_level`."""
-        self.run(self.client.set_logging_level(level))
+    ping = _blocking(Client.ping)
+    list_tools = _blocking(Client.list_tools)
+    call_tool = _blocking(Client.call_tool)
+    list_resources = _blocking(Client.list_resources)
+    list_resource_templates = _blocking(Client.list_resource_templates)
+    read_resource = _blocking(Client.read_resource)
+    list_prompts = _blocking(Client.list_prompts)
+    get_prompt = _blocking(Client.get_prompt)
+    complete = _blocking(Client.complete)
+    set_logging_level = _blocking(Client.set_logging_level)

@@ -1,12 +1,16 @@
-"""How a client calls tools, and what it knows of them once they were listed.
+"""Tool calls of a client, and what `tools/list` teaches it about the tools.
 
-    tools/list -> output schemas, which results are held to
-                  arguments that go in headers; a tool that asks for that wrongly is left out
-                  whether a tool can be, or must be, a task
-    tools/call -> a result; a task, which is followed; or a refusal, from which a look at the list may lead on
+    tools/list -> the output schemas, which results are checked against
+                  the arguments that HTTP headers repeat (modern era)
+                  whether a call can be, or must be, a task
+    tools/call -> a result, or a task that is followed to its result, or an error that a look at the list may resolve
+
+A tool call is never repeated on its own after a lost connection: the tool may have done its work already. It is sent
+again only after an error that says the server did not run it.
 
 Spec:  server/tools; 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/utilities/tasks
-Above: client.py. Below: reaching.py, tasks_client.py
+Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
+Above: client.py, which imports this module at the first call. Below: connector.py, extensions/tasks/requestor.py
 """
 
 from __future__ import annotations
@@ -15,183 +19,205 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from ..basic.headers import parameter_headers
 from ..basic.meta import check_meta_keys
 from ..basic.progress import ProgressHandler
 from ..basic.versioning import HEADER_MISMATCH
+from ..extensions.tasks.requestor import RunningTask, give_up
 from ..extensions.tasks.types import CreateTaskResult, Task, TaskRequestParams
 from ..features.task_augmentation import TaskMetadata
+from ..features.tools import CallToolRequestParams, CallToolResult, ResultChecker, Tool
 from ..jsonrpc.errors import RemoteError
 from ..jsonrpc.messages import METHOD_NOT_FOUND, Object, RequestId
-
-if TYPE_CHECKING:
-    from ..extensions.tasks.requestor import CallToolOutcome, RunningTask
-    from ..features.tools import CallToolRequestParams, CallToolResult, ResultChecker, Tool
-    from .connector import Connector
+from ..revisions import Revision
+from .connector import Connector
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """One call of a tool, as the program wants it; see `Client.call_tool`."""
+@dataclass
+class CallToolOutcome:
+    """The response to `tools/call`: a result, or the task that will have it."""
 
-    name: str
-    arguments: Mapping[str, object] | None
-    meta: Mapping[str, object] | None
-    on_progress: ProgressHandler | None
-    timeout: float | None
-    max_timeout: float | None = None
+    result: CallToolResult | None = None
+    task: CreateTaskResult | None = None
+
+    @staticmethod
+    def from_wire(wire: Object, revision: Revision) -> Object:
+        """Tell a task from a result: by its shape in 2025-11-25, by `resultType` from 2026-07-28 on."""
+        core = revision.tasks_are_core and "task" in wire and "content" not in wire
+        return {"task" if core or wire.get("resultType") == "task" else "result": wire}
 
 
 class ToolCalls:
-    """The calls of one client."""
+    """The tool calls of one client."""
 
-    def __init__(self, reach: Connector) -> None:
-        self._connector = reach
+    def __init__(self, connector: Connector) -> None:
+        self._connector = connector
         self._checker: ResultChecker | None = None
-        self._task_support: dict[str, str] = {}  # of the tools that were listed
-        self._farewells: set[asyncio.Task[None]] = set()  # to tasks that nobody waits for
+        self._task_support: dict[str, str] = {}  # by name of each listed tool
+        self._cancellations: set[asyncio.Task[None]] = set()  # of tasks whose call was abandoned
 
     async def close(self) -> None:
-        """Give the server a moment to be told of tasks that nobody waits for."""
-        if self._farewells:
-            await asyncio.wait(self._farewells, timeout=1.0)
+        """Wait a moment until the server has been told of abandoned tasks."""
+        if self._cancellations:
+            await asyncio.wait(self._cancellations, timeout=1.0)
 
-    # ------------------------------------------------------------------------------------- what is known of tools
+    # ------------------------------------------------------------------------------------- the list
 
     async def list_tools(self, timeout: float | None) -> list[Tool]:
-        """See `Client.list_tools`."""
-        from ..features.tools import ListToolsResult, ResultChecker
-
-        tools = await self._connector.ask_all("tools/list", ListToolsResult, lambda page: page.tools, timeout)
-        tools = self._with_good_headers(tools)
+        """Return all tools, and learn their output schemas, headers and task support."""
+        tools = cast("list[Tool]", await self._connector.request_all("tools/list", "tools", timeout))
+        tools = self._with_valid_headers(tools)
         self._checker = self._checker or ResultChecker()
         self._checker.learn(tools)
         self._task_support = {tool.name: str((tool.execution or {}).get("taskSupport")) for tool in tools}
         return tools
 
-    def _with_good_headers(self, tools: list[Tool]) -> list[Tool]:
-        """Over HTTP, in the stateless era: learn which arguments go in headers; leave out tools that ask wrongly."""
-        if not self._connector.address.is_url or self._connector.revision.era == "legacy":
+    def _with_valid_headers(self, tools: list[Tool]) -> list[Tool]:
+        """Return the tools whose `x-mcp-header` annotations are valid. Only modern HTTP has such headers."""
+        if not self._connector.target.is_url or self._connector.revision.era == "legacy":
             return tools
-        good, parameters = [], {}
+        valid, headers = [], {}
         for tool in tools:
             try:
-                parameters[tool.name] = parameter_headers(tool.input_schema)
-                good.append(tool)
+                headers[tool.name] = parameter_headers(tool.input_schema)
+                valid.append(tool)
             except ValueError as error:
                 # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST exclude it, SHOULD log a warning
-                log.warning("the tool %.100r is left out: %s", tool.name, error)
-        self._connector.parameters = parameters
-        return good
+                log.warning("the tool %.100r is left out of the list: %s", tool.name, error)
+        self._connector.parameter_headers = headers
+        return valid
 
-    def _needed_task(self, name: str) -> TaskMetadata | None:
-        """`task` for a tool that can be called in no other way."""
+    @property
+    def _calls_can_be_tasks(self) -> bool:
+        """True if `tools/call` may ask for a task: in 2025-11-25, if the server declares it."""
+        core = self._connector.revision.tasks_are_core
+        return core and self._connector.server_can("tasks.requests.tools.call")
+
+    def _required_task(self, name: str) -> TaskMetadata | None:
+        """Return the `task` member for a tool that cannot be called without one."""
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST be called as a task where that is required, and
         # MUST NOT where the server does not declare it
-        needed = self._connector.revision.tasks_are_core and self._task_support.get(name) == "required"
-        return TaskMetadata() if needed and self._connector.server_can("tasks.requests.tools.call") else None
+        needed = self._task_support.get(name) == "required" and self._calls_can_be_tasks
+        return TaskMetadata() if needed else None
 
     def _check(self, name: str | None, result: CallToolResult) -> None:
+        """Raise InvalidMessage if a result does not match the tool's output schema."""
         if name is not None and self._checker is not None and self._connector.revision.structured_results:
             self._checker.check(name, result)
 
     # ------------------------------------------------------------------------------------- calls
 
-    async def call_tool(self, call: ToolCall) -> CallToolResult:
-        """See `Client.call_tool`."""
-        answer = await self._ask(call, None)
-        if answer.result is not None:
-            self._check(call.name, answer.result)
-            return answer.result
-        from ..extensions.tasks.requestor import give_up
-
-        running = self._running(call.name, answer)
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None,
+        meta: Mapping[str, object] | None,
+        on_progress: ProgressHandler | None,
+        timeout: float | None,
+        max_timeout: float | None,
+    ) -> CallToolResult:
+        """Return the result of a call. A task is followed to its result; if the caller leaves, it is cancelled."""
+        params = _params(name, arguments, meta, self._required_task(name))
+        outcome = await self._call(params, on_progress, timeout, max_timeout)
+        if outcome.result is not None:
+            self._check(name, outcome.result)
+            return outcome.result
+        running = self._running(name, outcome)
         try:
-            return await running.result(call.max_timeout if call.max_timeout is not None else call.timeout)
+            return await running.result(max_timeout if max_timeout is not None else timeout)
         except BaseException:
-            give_up(running, self._farewells)
+            give_up(running, self._cancellations)
             raise
 
-    async def start_tool(self, call: ToolCall, ttl: float | None) -> RunningTask[CallToolResult]:
-        """See `Client.start_tool`."""
-        wanted: TaskMetadata | None = None
-        if self._connector.revision.tasks_are_core and self._connector.server_can("tasks.requests.tools.call"):
-            if call.name not in self._task_support:
-                await self.list_tools(call.timeout)
+    async def start_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, object] | None,
+        meta: Mapping[str, object] | None,
+        on_progress: ProgressHandler | None,
+        timeout: float | None,
+        ttl: float | None,
+    ) -> RunningTask[CallToolResult]:
+        """Return the task of a call, or its result as a task that is over. The time to live is in seconds."""
+        task = None
+        if self._calls_can_be_tasks:
+            if name not in self._task_support:
+                await self.list_tools(timeout)
             # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST NOT be tried where it is forbidden
-            if self._task_support.get(call.name) in ("optional", "required"):
-                wanted = TaskMetadata(None if ttl is None else round(ttl * 1000))
-        answer = await self._ask(call, wanted)
-        if answer.result is not None:
-            self._check(call.name, answer.result)
-        return self._running(call.name, answer)
+            if self._task_support.get(name) in ("optional", "required"):
+                task = TaskMetadata(None if ttl is None else round(ttl * 1000))
+        outcome = await self._call(_params(name, arguments, meta, task), on_progress, timeout)
+        if outcome.result is not None:
+            self._check(name, outcome.result)
+        return self._running(name, outcome)
 
     async def find_task(self, id: str, timeout: float | None) -> RunningTask[CallToolResult]:
-        """See `Client.find_task`."""
-        from ..extensions.tasks.requestor import CallToolOutcome
-
-        task = await self._connector.ask("tasks/get", TaskRequestParams(id), Task, timeout)
+        """Return a task of an earlier call by its id."""
+        task = await self._connector.request("tasks/get", TaskRequestParams(id), Task, timeout)
         return self._running(None, CallToolOutcome(task=CreateTaskResult(task)))
 
-    async def _ask(self, call: ToolCall, wanted: TaskMetadata | None) -> CallToolOutcome:
-        """What the server answers to `tools/call`."""
-        from ..extensions.tasks.requestor import CallToolOutcome
-        from ..features.tools import CallToolRequestParams
-
-        check_meta_keys(_object(call.meta))
-        task = wanted or self._needed_task(call.name)
-        params = CallToolRequestParams(call.name, _object(call.arguments), _object(call.meta), task)
+    async def _call(
+        self,
+        params: CallToolRequestParams,
+        on_progress: ProgressHandler | None,
+        timeout: float | None,
+        max_timeout: float | None = None,
+    ) -> CallToolOutcome:
+        """Send `tools/call`, and once more if the error says how to call the tool."""
         ids: list[RequestId] = []
-
-        async def ask() -> CallToolOutcome:
-            return await self._connector.ask(
-                "tools/call", params, CallToolOutcome, call.timeout, call.max_timeout, call.on_progress, ids.append
-            )
-
+        request = self._connector.request
         try:
-            answer = await ask()
+            outcome = await request(
+                "tools/call", params, CallToolOutcome, timeout, max_timeout, on_progress, ids.append
+            )
         except RemoteError as error:
-            if not await self._learns_better(error, params, call.timeout):
+            if not await self._can_retry(error, params, timeout):
                 raise
-            answer = await ask()
-        if answer.task is not None and call.on_progress is not None:
-            self._connector.session.hear_progress(ids[-1], call.on_progress)
-        return answer
+            outcome = await request(
+                "tools/call", params, CallToolOutcome, timeout, max_timeout, on_progress, ids.append
+            )
+        if outcome.task is not None and on_progress is not None:
+            self._connector.session.follow_progress(ids[-1], on_progress)
+        return outcome
 
-    async def _learns_better(self, error: RemoteError, params: CallToolRequestParams, timeout: float | None) -> bool:
-        """Whether a call that was refused can be made in another way, after a look at the list of tools."""
-        reach = self._connector
-        if error.code == HEADER_MISMATCH and reach.address.is_url:
+    async def _can_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: float | None) -> bool:
+        """True if the list of tools says how a refused call must be made. Sets the `task` member if it is missing."""
+        connector = self._connector
+        if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
-            before = reach.parameters.get(params.name, {})
-            reach.cache.forget("tools/list")
+            before = connector.parameter_headers.get(params.name, {})
+            connector.cache.forget("tools/list")
             await self.list_tools(timeout)
-            return reach.parameters.get(params.name, {}) != before
-        if error.code == METHOD_NOT_FOUND and params.task is None and reach.server_can("tasks.requests.tools.call"):
+            return connector.parameter_headers.get(params.name, {}) != before
+        if error.code == METHOD_NOT_FOUND and params.task is None and connector.server_can("tasks.requests.tools.call"):
             await self.list_tools(timeout)
-            params.task = self._needed_task(params.name)
+            params.task = self._required_task(params.name)
             return params.task is not None
         return False
 
-    def _running(self, name: str | None, answer: CallToolOutcome) -> RunningTask[CallToolResult]:
-        from ..extensions.tasks.requestor import RunningTask
-        from ..features.tools import CallToolResult
-
+    def _running(self, name: str | None, outcome: CallToolOutcome) -> RunningTask[CallToolResult]:
         return RunningTask(
-            self._connector.ask,
+            self._connector.request,
             self._connector.revision,
-            answer.task.task if answer.task is not None else None,
+            outcome.task.task if outcome.task is not None else None,
             CallToolResult,
-            answer.result,
-            self._connector.session.answer,
+            outcome.result,
+            self._connector.session.handle_input_request,
             lambda result: self._check(name, result),
         )
 
 
-def _object(members: Mapping[str, object] | None) -> Object | None:
-    """A JSON object of what the caller gave. Whether JSON can hold the values shows when they are written."""
-    return None if members is None else cast("Object", dict(members))
+def _params(
+    name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None, task: TaskMetadata | None
+) -> CallToolRequestParams:
+    """Return the params of `tools/call`. The encoder finds values that JSON cannot hold."""
+    given = None if arguments is None else cast("Object", dict(arguments))
+    if meta is None:
+        return CallToolRequestParams(name, given, None, task)
+    own = cast("Object", dict(meta))
+    check_meta_keys(own)
+    return CallToolRequestParams(name, given, own, task)

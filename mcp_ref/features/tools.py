@@ -179,7 +179,8 @@ class CallToolResult:
     def from_wire(wire: Object, revision: Revision) -> Object:
         """Read a bare `toolResult` as one text block, and as data if it is an object. Keep content blocks."""
         if "toolResult" not in wire or "content" in wire:
-            return read_structured_content(wire, revision)
+            has_data = "structuredContent" in wire or "structuredNull" in wire
+            return read_structured_content(wire, revision) if has_data else wire
         bare = wire["toolResult"]
         if isinstance(bare, list) and bare and all(isinstance(b, dict) and b.get("type") in _BARE_BLOCKS for b in bare):
             return {**wire, "content": bare}

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from ..jsonrpc import requester
 from ..jsonrpc.errors import McpError
@@ -43,6 +43,7 @@ Drain = Callable[[], Awaitable[None]]
 """A function that waits until the client has read enough of that response."""
 
 
+@runtime_checkable
 class Transport(requester.Transport, Protocol):
     """One end of a connection that carries the messages of one session."""
 

@@ -295,7 +295,7 @@ async def test_a_cache_that_clients_share_gives_what_is_private_to_the_same_cred
 def test_servers_in_processes_with_other_variables_are_others(scope: str) -> None:
     cache = ResponseCache()
     made = [Client(["server"], cache=cache, env=env) for env in ({"TOKEN": "a"}, {"TOKEN": "b"}, {"TOKEN": "a"})]
-    one, two, three = [client._connector.address for client in made]
+    one, two, three = [client._connector.target for client in made]
     result: Object = {"resultType": "complete", "tools": [], "ttlMs": 60_000, "cacheScope": scope}
     cache.put(one.name, one.credential, "tools/list", {}, result)
     found = [cache.get(each.name, each.credential, "tools/list", {}) is not None for each in (one, two, three)]

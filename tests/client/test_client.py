@@ -454,7 +454,7 @@ async def test_who_is_talked_to_is_known_after_the_greeting() -> None:
 
 @pytest.mark.parametrize("server", [None, 5, Path("server.py")])
 async def test_what_no_client_can_be_of_is_named(server: object) -> None:
-    with pytest.raises(TypeError, match="a client is of a command as a list, a URL, a Server or a transport"):
+    with pytest.raises(TypeError, match="a Client takes a command as a list, a URL, a Server or a transport"):
         async with Client(server):  # type: ignore[arg-type]
             pass
 
@@ -466,7 +466,7 @@ def test_one_revision_is_no_list_of_them() -> None:
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 def test_a_handler_that_cannot_be_awaited_is_named(revision: str, caplog: pytest.LogCaptureFixture) -> None:
-    why = "the elicitation handler is to be an `async def` function"
+    why = "write the elicitation handler as an `async def` function"
 
     async def test() -> None:
         server = Server("s")

@@ -282,7 +282,7 @@ async def test_a_server_that_never_stops_asking_is_given_up(monkeypatch: pytest.
         calling = asyncio.create_task(call(client))
         for _ in range(4):
             await wire.send(answer(await asked_for(wire, "tools/call"), asks("s")))
-        with pytest.raises(InvalidMessage, match="still asks after 3 rounds"):
+        with pytest.raises(InvalidMessage, match="still requires input after 3 rounds"):
             await calling
         assert wire.frames.empty()
 
@@ -435,7 +435,7 @@ def test_a_request_from_the_server_is_not_answered_in_this_era(caplog: pytest.Lo
 
     with caplog.at_level(logging.WARNING):
         run(test())
-    assert "may not send" in caplog.text
+    assert "must not send" in caplog.text
 
 
 # ------------------------------------------------------------------------------------------------ who answers

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import CapabilityError, Client, ConnectionClosed, RemoteError, RequestTimeout, Server
-from mcp_ref.client import hearing
-from mcp_ref.client import subscriptions as subscribing
+from mcp_ref.client import subscriptions
 from mcp_ref.client.connector import MAX_RESTARTS, Connector
 from mcp_ref.client.subscriptions import Subscription
 from mcp_ref.jsonrpc.messages import JSON, Object
@@ -333,7 +332,7 @@ async def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_ser
 def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
     how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hearing, "LISTEN_SECONDS", 0.05)
+    monkeypatch.setattr(subscriptions, "LISTEN_SECONDS", 0.05)
 
     async def test() -> None:
         async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
@@ -350,7 +349,7 @@ def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
 
     with caplog.at_level(logging.WARNING):
         run(test())
-    assert "will not tell of changes" in caplog.text
+    assert "will not report changes" in caplog.text
 
 
 def test_a_server_that_stops_telling_of_changes_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -363,7 +362,7 @@ def test_a_server_that_stops_telling_of_changes_is_a_warning(caplog: pytest.LogC
             async with asyncio.timeout(PATIENCE):
                 await connecting
             await wire.send(answer(asked, {"resultType": "complete"}))
-            await eventually(lambda: "no longer tells of changes" in caplog.text)
+            await eventually(lambda: "no longer reports changes" in caplog.text)
 
     with caplog.at_level(logging.WARNING):
         run(test())
@@ -409,7 +408,7 @@ async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broken stream is asked for again at once."""
-    monkeypatch.setattr(subscribing, "MAX_PAUSE", 0.0)
+    monkeypatch.setattr(subscriptions, "MAX_PAUSE", 0.0)
 
 
 async def test_a_stream_that_breaks_is_asked_for_again_and_what_is_watched_counts_as_changed(no_pauses: None) -> None:
@@ -474,7 +473,7 @@ async def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends
 def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(subscribing, "MIN_PAUSE", 2 * PATIENCE)
+    monkeypatch.setattr(subscriptions, "MIN_PAUSE", 2 * PATIENCE)
 
     async def test() -> None:
         async with scripted() as site:
@@ -482,7 +481,7 @@ def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_fo
             async with met(site) as client:
                 updates = await client.subscribe("test://a").__aenter__()
                 reading = asyncio.create_task(anext(updates))
-                await eventually(lambda: "asked for again" in caplog.text)
+                await eventually(lambda: "requested again" in caplog.text)
                 await client.close()
                 with pytest.raises(ConnectionClosed):
                     await asyncio.wait_for(reading, PATIENCE)
@@ -508,7 +507,7 @@ async def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason
             with pytest.raises(ConnectionClosed, match="HTTP 503"):
                 while True:
                     await following(updates)
-        assert site.keys.count("subscriptions/listen") == 3 + subscribing.ATTEMPTS
+        assert site.keys.count("subscriptions/listen") == 3 + subscriptions.ATTEMPTS
 
 
 async def test_a_stream_that_breaks_again_and_again_is_asked_for_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -521,7 +520,7 @@ async def test_a_stream_that_breaks_again_and_again_is_asked_for_ever_later(monk
         site.on("subscriptions/listen", *[listens()] * 8, listens("test://a/x"), listens(then="hold"))
         async with met(site) as client:
             with monkeypatch.context() as patch:
-                patch.setattr(Connector, "rest", noted)
+                patch.setattr(Connector, "pause", noted)
                 async with client.subscribe("test://a") as updates:
                     while await following(updates) != "test://a/x":
                         pass
@@ -587,7 +586,7 @@ def test_a_server_process_that_ends_is_started_anew_and_subscriptions_come_back(
 
     with caplog.at_level(logging.WARNING):
         run(test(), 60.0)
-    assert caplog.text.count("started anew") == 5
+    assert caplog.text.count("started again") == 5
 
 
 async def test_requests_in_flight_fail_and_those_that_come_meanwhile_are_served_by_the_new_process(
@@ -629,7 +628,7 @@ def test_what_the_cache_answers_is_no_answer_of_a_process_that_does_not_stay(tmp
             assert len(await client.list_tools()) == 1
             kill(client)
             for _ in range(2 * MAX_RESTARTS):
-                await asyncio.wait_for((await client._connector.live()).ended, PATIENCE)
+                await asyncio.wait_for((await client._connector.ready()).ended, PATIENCE)
                 assert len(await client.list_tools()) == 1
             with pytest.raises(ConnectionClosed):
                 await client.call_tool("t")

@@ -136,7 +136,7 @@ async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
 def test_every_method_waits_for_its_result() -> None:
     with SyncClient(Client(featured_server(), sampling=model)) as client:
         assert (client.revision, client.server_info.name) == (REVISIONS[-1], "featured")
-        assert client.ping() is None  # type: ignore[func-returns-value]
+        client.ping()
         assert [tool.name for tool in client.list_tools()] == ["work", "ask", "never", "refuse"]
         assert [resource.uri for resource in client.list_resources()] == ["test://a"]
         assert [template.uri_template for template in client.list_resource_templates()] == ["test://of/{name}"]
@@ -268,7 +268,7 @@ try:
     with client:
         pass
 except KeyboardInterrupt:
-    pid = client.client._connector._connection.transport.pid
+    pid = client.client._connector._session.transport.pid
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -14,19 +14,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from ...basic.meta import EmptyResult
 from ...basic.mrtr import InputRequest, read_input_requests
 from ...codec import ShapeError, codec_for
-from ...features.tools import CallToolResult
 from ...jsonrpc.errors import InvalidMessage, McpError, RemoteError, RequestTimeout
 from ...jsonrpc.messages import Object
 from ...revisions import Revision
 from .types import (
     POLL_INTERVAL,
-    CreateTaskResult,
     Task,
     TaskRequestParams,
     UpdateTaskRequestParams,
@@ -50,20 +47,6 @@ MAX_TASK_QUESTIONS = 1000
 
 CANCEL_SECONDS = 5.0
 """Seconds that cancelling a task nobody waits for any more may take."""
-
-
-@dataclass
-class CallToolOutcome:
-    """The result of `tools/call`, or the task that will have it."""
-
-    result: CallToolResult | None = None
-    task: CreateTaskResult | None = None
-
-    @staticmethod
-    def from_wire(wire: Object, revision: Revision) -> Object:
-        """Tell a task from a result: by its shape in 2025-11-25, by `resultType` from 2026-07-28 on."""
-        core = revision.tasks_are_core and "task" in wire and "content" not in wire
-        return {"task" if core or wire.get("resultType") == "task" else "result": wire}
 
 
 class Ask(Protocol):

@@ -520,7 +520,7 @@ async def test_a_server_may_ask_by_tasks_where_the_client_says_so_and_else_as_ev
             if tasks:
                 client.tasks.poll_interval = 20
             assert (await client.call_tool("ask_by_task")).text == "hi {'name': 'Name?'}"
-            assert bool(client._answers.__dict__.get("tasks")) is tasks
+            assert bool(client._handlers.__dict__.get("tasks")) is tasks
 
 
 async def test_a_task_that_the_server_stops_waiting_for_is_cancelled() -> None:
