@@ -3,7 +3,7 @@
     legacy era   notifications come on the session; `resources/subscribe` adds the updates of one resource
     modern era   `subscriptions/listen`, a request that stays open, names what it wants; log messages go by request
 
-In the modern era a server sends nothing that was not requested [2026-07-28 basic/patterns/subscriptions#overview], so
+In the modern era a server sends nothing that was not requested [2026-07-28 basic/patterns/subscriptions#opening-a-stream], so
 that a stateless server keeps no list of clients. A subscription that breaks off is requested again; whatever it covers
 may have changed meanwhile, and is reported as changed.
 
