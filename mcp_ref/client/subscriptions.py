@@ -3,9 +3,9 @@
     legacy era   notifications come on the session; `resources/subscribe` adds the updates of one resource
     modern era   `subscriptions/listen`, a request that stays open, names what it wants; log messages go by request
 
-In the modern era a server sends nothing that was not requested [2026-07-28 basic/patterns/subscriptions#opening-a-stream], so
-that a stateless server keeps no list of clients. A subscription that breaks off is requested again; whatever it covers
-may have changed meanwhile, and is reported as changed.
+In the modern era a server MUST NOT send notifications that the client did not request
+[2026-07-28 basic/patterns/subscriptions#opening-a-stream]: a stateless server keeps no list of clients. A subscription
+that breaks off is requested again. Whatever it covers may have changed meanwhile, so it is reported as changed.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
