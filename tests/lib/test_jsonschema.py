@@ -18,6 +18,7 @@ from mcp_ref.lib.jsonschema.expressions import Automaton, PatternError
 from mcp_ref.lib.jsonschema.formats import FORMATS
 from mcp_ref.lib.jsonschema.limits import Budget, BudgetExceeded
 from mcp_ref.lib.jsonschema.patterns import Pattern
+from mcp_ref.lib.jsonschema.resources import resolve_uri
 from tests.metaschemas import METASCHEMAS
 from tests.support import DATA, ROOT
 
@@ -41,7 +42,7 @@ def _files() -> list[Path]:
 
 @pytest.mark.skipif(SUITE is None, reason="the official JSON Schema suite is not reader: set MCP_REF_DATA")
 @pytest.mark.parametrize("path", _files(), ids=lambda path: path.stem)
-def test_every_required_test_of_the_official_suite_passes(path: Path) -> None:
+def test_compile_schema_passes_every_required_test_of_the_official_suite(path: Path) -> None:
     documents = {**METASCHEMAS, **_remotes()}
     for group in json.loads(path.read_text("utf-8")):
         validator = compile_schema(group["schema"], documents=documents)
@@ -52,7 +53,7 @@ def test_every_required_test_of_the_official_suite_passes(path: Path) -> None:
 
 
 @pytest.mark.skipif(SUITE is None, reason="the official JSON Schema suite is not reader: set MCP_REF_DATA")
-def test_the_official_suite_is_all_there() -> None:
+def test_official_suite_is_complete() -> None:
     groups = [group for path in _files() for group in json.loads(path.read_text("utf-8"))]
     assert sum(len(group["tests"]) for group in groups) >= 1_299
 
@@ -102,27 +103,29 @@ DIFFERENCES: list[tuple[str, dict[str, JSON], list[JSON], list[JSON]]] = [
 
 @pytest.mark.parametrize(("name", "schema", "good", "bad"), DIFFERENCES, ids=[row[0] for row in DIFFERENCES])
 @pytest.mark.parametrize("uri", [DRAFT_07, "http://json-schema.org/draft-07/schema"])
-def test_draft_07_differs(name: str, schema: dict[str, JSON], good: list[JSON], bad: list[JSON], uri: str) -> None:
+def test_draft_07_differs_from_2020_12(
+    name: str, schema: dict[str, JSON], good: list[JSON], bad: list[JSON], uri: str
+) -> None:
     validator = compile_schema({"$schema": uri, **schema})
     assert [validator.is_valid(instance) for instance in good] == [True] * len(good)
     assert [validator.is_valid(instance) for instance in bad] == [False] * len(bad)
     assert all(validator.errors(instance) for instance in bad)
 
 
-def test_the_metaschema_of_each_dialect_describes_itself() -> None:
+def test_metaschema_of_each_dialect_is_valid_by_itself() -> None:
     for uri in ("http://json-schema.org/draft-07/schema", "https://json-schema.org/draft/2020-12/schema"):
         validator = compile_schema({"$ref": uri}, documents=METASCHEMAS)
         assert not validator.errors(METASCHEMAS[uri])
         assert validator.errors({"type": "strange"}) and validator.errors({"properties": {"a": {"minLength": -1}}})
 
 
-def test_a_resource_may_be_in_another_dialect_than_what_it_stands_in() -> None:
+def test_schema_keyword_gives_a_subschema_with_id_another_dialect() -> None:
     old: JSON = {"$id": "http://x.example/old", "$schema": DRAFT_07, "items": [{"type": "null"}]}
     validator = compile_schema({"prefixItems": [{"$ref": "http://x.example/old"}], "$defs": {"old": old}})
     assert validator.is_valid([[None]]) and not validator.is_valid([[1]])
 
 
-def test_a_document_without_a_dialect_is_read_in_that_of_what_refers_to_it() -> None:
+def test_ref_to_a_document_without_schema_keyword_keeps_the_dialect() -> None:
     documents: dict[str, JSON] = {"http://x.example/a": {"items": [{"type": "null"}]}}
     schema: JSON = {"$schema": DRAFT_07, "properties": {"a": {"$ref": "http://x.example/a"}}}
     assert not compile_schema(schema, documents=documents).is_valid({"a": [1]})
@@ -173,13 +176,13 @@ MALFORMED: list[tuple[JSON, str]] = [
 
 
 @pytest.mark.parametrize(("schema", "words"), MALFORMED, ids=[json.dumps(row[0])[:60] for row in MALFORMED])
-def test_a_schema_that_cannot_be_used_is_refused_with_where_and_why(schema: JSON, words: str) -> None:
+def test_compile_schema_refuses_a_malformed_schema_with_location_and_reason(schema: JSON, words: str) -> None:
     with pytest.raises(SchemaError) as caught:
         compile_schema(schema)
     assert words in str(caught.value)
 
 
-def test_a_vocabulary_that_is_required_and_unknown_refuses_the_schema() -> None:
+def test_vocabulary_unknown_and_required_is_refused() -> None:
     core = "https://json-schema.org/draft/2020-12/vocab/core"
     for required in (True, False):
         metaschema: JSON = {"$vocabulary": {core: True, "http://x.example/vocabulary": required}}
@@ -192,19 +195,45 @@ def test_a_vocabulary_that_is_required_and_unknown_refuses_the_schema() -> None:
             assert compile_schema(schema, documents=documents).is_valid(1)  # it has no `type`
 
 
-def test_a_schema_that_refers_to_itself_below_the_instance_is_fine() -> None:
+def test_ref_to_itself_for_a_child_instance_is_allowed() -> None:
     tree = compile_schema({"type": "object", "additionalProperties": {"$ref": "#"}})
     assert tree.is_valid({"a": {"b": {"c": {}}}})
     assert [str(error) for error in tree.errors({"a": {"b": {"c": 1}}})] == ["a.b.c: expected an object, got 1"]
 
 
-def test_a_reference_may_lead_into_another_document_and_back() -> None:
+def test_ref_leads_into_another_document_and_back() -> None:
     documents: dict[str, JSON] = {
         "http://x.example/a": {"$defs": {"n": {"type": "null"}}, "items": {"$ref": "b#/$defs/list"}},
         "http://x.example/b": {"$defs": {"list": {"items": {"$ref": "a#/$defs/n"}}}},
     }
     validator = compile_schema({"$ref": "http://x.example/a"}, documents=documents)
     assert validator.is_valid([[None]]) and not validator.is_valid([[1]])
+
+
+RESOLVED = (
+    "g:h|g:h g|http://a/b/c/g ./g|http://a/b/c/g g/|http://a/b/c/g/ /g|http://a/g //g|http://g ?y|http://a/b/c/d;p?y "
+    "g?y|http://a/b/c/g?y ;x|http://a/b/c/;x g;x|http://a/b/c/g;x .|http://a/b/c/ ./|http://a/b/c/ ..|http://a/b/ "
+    "../|http://a/b/ ../g|http://a/b/g ../..|http://a/ ../../|http://a/ ../../g|http://a/g ../../../g|http://a/g "
+    "../../../../g|http://a/g /./g|http://a/g /../g|http://a/g g.|http://a/b/c/g. .g|http://a/b/c/.g "
+    "g..|http://a/b/c/g.. ..g|http://a/b/c/..g ./../g|http://a/b/g ./g/.|http://a/b/c/g/ g/./h|http://a/b/c/g/h "
+    "g/../h|http://a/b/c/h g;x=1/./y|http://a/b/c/g;x=1/y g;x=1/../y|http://a/b/c/y g?y/./x|http://a/b/c/g?y/./x"
+)
+"""References and the URIs that they mean, seen from `http://a/b/c/d;p?q`: the examples of RFC 3986 5.4."""
+
+
+def test_resolve_uri_gives_the_examples_of_rfc_3986() -> None:
+    for row in RESOLVED.split():
+        reference, _, expected = row.partition("|")
+        assert resolve_uri("http://a/b/c/d;p?q", reference) == expected, reference
+    assert resolve_uri("http://a/b/c/d;p?q", "") == "http://a/b/c/d;p?q"
+    assert resolve_uri("http://a", "g") == "http://a/g"
+    assert resolve_uri("urn:example:a", "urn:example:b") == "urn:example:b"
+    assert resolve_uri("", "a/../b") == "a/../b"
+
+
+def test_ref_with_percent_encoding_is_decoded() -> None:
+    validator = compile_schema({"$defs": {"ä/%": {"type": "null"}}, "$ref": "#/$defs/%C3%A4~1%25"})
+    assert validator.is_valid(None) and not validator.is_valid(1)
 
 
 # ----------------------------------------------------------------------------------------------- numbers
@@ -232,7 +261,7 @@ def test_a_reference_may_lead_into_another_document_and_back() -> None:
         ({"minLength": 2.0}, ["ab"], ["a"]),
     ],
 )  # fmt: skip
-def test_numbers_and_equality_are_those_of_json(schema: JSON, good: list[JSON], bad: list[JSON]) -> None:
+def test_is_valid_compares_numbers_as_json_does(schema: JSON, good: list[JSON], bad: list[JSON]) -> None:
     validator = compile_schema(schema)
     assert [instance for instance in good if not validator.is_valid(instance)] == []
     assert [instance for instance in bad if validator.is_valid(instance)] == []
@@ -271,7 +300,7 @@ WELL_FORMED: dict[str, tuple[list[str], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", sorted(FORMATS))
-def test_a_format_is_an_annotation_unless_its_assertion_is_asked_for(name: str) -> None:
+def test_format_is_checked_only_with_assert_formats(name: str) -> None:
     good, bad = WELL_FORMED[name]
     asserting = compile_schema({"format": name}, assert_formats=True)
     assert [text for text in good if not asserting.is_valid(text)] == []
@@ -281,7 +310,7 @@ def test_a_format_is_an_annotation_unless_its_assertion_is_asked_for(name: str) 
     assert str(asserting.errors(bad[0])[0]).startswith(f"expected a valid {name}, got ")
 
 
-def test_a_format_that_nobody_knows_is_an_annotation() -> None:
+def test_format_unknown_is_ignored() -> None:
     assert compile_schema({"format": "strange"}, assert_formats=True).is_valid("x")
 
 
@@ -311,7 +340,7 @@ def test_a_format_that_nobody_knows_is_an_annotation() -> None:
         ("a{,2}", ["a{,2}"], ["aa"]),
     ],
 )
-def test_patterns_mean_what_ecma_262_says(pattern: str, good: list[str], bad: list[str]) -> None:
+def test_pattern_has_the_meaning_of_ecma_262(pattern: str, good: list[str], bad: list[str]) -> None:
     validator = compile_schema({"pattern": pattern})
     assert [text for text in good if not validator.is_valid(text)] == []
     assert [text for text in bad if validator.is_valid(text)] == []
@@ -333,7 +362,7 @@ def _random_pattern(source: random.Random, depth: int) -> str:
     return source.choice([r"\b", r"(?!\b)", "^", r"$"]) + inner() if kind < 19 else f"(?:{inner()}|)"
 
 
-def test_the_automaton_and_python_agree_on_random_patterns() -> None:
+def test_automaton_and_re_agree_on_random_patterns() -> None:
     compared = 0
     for seed in range(1_000):
         source = random.Random(seed)
@@ -363,7 +392,7 @@ EVIL = [
 
 
 @pytest.mark.parametrize("pattern", EVIL)
-def test_a_pattern_that_would_hang_a_backtracking_matcher_is_linear(pattern: str) -> None:
+def test_pattern_with_catastrophic_backtracking_takes_linear_time(pattern: str) -> None:
     compiled = Pattern(pattern)
     for length in (100, 1_000, 100_000):
         budget = Budget(ValidationLimits())
@@ -383,12 +412,12 @@ def test_a_pattern_that_would_hang_a_backtracking_matcher_is_linear(pattern: str
         "(?<=a+)b",
     ],
 )
-def test_a_pattern_that_can_neither_be_bounded_nor_be_an_automaton_is_refused(pattern: str) -> None:
+def test_pattern_with_unbounded_cost_and_no_automaton_is_refused(pattern: str) -> None:
     with pytest.raises(SchemaError, match="expected a regular expression"):
         compile_schema({"pattern": pattern})
 
 
-def test_a_text_that_is_too_long_for_a_pattern_without_automaton_is_invalid() -> None:
+def test_pattern_without_automaton_refuses_a_text_that_is_too_long() -> None:
     validator = compile_schema({"pattern": r"(?=a)a+a+b"})
     assert validator.is_valid("aaab")
     assert "too long for the pattern" in str(validator.errors("a" * 10_000 + "b")[0])
@@ -397,7 +426,7 @@ def test_a_text_that_is_too_long_for_a_pattern_without_automaton_is_invalid() ->
         assert large.search("b" * length, Budget(ValidationLimits())) is matches
 
 
-def test_an_automaton_with_too_many_moves_forgets_them_and_goes_on() -> None:
+def test_automaton_forgets_its_transitions_at_the_limit_and_continues() -> None:
     source = random.Random(1)
     pattern = Pattern("(?:a|b)*a(?:a|b){12}c")
     text = "".join(source.choice("ab") for _ in range(40_000))
@@ -407,7 +436,7 @@ def test_an_automaton_with_too_many_moves_forgets_them_and_goes_on() -> None:
         pattern.search(text, Budget(ValidationLimits(steps=10_000)))
 
 
-def test_a_pattern_too_long_or_nested_too_deeply_is_refused() -> None:
+def test_pattern_too_long_or_nested_too_deeply_is_refused() -> None:
     for pattern in ("a" * 2_001, "(" * 2_000, "(?:" * 600 + ")" * 600):
         with pytest.raises(SchemaError):
             compile_schema({"pattern": pattern})
@@ -424,7 +453,7 @@ def _nested(levels: int, inner: JSON, wrap: str) -> JSON:
     return inner
 
 
-def test_schemas_nested_too_deeply_are_refused() -> None:
+def test_limits_depth_refuses_a_deeply_nested_schema() -> None:
     compile_schema(_nested(90, True, "items"))
     for levels in (102, 5_000):
         with pytest.raises(SchemaError, match="nested"):
@@ -433,7 +462,7 @@ def test_schemas_nested_too_deeply_are_refused() -> None:
         compile_schema(_nested(5, True, "items"), limits=ValidationLimits(depth=3))
 
 
-def test_too_many_subschemas_are_refused() -> None:
+def test_limits_subschemas_and_patterns_refuse_a_large_schema() -> None:
     with pytest.raises(SchemaError, match="more than 10 subschemas"):
         compile_schema({"allOf": [{}] * 20}, limits=ValidationLimits(subschemas=10))
     many: JSON = {"allOf": [{"pattern": f"a{number}"} for number in range(5)]}
@@ -441,7 +470,7 @@ def test_too_many_subschemas_are_refused() -> None:
         compile_schema(many, limits=ValidationLimits(patterns=4))
 
 
-def test_instances_nested_too_deeply_are_invalid() -> None:
+def test_limits_depth_makes_a_deeply_nested_instance_invalid() -> None:
     validator = compile_schema({"items": {"$ref": "#"}})
     assert validator.is_valid(_nested(90, 1, "[]"))
     for levels in (200, 100_000):
@@ -473,13 +502,13 @@ def test_instances_nested_too_deeply_are_invalid() -> None:
     ],
     ids=["allOf", "anyOf", "oneOf", "unevaluated", "items", "pattern", "uniqueItems", "enum"],
 )  # fmt: skip
-def test_work_is_bounded(schema: JSON, instance: JSON) -> None:
+def test_limits_steps_bound_the_work_of_a_validation(schema: JSON, instance: JSON) -> None:
     validator = compile_schema(schema, limits=ValidationLimits(steps=100_000))
     assert not validator.is_valid(instance)
     assert "too costly to check against this schema" in [str(error) for error in validator.errors(instance)]
 
 
-def test_items_made_to_collide_are_told_apart_as_fast_as_others() -> None:
+def test_unique_items_with_colliding_hashes_takes_linear_time() -> None:
     # hash(-1) == hash(-2), so that all these arrays would have the same hash as tuples
     rows: list[JSON] = [[-1 - (n >> bit & 1) for bit in range(13)] for n in range(8_192)]
     assert compile_schema({"uniqueItems": True}).is_valid(rows)
@@ -537,11 +566,11 @@ WORDS: list[tuple[JSON, JSON, list[str]]] = [
 
 
 @pytest.mark.parametrize(("schema", "instance", "words"), WORDS, ids=[str(row[2])[:60] for row in WORDS])
-def test_errors_say_where_and_what_was_expected(schema: JSON, instance: JSON, words: list[str]) -> None:
+def test_errors_name_the_location_and_the_expected_value(schema: JSON, instance: JSON, words: list[str]) -> None:
     assert [str(error) for error in compile_schema(schema).errors(instance)] == words
 
 
-def test_an_error_names_its_path_and_its_keyword() -> None:
+def test_validation_error_has_path_and_keyword() -> None:
     schema: JSON = {"properties": {"a": {"items": {"minimum": 2}}, "b": False}, "additionalProperties": False}
     errors = compile_schema(schema).errors({"a": [2, 1], "b": 1, "c": 1})
     assert [(error.path, error.keyword) for error in errors] == [
@@ -552,14 +581,14 @@ def test_an_error_names_its_path_and_its_keyword() -> None:
     assert errors[0].expected == "expected at least 2, got 1"
 
 
-def test_no_more_errors_are_given_than_asked_for() -> None:
+def test_errors_returns_at_most_as_many_errors_as_requested() -> None:
     validator = compile_schema({"items": {"type": "null"}})
     assert len(validator.errors([1] * 50)) == 8
     assert len(validator.errors([1] * 50, most=1)) == 1
     assert validator.errors([None]) == []
 
 
-def test_validate_raises_one_error_with_all_that_is_wrong() -> None:
+def test_validate_raises_one_error_that_lists_all_faults() -> None:
     validator = compile_schema({"properties": {"a": {"type": "null"}, "b": {"type": "null"}}})
     validator.validate({"a": None})
     with pytest.raises(ValidationError, match=r"^a: expected null, got 1$") as caught:
@@ -572,7 +601,7 @@ def test_validate_raises_one_error_with_all_that_is_wrong() -> None:
 # ------------------------------------------------------------------------------------------------- alone
 
 
-def test_it_works_alone_under_another_name_and_imports_little(tmp_path: Path) -> None:
+def test_jsonschema_package_works_alone_under_another_name_with_few_imports(tmp_path: Path) -> None:
     subprocess.run(["cp", "-r", str(ROOT / "mcp_ref" / "lib" / "jsonschema"), str(tmp_path / "vendored")], check=True)
     program = (
         "import sys, json; before = set(sys.modules); import vendored;"

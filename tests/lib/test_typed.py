@@ -187,14 +187,14 @@ SCHEMAS: list[tuple[object, dict[str, JSON]]] = [
 
 
 @pytest.mark.parametrize(("annotation", "schema"), SCHEMAS, ids=lambda value: str(value)[:60])
-def test_an_annotation_is_a_schema_that_any_model_understands(annotation: object, schema: dict[str, JSON]) -> None:
+def test_schema_of_each_annotation_is_simple(annotation: object, schema: dict[str, JSON]) -> None:
     found = schema_of(annotation)
     assert found == schema
     compile_schema(found)
     assert not {"$ref", "$defs", "title"} & set(json.dumps(found).replace('"', " ").split())
 
 
-def test_a_dataclass_says_its_fields_defaults_and_what_is_read_only() -> None:
+def test_schema_of_a_dataclass_has_fields_defaults_and_read_only() -> None:
     assert schema_of(Route) == {
         "type": "object",
         "properties": {
@@ -207,7 +207,7 @@ def test_a_dataclass_says_its_fields_defaults_and_what_is_read_only() -> None:
     }
 
 
-def test_a_typed_dict_says_what_is_required_also_where_the_words_are_in_quotes() -> None:
+def test_schema_of_a_typed_dict_honours_quoted_required() -> None:
     schema = schema_of(Person)
     assert schema["required"] == ["name", "email"]
     assert schema["properties"] == {
@@ -218,7 +218,7 @@ def test_a_typed_dict_says_what_is_required_also_where_the_words_are_in_quotes()
     }
 
 
-def test_a_named_tuple_is_an_object_of_its_fields() -> None:
+def test_schema_of_a_named_tuple_is_an_object_of_its_fields() -> None:
     assert schema_of(Range) == {
         "type": "object",
         "properties": {
@@ -230,7 +230,7 @@ def test_a_named_tuple_is_an_object_of_its_fields() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="type aliases are from Python 3.12 on")
-def test_a_type_alias_is_what_it_stands_for() -> None:
+def test_schema_of_a_type_alias_is_that_of_its_value() -> None:
     space: dict[str, Any] = {}
     exec("type Ids = list[int]\ntype Tree = list[Tree]", space)  # the syntax of a later Python
     assert schema_of(space["Ids"]) == {"type": "array", "items": INTEGER}
@@ -239,7 +239,7 @@ def test_a_type_alias_is_what_it_stands_for() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="type aliases are from Python 3.12 on")
-def test_a_type_alias_of_a_result_of_ones_own_is_seen_through() -> None:
+def test_signature_of_sees_a_result_type_through_a_type_alias() -> None:
     space: dict[str, Any] = {"Plain": Plain}
     exec("type Reply = list[Plain]\ntype Tree = dict[str, Tree]", space)
     exec("def own() -> Reply | None: ...\ndef endless() -> Tree: ...", space)
@@ -307,7 +307,7 @@ REFUSED: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("annotation", "words"), REFUSED, ids=lambda value: str(value)[:40])
-def test_what_has_no_schema_is_refused_with_an_error_that_teaches(annotation: object, words: str) -> None:
+def test_schema_of_refuses_an_unsupported_type_with_advice(annotation: object, words: str) -> None:
     for work_out in (schema_of, reader_of):
         with pytest.raises(UnsupportedType, match=words) as caught:
             work_out(annotation)
@@ -315,7 +315,7 @@ def test_what_has_no_schema_is_refused_with_an_error_that_teaches(annotation: ob
         assert "give the schema by hand. Supported: int, float" in str(caught.value)
 
 
-def test_a_type_used_twice_side_by_side_does_not_contain_itself() -> None:
+def test_schema_of_a_tuple_may_use_a_type_twice() -> None:
     assert schema_of(tuple[Point, Point])["prefixItems"] == [POINT, POINT]
 
 
@@ -380,13 +380,13 @@ READ: list[tuple[object, object, object]] = [
 
 
 @pytest.mark.parametrize(("annotation", "value", "expected"), READ, ids=lambda value: str(value)[:40])
-def test_json_is_read_as_what_the_annotation_says(annotation: object, value: object, expected: object) -> None:
+def test_reader_of_converts_json_to_the_annotated_type(annotation: object, value: object, expected: object) -> None:
     found = read(annotation, value)
     assert found == expected
     assert type(found) is type(expected)
 
 
-def test_what_json_gives_as_it_is_needs_no_reader() -> None:
+def test_reader_of_is_none_for_types_that_json_has() -> None:
     for annotation in (str, bool, None, Any, list[str], dict[str, bool], Literal["a"], str | None, Base):
         assert reader_of(annotation) is None, annotation
 
@@ -415,7 +415,7 @@ UNFIT: list[tuple[object, object, str]] = [
 
 
 @pytest.mark.parametrize(("annotation", "value", "words"), UNFIT, ids=lambda value: str(value)[:40])
-def test_what_a_schema_does_not_see_the_reader_refuses(annotation: object, value: object, words: str) -> None:
+def test_reader_of_refuses_values_that_the_schema_cannot_exclude(annotation: object, value: object, words: str) -> None:
     with pytest.raises(UnfitValue, match="^" + words):
         read(annotation, value)
 
@@ -429,12 +429,12 @@ class Even:
             raise ValueError("the number is even")
 
 
-def test_a_post_init_that_refuses_says_why() -> None:
+def test_reader_of_reports_the_error_of_a_post_init() -> None:
     with pytest.raises(UnfitValue, match=r"^\[0\]: the number is even$"):
         read(list[Even], [{"number": 3}])
 
 
-def test_reading_leaves_the_json_as_it_was() -> None:
+def test_reader_of_does_not_change_the_json() -> None:
     value = {"stops": [{"x": 1.0}], "options": {"a": 1}}
     before = json.dumps(value)
     read(Route, value)
@@ -476,14 +476,14 @@ WRITTEN: list[tuple[object, JSON]] = [
 
 
 @pytest.mark.parametrize(("value", "expected"), WRITTEN, ids=lambda value: str(value)[:40])
-def test_a_value_is_written_as_plain_json(value: object, expected: JSON) -> None:
+def test_to_json_converts_each_type(value: object, expected: JSON) -> None:
     found = to_json(value)
     assert found == expected
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert type(found) is type(expected)
 
 
-def test_a_naive_datetime_is_local_time_and_the_wire_says_so() -> None:
+def test_to_json_writes_a_naive_datetime_with_the_local_offset() -> None:
     written = to_json(dt.datetime(2025, 1, 31, 9, 30))
     assert dt.datetime.fromisoformat(str(written)) == dt.datetime(2025, 1, 31, 9, 30).astimezone()
     assert read(dt.datetime, written)
@@ -519,14 +519,14 @@ UNWRITABLE: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("value", "words"), UNWRITABLE, ids=[str(number) for number in range(len(UNWRITABLE))])
-def test_what_json_cannot_hold_is_refused_and_the_error_says_where(value: object, words: str) -> None:
+def test_to_json_refuses_a_value_that_json_cannot_hold_with_its_location(value: object, words: str) -> None:
     with pytest.raises(UnfitValue, match="^" + words) as caught:
         to_json(value)
     assert len(str(caught.value)) < 300
     assert "\ud800" not in str(caught.value)
 
 
-def test_nesting_up_to_the_limit_is_written() -> None:
+def test_to_json_writes_nesting_up_to_the_limit() -> None:
     assert to_json(nested(MAX_VALUE_DEPTH)) == nested(MAX_VALUE_DEPTH)
 
 
@@ -542,7 +542,7 @@ def forecast(city: str, days: Annotated[int, "How far ahead", {"minimum": 1}] = 
     return [float(days)]
 
 
-def test_the_example_of_the_package_is_true() -> None:
+def test_signature_of_the_example_in_the_docstring() -> None:
     signature = signature_of(forecast, result_types=())
     assert signature.name == "forecast"
     assert signature.description == "Tell the weather."
@@ -623,7 +623,7 @@ def rest(first: int, second: int, third: int = 0, fourth: int = 0) -> None:
 
 
 @pytest.mark.parametrize("function", [google, numpy, rest])
-def test_docstrings_of_three_conventions_describe_the_parameters(function: Callable[..., None]) -> None:
+def test_signature_of_reads_docstrings_of_three_conventions(function: Callable[..., None]) -> None:
     signature = signature_of(function)
     texts = {parameter.name: parameter.description for parameter in signature.parameters}
     assert texts["first"] == "What comes first, and goes on."
@@ -634,7 +634,7 @@ def test_docstrings_of_three_conventions_describe_the_parameters(function: Calla
     assert "eturns" in signature.description, "what is not about parameters stays"
 
 
-def test_an_annotation_describes_better_than_a_docstring() -> None:
+def test_signature_of_prefers_the_description_of_the_annotation() -> None:
     def tool(days: Annotated[int, "from the annotation"]) -> None:
         """Do.
 
@@ -645,7 +645,7 @@ def test_an_annotation_describes_better_than_a_docstring() -> None:
     assert signature_of(tool).parameters[0].description == "from the annotation"
 
 
-def test_a_function_without_annotations_takes_anything() -> None:
+def test_signature_of_a_function_without_annotations_accepts_any_json() -> None:
     def tool(a, b=1):  # type: ignore[no-untyped-def]
         return a
 
@@ -655,7 +655,7 @@ def test_a_function_without_annotations_takes_anything() -> None:
     assert signature.description == ""
 
 
-def test_defaults_that_json_cannot_say_are_left_out() -> None:
+def test_signature_of_leaves_out_defaults_that_json_cannot_hold() -> None:
     def tool(a: int | None = None, b: Any = len, c: Color = Color.RED, d: float = math.nan) -> None:
         pass
 
@@ -669,7 +669,7 @@ def test_defaults_that_json_cannot_say_are_left_out() -> None:
     ]
 
 
-def test_keyword_arguments_open_the_schema_and_only_they_are_read_as_their_annotation_says() -> None:
+def test_signature_of_kwargs_allows_and_reads_further_arguments() -> None:
     def tool(name: str, when: dt.date, **scores: int) -> None:
         pass
 
@@ -688,14 +688,14 @@ def test_keyword_arguments_open_the_schema_and_only_they_are_read_as_their_annot
 
 
 @pytest.mark.parametrize("source", ["def tool(a, /): ...", "def tool(*a): ..."])
-def test_a_parameter_without_a_name_is_refused(source: str) -> None:
+def test_signature_of_refuses_a_parameter_without_a_name(source: str) -> None:
     space: dict[str, Any] = {}
     exec(source, space)
     with pytest.raises(UnsupportedType, match=r"tool\(a\): a parameter without a name cannot be sent"):
         signature_of(space["tool"])
 
 
-def test_binding_says_which_argument_is_wrong_and_leaves_the_arguments_alone() -> None:
+def test_bind_names_the_wrong_argument_and_does_not_change_the_arguments() -> None:
     def tool(when: dt.date, where: list[Even]) -> None:
         pass
 
@@ -706,7 +706,7 @@ def test_binding_says_which_argument_is_wrong_and_leaves_the_arguments_alone() -
     assert arguments["when"] == "2025-01-01"
 
 
-def test_the_context_is_no_argument_wherever_it_stands() -> None:
+def test_signature_of_leaves_out_the_context_parameter() -> None:
     def plain(context: Context, a: int) -> None:
         pass
 
@@ -725,7 +725,7 @@ def test_the_context_is_no_argument_wherever_it_stands() -> None:
             signature.bind({"a": 1, name: None})
 
 
-def test_there_is_one_context_at_most() -> None:
+def test_signature_of_refuses_two_context_parameters() -> None:
     def tool(a: Context, b: Context) -> None:
         pass
 
@@ -736,7 +736,7 @@ def test_there_is_one_context_at_most() -> None:
 # --- the results
 
 
-def test_results_are_described_only_where_the_caller_asks_and_the_function_promises_data() -> None:
+def test_signature_of_has_an_output_schema_only_for_data() -> None:
     def nothing() -> None: ...
     def anything() -> Any: ...
     def unannotated(): ...  # type: ignore[no-untyped-def]
@@ -753,7 +753,7 @@ def test_results_are_described_only_where_the_caller_asks_and_the_function_promi
         signature_of(own, result_types=())
 
 
-def test_any_json_can_be_a_result() -> None:
+def test_signature_of_result_schema_may_be_of_any_type() -> None:
     def record() -> Point:
         return Point(1)
 
@@ -840,7 +840,7 @@ CALLABLES: list[tuple[Callable[..., object], str, str]] = [
 
 
 @pytest.mark.parametrize(("function", "name", "description"), CALLABLES, ids=lambda value: str(value)[:40])
-def test_whatever_can_be_called_is_described_by_the_def_inside(
+def test_signature_of_a_callable_is_that_of_the_function_inside(
     function: Callable[..., object], name: str, description: str
 ) -> None:
     signature = signature_of(function)
@@ -851,7 +851,7 @@ def test_whatever_can_be_called_is_described_by_the_def_inside(
         assert function(**signature.bind({"name": "Ann"})) in ("Ann", "AnnAnn")
 
 
-def test_what_a_partial_fixes_by_name_no_caller_replaces_and_by_position_none_sees() -> None:
+def test_signature_of_a_partial_leaves_out_its_fixed_arguments() -> None:
     signature = signature_of(functools.partial(undocumented, times=2))
     assert [parameter.name for parameter in signature.parameters] == ["name"]
     with pytest.raises(UnfitValue, match=r"^times: not an argument$"):
@@ -859,7 +859,7 @@ def test_what_a_partial_fixes_by_name_no_caller_replaces_and_by_position_none_se
     assert [p.name for p in signature_of(functools.partial(undocumented, "Ann")).parameters] == ["times"]
 
 
-def test_async_is_seen_through_partials_methods_and_objects() -> None:
+def test_signature_is_async_for_partials_methods_and_objects() -> None:
     waiting: list[Callable[..., object]] = [
         waits,
         AsyncGreeter(),
@@ -875,12 +875,12 @@ def test_async_is_seen_through_partials_methods_and_objects() -> None:
 
 
 @pytest.mark.parametrize("function", [len, dict, print])
-def test_what_is_not_written_in_python_is_to_be_wrapped(function: Callable[..., object]) -> None:
+def test_signature_of_refuses_a_function_not_written_in_python(function: Callable[..., object]) -> None:
     with pytest.raises(UnsupportedType, match="is not written in Python; wrap it in a def"):
         signature_of(function)
 
 
-def test_local_types_are_found_where_the_function_holds_them() -> None:
+def test_signature_of_finds_local_types_in_the_closure() -> None:
     class Local(enum.Enum):
         A = "a"
 
@@ -890,7 +890,7 @@ def test_local_types_are_found_where_the_function_holds_them() -> None:
     assert signature_of(tool).bind({"value": "a"}) == {"value": Local.A}
 
 
-def test_local_types_that_nobody_can_find_are_refused_with_the_reason() -> None:
+def test_signature_of_refuses_local_types_outside_the_closure() -> None:
     class Hidden(enum.Enum):
         A = "a"
 
@@ -902,14 +902,14 @@ def test_local_types_that_nobody_can_find_are_refused_with_the_reason() -> None:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python 3.13 takes it")
-def test_keywords_within_a_union_are_refused_with_the_way_to_write_them() -> None:
+def test_signature_of_refuses_a_dict_inside_a_union_with_advice() -> None:
     def tool(days: Annotated[int, {"minimum": 1}] | None) -> None: ...
 
     with pytest.raises(UnsupportedType, match=r"unhashable.*outside the union, as in Annotated\[int \| None, {…}\]"):
         signature_of(tool)
 
 
-def test_annotations_that_are_no_strings_work_alike() -> None:
+def test_signature_of_evaluated_annotations_equals_that_of_quoted_ones() -> None:
     space: dict[str, Any] = {"Annotated": Annotated, "Point": Point}
     source = "def tool(a: Annotated[int, 'n'], b: 'Point', c: list['Point']) -> 'Point': ..."
     exec(compile(source, "tool.py", "exec", dont_inherit=True), space)
@@ -919,7 +919,7 @@ def test_annotations_that_are_no_strings_work_alike() -> None:
     assert signature.output_schema == POINT
 
 
-def test_a_signature_is_plain_data() -> None:
+def test_signature_of_returns_plain_data() -> None:
     assert isinstance(signature_of(forecast), Signature)
     assert isinstance(signature_of(forecast).parameters[0], Parameter)
 
@@ -999,7 +999,7 @@ def fitting_json(random: Random, schema: Any) -> JSON:
             return random.choice([value for value in SOME_JSON if fits({"type": name}, value)])
 
 
-def test_whatever_satisfies_the_schema_is_read_or_refused_in_words_and_written_back_it_satisfies_it_again() -> None:
+def test_schema_of_reader_of_and_to_json_agree_on_random_annotations() -> None:
     random = Random(20251125)
     read_back = 0
     for _ in range(1000):

@@ -9,21 +9,12 @@ Below: model.py. Above: unevaluated.py, resources.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 
 from .errors import alternatives, quoted, quoted_names
 from .limits import TOO_DEEP, Budget, BudgetExceeded
-from .model import (
-    Applied,
-    Apply,
-    CompiledSchema,
-    Keyword,
-    KeywordBuilder,
-    SchemaReader,
-    Vocabulary,
-    accept,
-    find_errors,
-)
+from .model import Applied, CompiledSchema, Keyword, KeywordBuilder, SchemaReader, Vocabulary, accept, find_errors
 from .values import JSON
 
 # ------------------------------------------------------------------------------------ Core 8.2.3: references
@@ -104,7 +95,7 @@ def one_of(reader: SchemaReader) -> Keyword:
     return Keyword("oneOf", check, message, _valid_ones(schemas))
 
 
-def _valid_ones(schemas: list[CompiledSchema]) -> Apply:
+def _valid_ones(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget], Applied]:
     def applied(instance: JSON, budget: Budget) -> Applied:
         budget.spend(len(schemas))
         return ((None, schema) for schema in schemas if schema.check(instance, budget))

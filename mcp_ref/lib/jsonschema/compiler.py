@@ -31,16 +31,10 @@ class ScopedSchema(SchemaReader):
     __slots__ = ("compiler", "depth", "is_built", "resource", "scope")
 
     def __init__(
-        self,
-        compiler: Compiler,
-        schema: dict[str, JSON],
-        resource: SchemaResource,
-        scope: Scope,
-        location: str,
-        depth: int,
+        self, compiler: Compiler, schema: dict[str, JSON], resource: SchemaResource, scope: Scope, at: str, depth: int
     ) -> None:
         asserts_formats = compiler.assert_formats or resource.dialect.asserts_formats
-        super().__init__(schema, location, resource.dialect.builders, asserts_formats)
+        super().__init__(schema, at, resource.dialect.builders, asserts_formats)
         self.compiler, self.resource, self.scope, self.depth = compiler, resource, scope, depth
         self.is_built = False
 
