@@ -1,0 +1,229 @@
+"""Python programs that start quickly, as the other end of a test: `forked("-m", "mcp_ref", "run", "server.py")`.
+
+Most of the time of a test with a server process goes into the import of asyncio and the package. Here one process, the
+parent, has imported them already. The command that `forked` returns starts a small program that hands its standard
+streams, arguments, environment and folder to the parent. The parent forks, the fork runs the Python program, and the
+small program ends with its exit code. If either is killed, so is the other.
+
+Use it where the process is a means. A test about the process itself (its start, memory, signals or process group)
+starts `sys.executable`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
+"""True if the system has what this module needs. Without it, `forked` starts Python as usual."""
+
+PRELOADED = (
+    "mcp_ref.cli.ask",
+    "mcp_ref.cli.serve",
+    "mcp_ref.client.client",
+    "mcp_ref.demo.server",
+    "mcp_ref.features.completion",
+    "mcp_ref.features.elicitation",
+    "mcp_ref.features.prompts",
+    "mcp_ref.features.resources",
+    "mcp_ref.features.sampling",
+    "mcp_ref.features.tools",
+    "mcp_ref.server.server",
+    "mcp_ref.transports.stdio",
+)
+"""The modules that the parent imports before it forks."""
+
+STUB = """
+import sys, os, _signal, _socket, json
+connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+connection.connect(sys.argv[1])
+for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
+    _signal.signal(number, lambda number, frame: connection.send(bytes([number])))
+job = json.dumps([sys.argv[2:], dict(os.environ), os.getcwd()]).encode()
+streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+connection.sendmsg([len(job).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+connection.sendall(job)
+nothing = os.open(os.devnull, os.O_RDWR)
+for number in (0, 1, 2):
+    os.dup2(nothing, number)
+status = int.from_bytes(connection.recv(4), "big", signed=True)
+if status < 0:
+    if -status != _signal.SIGKILL:
+        _signal.signal(-status, _signal.SIG_DFL)
+    os.kill(os.getpid(), -status)
+os._exit(status)
+"""
+"""The small program. It imports little, so that it starts in a few milliseconds."""
+
+
+def forked(*arguments: str) -> list[str]:
+    """Return the command that runs Python with these arguments: `-m MODULE ...`, `-c SOURCE` or `FILE ...`."""
+    if not CAN_FORK:
+        return [sys.executable, *arguments]
+    return [sys.executable, "-I", "-S", "-c", STUB, _parent()[1], *arguments]
+
+
+def process_ids() -> set[str]:
+    """Return the id of the parent if it runs, which lives until the last test has ended."""
+    return {str(_parent()[0])} if _parent.cache_info().currsize else set()
+
+
+@cache
+def _parent() -> tuple[int, str]:
+    """Start the parent. Return its process id and the path of its socket."""
+    folder = tempfile.mkdtemp(prefix="forked-")
+    path = os.path.join(folder, "socket")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.forked_python", path, str(os.getpid())],
+        cwd=Path(__file__).resolve().parent.parent,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.read() == b"ready\n"
+
+    def stop() -> None:
+        process.kill()
+        process.wait()
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            os.rmdir(folder)
+
+    atexit.register(stop)
+    return process.pid, path
+
+
+class _Parent:
+    """The process that forks."""
+
+    def __init__(self, path: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(path)
+        self._listener.listen(64)
+        self._pids: dict[socket.socket, int] = {}
+        self._woken, waker = os.pipe()
+        os.set_blocking(waker, False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(waker)
+
+    def run(self, owner: int) -> list[str]:
+        """Fork for each connection, until the owner has ended. Return only in the fork, with its arguments."""
+        while os.getppid() == owner:
+            ready, _, _ = select.select([self._listener, self._woken, *self._pids], [], [], 5.0)
+            for one in ready:
+                if one is self._listener:
+                    arguments = self._accept()
+                    if arguments is not None:
+                        return arguments
+                elif one == self._woken:
+                    os.read(self._woken, 4096)
+                    self._reap()
+                elif one in self._pids:
+                    self._pass_on(one)
+        os._exit(0)
+
+    def _accept(self) -> list[str] | None:
+        connection, _ = self._listener.accept()
+        connection.settimeout(5.0)
+        length, streams, _, _ = socket.recv_fds(connection, 4, 3)
+        job = b""
+        while len(job) < int.from_bytes(length, "big"):
+            job += connection.recv(65536)
+        pid = os.fork()
+        if pid == 0:
+            return self._become(json.loads(job), streams)
+        self._pids[connection] = pid
+        for stream in streams:
+            os.close(stream)
+        return None
+
+    def _become(self, job: tuple[list[str], dict[str, str], str], streams: list[int]) -> list[str]:
+        """Take over the streams, environment and folder of the small program."""
+        arguments, environment, folder = job
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._listener.close()
+        for connection in self._pids:
+            connection.close()
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder)
+        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]
+        sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]
+        sys.stderr = sys.__stderr__ = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # type: ignore[misc]
+        return arguments
+
+    def _reap(self) -> None:
+        """Send the exit code of each process that has ended."""
+        for connection, pid in list(self._pids.items()):
+            found, status = os.waitpid(pid, os.WNOHANG)
+            if found:
+                del self._pids[connection]
+                with contextlib.suppress(OSError):
+                    connection.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "big", signed=True))
+                connection.close()
+
+    def _pass_on(self, connection: socket.socket) -> None:
+        """Pass a signal on to the fork; kill it if the small program was killed."""
+        try:
+            received = connection.recv(1)
+        except OSError:
+            received = b""
+        os.kill(self._pids[connection], received[0] if received else signal.SIGKILL)
+        if not received:
+            os.waitpid(self._pids.pop(connection), 0)
+            connection.close()
+
+
+def _execute(arguments: list[str]) -> None:
+    """Run a program as `python ARGUMENTS` does."""
+    first, *rest = arguments
+    sys.path[0] = os.getcwd()
+    sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if first == "-m":
+        sys.argv = rest
+        runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+    elif first == "-c":
+        sys.argv = ["-c", *rest[1:]]
+        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+    else:
+        sys.argv, sys.path[0] = arguments, os.path.dirname(os.path.abspath(first))
+        runpy.run_path(first, run_name="__main__")
+
+
+def main() -> NoReturn | None:
+    """Be the parent, and in a fork the program that was asked for."""
+    import gc
+    import importlib
+
+    for name in PRELOADED:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()
+    parent = _Parent(sys.argv[1])
+    os.write(1, b"ready\n")
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    _execute(parent.run(int(sys.argv[2])))
+    return None
+
+
+if __name__ == "__main__":
+    main()
