@@ -24,6 +24,7 @@ import pytest
 from mcp_ref.server.server import Server
 from mcp_ref.session import Session
 from tests import support
+from tests.forked_python import process_ids
 from tests.schema import FrameChecker, checked_stateless
 
 
@@ -94,7 +95,7 @@ def _children() -> set[str]:
     children: set[str] = set()
     for path in Path("/proc/self/task").glob("*/children"):
         try:
-            children |= set(path.read_text().split())
+            children |= set(path.read_text().split()) - process_ids()
         except OSError:
             continue
     return children

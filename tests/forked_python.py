@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import io
 import json
 import os
 import runpy
@@ -24,7 +25,6 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
-from typing import NoReturn
 
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
 """True if the system has what this module needs. Without it, `forked` starts Python as usual."""
@@ -122,8 +122,8 @@ class _Parent:
     def run(self, owner: int) -> list[str]:
         """Fork for each connection, until the owner has ended. Return only in the fork, with its arguments."""
         while os.getppid() == owner:
-            ready, _, _ = select.select([self._listener, self._woken, *self._pids], [], [], 5.0)
-            for one in ready:
+            watched: list[socket.socket | int] = [self._listener, self._woken, *self._pids]
+            for one in select.select(watched, [], [], 5.0)[0]:
                 if one is self._listener:
                     arguments = self._accept()
                     if arguments is not None:
@@ -131,7 +131,7 @@ class _Parent:
                 elif one == self._woken:
                     os.read(self._woken, 4096)
                     self._reap()
-                elif one in self._pids:
+                elif isinstance(one, socket.socket) and one in self._pids:
                     self._pass_on(one)
         os._exit(0)
 
@@ -164,9 +164,10 @@ class _Parent:
         os.environ.clear()
         os.environ.update(environment)
         os.chdir(folder)
-        sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]
-        sys.stdout = sys.__stdout__ = open(1, "w", encoding="utf-8", closefd=False)  # type: ignore[misc]
-        sys.stderr = sys.__stderr__ = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # type: ignore[misc]
+        sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8")
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), "utf-8")
+        error = io.BufferedWriter(io.FileIO(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(error, "utf-8", "backslashreplace", line_buffering=True)
         return arguments
 
     def _reap(self) -> None:
@@ -207,7 +208,7 @@ def _execute(arguments: list[str]) -> None:
         runpy.run_path(first, run_name="__main__")
 
 
-def main() -> NoReturn | None:
+def main() -> None:
     """Be the parent, and in a fork the program that was asked for."""
     import gc
     import importlib

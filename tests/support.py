@@ -16,6 +16,7 @@ from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from mcp_ref.transports.stdio import StdioServerTransport
+from tests.forked_python import forked
 from tests.http_wires import http_wire
 
 MODERN = "2026-07-28"
@@ -400,6 +401,11 @@ async def reply(wire: Wire, method: str, result: Object) -> Object:
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete", **result}})
     assert isinstance(asked["params"], dict)
     return asked["params"]
+
+
+def quick_python(source: str) -> list[str]:
+    """Return a command like that of `python`, for a process that starts quickly; see `tests/forked_python.py`."""
+    return forked(*python(source)[1:])
 
 
 def python(source: str) -> list[str]:

@@ -47,6 +47,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY, REVISIONS
+from tests.forked_python import forked
 from tests.http_program import serving
 from tests.support import ROOT, run
 
@@ -222,7 +223,7 @@ class Offers(TypedDict, total=False):
 
 def client_of(name: str, *, env: dict[str, str] | None = None, **options: Unpack[Offers]) -> Client:
     """A client of one of the servers."""
-    return Client([sys.executable, str(EXAMPLES / name)], env=env, **options)
+    return Client(forked(str(EXAMPLES / name)), env=env, **options)
 
 
 async def refused(client: Client, tool: str, arguments: Object) -> str:

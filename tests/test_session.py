@@ -23,7 +23,7 @@ from tests.support import (
     SERVER_TRANSPORTS,
     greet,
     greeted_client,
-    python,
+    quick_python,
     raw_server,
     request,
 )
@@ -284,7 +284,7 @@ sys.stdin.readline()
 async def test_a_server_that_leaves_in_the_middle_of_a_request_fails_it_with_the_reason(
     ending: str, expected: str
 ) -> None:
-    async with Client(python(GREETED + ending), timeout=None) as client:
+    async with Client(quick_python(GREETED + ending), timeout=None) as client:
         with pytest.raises(ConnectionClosed, match=expected):
             await asyncio.wait_for(client.call_tool("t"), PATIENCE)
         with pytest.raises(ConnectionClosed, match=expected):
@@ -293,7 +293,7 @@ async def test_a_server_that_leaves_in_the_middle_of_a_request_fails_it_with_the
 
 async def test_a_directory_that_is_not_there_is_named_when_the_server_cannot_be_started_in_it() -> None:
     with pytest.raises(ConnectionClosed, match="no-such-directory"):
-        async with Client(python("pass"), cwd="/no-such-directory"):
+        async with Client(quick_python("pass"), cwd="/no-such-directory"):
             pass
 
 
@@ -312,7 +312,7 @@ async def test_a_notification_in_flight_when_the_server_leaves_is_read_before_th
     heard: list[str] = []
 
     source = GREETED + f"print({line!r}, flush=True); sys.exit(7)"
-    async with Client(python(source), timeout=None, on_tools_changed=lambda: heard.append("changed")) as client:
+    async with Client(quick_python(source), timeout=None, on_tools_changed=lambda: heard.append("changed")) as client:
         with pytest.raises(ConnectionClosed, match="code 7"):
             await asyncio.wait_for(client.call_tool("t"), PATIENCE)
         assert heard == ["changed"]

@@ -16,9 +16,10 @@ from mcp_ref.cli import UsageError, revisions, show
 from mcp_ref.cli.values import kinds, read_arguments, read_texts
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, METHODS, R2025_03_26, R2025_06_18, REVISIONS
-from tests.support import ROOT, python
+from tests.forked_python import forked
+from tests.support import ROOT, python, quick_python
 
-DEMO = [sys.executable, "-m", "mcp_ref", "run", "mcp_ref.demo.server"]
+DEMO = forked("-m", "mcp_ref", "run", "mcp_ref.demo.server")
 Captured = pytest.CaptureFixture[str]
 
 
@@ -60,7 +61,7 @@ def test_list_json_has_every_page_of_every_list(revision: str, capsys: Captured)
 
 
 def test_list_of_a_server_with_nothing_asks_for_nothing(capsys: Captured) -> None:
-    assert ask("list", server=python("from mcp_ref import Server; Server('bare', '2').run()")) == 0
+    assert ask("list", server=quick_python("from mcp_ref import Server; Server('bare', '2').run()")) == 0
     assert capsys.readouterr().out == "bare 2, revision 2026-07-28\n"
 
 
@@ -195,15 +196,15 @@ server = Server("env")
 def see() -> list[str]:
     return [os.environ.get(name, "-") for name in ("OURS", "SECRET", "GIVEN")]
 server.run()"""
-    assert ask("call", "see", "--env", "OURS", "--env", "GIVEN=a=b", server=python(source)) == 0
+    assert ask("call", "see", "--env", "OURS", "--env", "GIVEN=a=b", server=quick_python(source)) == 0
     assert json.loads(capsys.readouterr().out) == ["kept", "-", "a=b"]
-    assert ask("call", "see", "--env", "NO_SUCH_THING", server=python(source)) == 2
+    assert ask("call", "see", "--env", "NO_SUCH_THING", server=quick_python(source)) == 2
     assert "write NO_SUCH_THING=VALUE" in capsys.readouterr().err
 
 
 def test_the_servers_standard_error_is_shown_on_request(capsys: Captured) -> None:
     source = "import sys; print('starting', file=sys.stderr, flush=True)\nfrom mcp_ref import Server; Server('s').run()"
-    assert ask("list", "--stderr", server=python(source)) == 0
+    assert ask("list", "--stderr", server=quick_python(source)) == 0
     assert capsys.readouterr().err == "starting\n"
 
 
@@ -216,7 +217,7 @@ def test_a_server_that_cannot_be_started_is_3(capsys: Captured) -> None:
 
 
 def test_a_server_that_leaves_is_3_with_its_last_words(capsys: Captured) -> None:
-    assert ask("list", server=python("sys.exit('no licence')")) == 3
+    assert ask("list", server=quick_python("sys.exit('no licence')")) == 3
     err = capsys.readouterr().err
     assert "exited with code 1" in err and "no licence" in err and "Traceback" not in err
 
@@ -234,7 +235,7 @@ def test_no_common_revision_is_3(capsys: Captured) -> None:
 
 
 def test_a_server_without_the_feature_is_1(capsys: Captured) -> None:
-    assert ask("call", "add", server=python("from mcp_ref import Server; Server('bare').run()")) == 1
+    assert ask("call", "add", server=quick_python("from mcp_ref import Server; Server('bare').run()")) == 1
     assert "the server does not offer tools" in capsys.readouterr().err
 
 
@@ -282,7 +283,7 @@ def test_a_wrong_command_line_is_2_and_says_what_would_be_right(words: list[str]
 def test_an_interrupt_is_130_and_leaves_nothing_behind() -> None:
     source = "print('up', file=sys.stderr, flush=True); sys.stdin.read()"
     with subprocess.Popen(
-        [sys.executable, "-m", "mcp_ref", "list", "--stderr", "--", *python(source)],
+        [sys.executable, "-m", "mcp_ref", "list", "--stderr", "--", *quick_python(source)],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     ) as process:  # fmt: skip
         assert process.stderr is not None
@@ -561,7 +562,7 @@ async def ask(context: Context) -> str:
     field = {"type": "string", "title": "\\x1b[2Jtitle", "default": "\\x9b2J"}
     return (await context.elicit("\\x1b[2J?", {"type": "object", "properties": {"a\\x1b[2J": field}})).action
 server.run()"""
-    out, terminal = at_a_terminal(b"a\n", "call", "ask", server=python(source))
+    out, terminal = at_a_terminal(b"a\n", "call", "ask", server=quick_python(source))
     assert out == "accept\n" and "title" in terminal
     assert "\x1b" not in terminal and "\x9b" not in terminal
 
@@ -582,7 +583,7 @@ async def ask(context: Context) -> str:
     return " ".join(f"{name}={value}" for answer in answers for name, value in answer.content.items())
 server.run()"""
     for revision in ("2025-11-25", "2026-07-28"):
-        out, terminal = at_a_terminal(b"a\nb\n", "call", "ask", "--revision", revision, server=python(source))
+        out, terminal = at_a_terminal(b"a\nb\n", "call", "ask", "--revision", revision, server=quick_python(source))
         assert out == "first=a second=b\n", terminal
         assert terminal.index("first (string): ") < terminal.rindex("The server asks") < terminal.index("second")
 
@@ -615,10 +616,10 @@ def tick(n=0):
 tick()
 server.run()"""
     command = ["watch", "tick://all", "--count", "3", "--revision", revision]
-    assert ask(*command, server=python(source)) == 0
+    assert ask(*command, server=quick_python(source)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3 and all(line.startswith("tick://all/") for line in lines) and len(set(lines)) == 3
-    assert ask(*command, "--json", server=python(source)) == 0
+    assert ask(*command, "--json", server=quick_python(source)) == 0
     assert len([json.loads(line) for line in capsys.readouterr().out.splitlines()]) == 3
 
 
@@ -626,7 +627,7 @@ server.run()"""
 def test_what_cannot_be_watched_is_1_with_what_could_be(revision: str, capsys: Captured) -> None:
     assert ask("watch", "notes://tody", "--revision", revision) == 1
     assert "did you mean 'notes://today'?" in capsys.readouterr().err
-    bare = python("from mcp_ref import Server; Server('bare').run()")
+    bare = quick_python("from mcp_ref import Server; Server('bare').run()")
     assert ask("watch", "notes://today", "--revision", revision, server=bare) == 1
     assert capsys.readouterr().err.count("\n") == 1
     usage_error("watch", "notes://today", "--count", "0", "--", "x")

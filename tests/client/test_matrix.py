@@ -25,7 +25,7 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS, Revision
-from tests.support import PATIENCE, python
+from tests.support import PATIENCE, quick_python
 
 PAIRS = [(client, server) for client in REVISIONS for server in REVISIONS]
 NAMES = [f"client {client}, server {server}" for client, server in PAIRS]
@@ -182,7 +182,7 @@ async def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
 async def test_the_suite_runs_against_a_server_process(revision: Revision) -> None:
     source = "from tests.client.test_matrix import featured, REVISIONS\nfeatured(REVISIONS).run()"
 
-    async with connecting(python(source), revision=revision) as client:
+    async with connecting(quick_python(source), revision=revision) as client:
         assert client.revision is revision
         await use_every_feature(client)
 

@@ -37,7 +37,7 @@ from tests.scripted import (
     scripted,
     status,
 )
-from tests.support import PATIENCE, Wire, python, raw_server
+from tests.support import PATIENCE, Wire, quick_python, raw_server
 
 LATEST = "2025-11-25"
 
@@ -348,7 +348,7 @@ async def test_a_server_process_that_ends_at_the_first_question_is_started_anew_
     tmp_path: Path,
 ) -> None:
     eras: dict[str, Era] = {}
-    command = python(DIES_AT_THE_PROBE.format(seen=str(tmp_path / "seen")))
+    command = quick_python(DIES_AT_THE_PROBE.format(seen=str(tmp_path / "seen")))
     for _ in range(2):  # the second time, it is known
         async with Client(command, eras=eras) as client:
             assert str(client.revision) == "2025-06-18" and client.server_info.name == "strict"
@@ -362,7 +362,7 @@ async def test_a_server_process_that_ends_whatever_it_is_asked_is_an_error_with_
     revision: str | None,
 ) -> None:
     with pytest.raises(ConnectionClosed, match="so be it"):
-        async with Client(python("import sys; sys.stdin.readline(); sys.exit('so be it')"), revision=revision):
+        async with Client(quick_python("import sys; sys.stdin.readline(); sys.exit('so be it')"), revision=revision):
             pass
 
 
@@ -412,7 +412,7 @@ async def test_a_client_that_is_closed_while_it_connects_does_not_begin_again(
     known: Era, when: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "starts"
-    command = python(f"""
+    command = quick_python(f"""
 import os, sys
 open({str(log)!r}, "a").write(f"{{os.getpid()}} ")
 sys.stdin.read()
@@ -447,7 +447,7 @@ SIDES = {
 async def a_server(speaks: str, transport: str) -> AsyncIterator[str | list[str]]:
     """A server of ours of one era, or of both, as a command or a URL."""
     if transport == "stdio":
-        yield python(f"import mcp_ref\nmcp_ref.Server('s', '1', revisions={SIDES[speaks]!r}).run()")
+        yield quick_python(f"import mcp_ref\nmcp_ref.Server('s', '1', revisions={SIDES[speaks]!r}).run()")
         return
     async with Server("s", "1", revisions=SIDES[speaks]).serve_http() as url:
         yield url

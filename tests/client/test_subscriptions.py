@@ -23,7 +23,7 @@ from mcp_ref.transports.memory import MemoryTransport
 from mcp_ref.transports.stdio import StdioClientTransport
 from tests.alone import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
 from tests.scripted import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
-from tests.support import PATIENCE, Wire, notification, python, raw_server, run
+from tests.support import PATIENCE, Wire, notification, python, quick_python, raw_server, run
 
 ERAS = ["2025-11-25", MODERN]
 WATCHED: Object = {"resources": {"subscribe": True, "listChanged": True}, "tools": {"listChanged": True}}
@@ -66,7 +66,7 @@ async def watching(transport: str, revision: str, **options: object) -> AsyncIte
         async with watchable().serve_http() as url, Client(url, **options) as client:  # type: ignore[arg-type]
             yield client
         return
-    server = watchable() if transport == "memory" else python(PROGRAM)
+    server = watchable() if transport == "memory" else quick_python(PROGRAM)
     async with Client(server, **options) as client:  # type: ignore[arg-type]
         yield client
 
@@ -531,9 +531,9 @@ async def test_a_stream_that_breaks_again_and_again_is_asked_for_ever_later(monk
 # ------------------------------------------------------------------------------------------------ a process that ends
 
 
-def starts(log: Path, body: str) -> list[str]:
+def starts(log: Path, body: str, command: Callable[[str], list[str]] = quick_python) -> list[str]:
     """A server program that notes each of its starts."""
-    return python(
+    return command(
         f"""
 import os, sys
 with open({str(log)!r}, "a") as log:
@@ -692,7 +692,7 @@ def test_a_client_that_is_closed_while_its_server_is_started_anew_leaves_nothing
 async def test_in_the_earlier_era_a_server_process_that_ends_is_not_started_anew(tmp_path: Path) -> None:
     log = tmp_path / "starts"
 
-    async with Client(starts(log, ""), revision="2025-11-25", timeout=PATIENCE) as client:
+    async with Client(starts(log, "", python), revision="2025-11-25", timeout=PATIENCE) as client:
         kill(client)
         for _ in range(2):
             with pytest.raises(ConnectionClosed):
