@@ -12,7 +12,7 @@ package cannot recognize a secret, so that is the author's duty. Servers SHOULD 
 
     2024-10-07  `logging/setLevel` for the whole session. Without it the server decides which messages it sends. An
                 unknown level is -32602 (SHOULD since 2024-11-05).
-    2026-07-28  `logging/setLevel` went, with the session that kept the level. Each request names its level in
+    2026-07-28  `logging/setLevel` was removed, like the session that kept the level. Each request names its level in
                 `_meta["io.modelcontextprotocol/logLevel"]`. Without it the server MUST NOT send messages for that
                 request. They go on the request's own response stream, never on `subscriptions/listen`
                 [2026-07-28 server/utilities/logging#per-request-log-level].

@@ -5,11 +5,11 @@ A client lists the resources (`resources/list`) and the families of resources, U
 the application: the host decides which of them go into the model's context, by the user's choice or by a heuristic
 [2025-11-25 server/resources]. A client can ask to be notified when a resource changes.
 
-Security. A server MUST validate every URI and SHOULD check permissions before it reads
-[2025-11-25 server/resources#security-considerations]. Since 2026-07-28 it MUST sanitize the paths of `file://` URIs,
-too: otherwise `file:///project/../../etc/passwd` reads a file outside the folder. Here a URI is read only if it is
-registered or matches a template, and no template variable ever takes a path segment "..". Symbolic links are left to
-the function. A server SHOULD use `https://` only for data that the client can fetch itself
+Security. A server MUST validate every URI, and SHOULD check permissions before it reads
+[2025-11-25 server/resources#security-considerations]. Since 2026-07-28 it also MUST sanitize the paths of `file://`
+URIs: otherwise `file:///project/../../etc/passwd` reads a file outside the project. This package reads a URI only if it
+is registered or matches a template, and no template variable takes a path segment "..". The author's function has to
+check symbolic links. A server SHOULD use `https://` only for data that the client can fetch from the web by itself
 [2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  List, read, subscribe. Text or Base64. Unknown resource: -32001 in an example.
@@ -17,7 +17,7 @@ the function. A server SHOULD use `https://` only for data that the client can f
     2025-06-18  `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
     2025-11-25  `icons`.
     2026-07-28  Unknown resource: MUST be -32602, as SDKs disagreed on the code (SEP-2164). Clients SHOULD still accept
-                -32002. An empty `contents` for an unknown resource MUST NOT be sent: it would mean an empty resource.
+                -32002. An unknown resource MUST NOT have empty `contents`, which would mean an empty resource.
                 `subscriptions/listen` with `resourceSubscriptions` replaces `resources/subscribe` and
                 `resources/unsubscribe`; the capability `subscribe` announces it. `ttlMs` and `cacheScope` on lists and
                 reads. A read may return `input_required`. Paths MUST be sanitized. The list MUST NOT vary per

@@ -16,7 +16,7 @@ open more than the user chose.
                 MUST be `file://`. Roots are called "boundaries". A client without roots returns -32601 (SHOULD).
     2025-06-18  `_meta` of a root.
     2026-07-28  Roots are called "informational guidance". `roots/list` is an input request inside an `input_required`
-                result; on an error the client just does not retry. `listChanged` and its notification went.
+                result; a client that fails does not retry. `listChanged` and its notification were removed.
 
 Spec:  client/roots (2024-11-05 to 2026-07-28); schema: Root, ListRootsResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}

@@ -25,14 +25,16 @@ well, and few clients have it. Use the API of a model provider instead [2026-07-
                 "none". The other values, "thisServer" and "allServers", are soft-deprecated, because their meaning is
                 ambiguous; servers SHOULD NOT use them without the capability `sampling.context`.
     2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. After a refusal the
-                client does not retry, and -1 is no longer sent. Clients MUST respect `maxTokens`; they MAY ignore
-                `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`, whose two values are
-                now Deprecated. The messages SHOULD NOT be kept between requests.
+                client does not retry, and -1 is no longer sent. Clients MUST respect `maxTokens`. They MAY ignore
+                `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`, which could share
+                private data with the server. "thisServer" and "allServers" are now Deprecated. The messages SHOULD NOT
+                be kept between requests.
 
 Spec:  client/sampling (2024-11-05 to 2026-07-28); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": [{"role": "user",
         "content": {"type": "text", "text": "2 + 2?"}}], "maxTokens": 100}}
-       {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text", "text": "4"}}}
+       {"jsonrpc": "2.0", "id": 1, "result": {"role": "assistant", "content": {"type": "text", "text": "4"},
+        "model": "claude-3-sonnet", "stopReason": "endTurn"}}
 Above: server/context.py (`Context.sample`), client/handlers.py
 """
 

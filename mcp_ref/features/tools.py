@@ -5,31 +5,31 @@ A client lists the tools (`tools/list`) and shows them to its model. The model c
 human SHOULD be able to deny every call [2025-11-25 server/tools#user-interaction-model].
 
 Two kinds of error [2025-11-25 server/tools#error-handling]. A broken *request* (unknown tool, malformed params) is the
-JSON-RPC error -32602, which a model can rarely mend. A failure *inside* the tool is a result with `isError`. Clients
-pass results on to the model, so it can correct its arguments and try again. That is why arguments that break the
-schema are `isError` since 2025-11-25 (SEP-1303).
+JSON-RPC error -32602, which a model can rarely mend; clients MAY show it to the model. A failure *inside* the tool is a
+result with `isError`; clients SHOULD show it to the model, so that the model can correct itself and try again. For that
+reason, invalid arguments have been `isError` results since 2025-11-25 (SEP-1303).
 
 Trust. Annotations are untrusted unless the server is trusted (MUST) [2025-03-26 server/tools#tool]: a malicious server
-could call a destructive tool read-only and so escape the confirmation. Clients SHOULD show the arguments before the
-call, because text that misleads the model can make it send private data as an argument. Clients SHOULD validate
+could call a destructive tool read-only, and so escape the confirmation by the user. Clients SHOULD show the arguments
+before the call, because injected text can make the model send private data as an argument. Clients SHOULD validate
 results before the model reads them. Servers MUST validate arguments, control access, limit the rate of calls and
 sanitize results [2025-11-25 server/tools#security-considerations]. A result MUST conform to the output schema, so that
-programs can rely on it. The data SHOULD be repeated as text for clients older than 2025-06-18. A parameter marked
-`x-mcp-header` SHOULD NOT be secret, since proxies see HTTP headers [2026-07-28 server/tools#x-mcp-header].
+programs can rely on it. The data SHOULD be repeated as text, for clients older than 2025-06-18. A parameter marked
+`x-mcp-header` SHOULD NOT be secret, because proxies can read HTTP headers [2026-07-28 server/tools#x-mcp-header].
 
-    2024-10-07  A result is `toolResult`, any JSON. Bad arguments MUST be -32602. One page holds all tools.
-    2024-11-05  `content` blocks (text, image, embedded resource) and `isError`; pages. Bad arguments are listed under
-                both kinds of error until 2025-06-18; this package sends -32602.
+    2024-10-07  A result is `toolResult`, any JSON. Invalid arguments MUST be -32602. One page holds all tools.
+    2024-11-05  `content` blocks (text, image, embedded resource), `isError`, pages. Invalid arguments are listed under
+                both kinds of error until 2025-06-18; this package sends -32602. list_changed: MAY becomes SHOULD.
     2025-03-26  `annotations`, untrusted (MUST); audio.
     2025-06-18  `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
-    2025-11-25  `icons`, `execution.taskSupport`, rules for names (SHOULD, so that every client can take them). Bad
-                arguments are `isError`. The default dialect is JSON Schema 2020-12.
+    2025-11-25  `icons`, `execution.taskSupport`, rules for names (SHOULD, so that every client can take them). Invalid
+                arguments are `isError`. The default dialect of schemas is JSON Schema 2020-12.
     2026-07-28  Any schema in `outputSchema`, any JSON in `structuredContent` (SEP-2106: arrays need no wrapper object);
-                `inputSchema` keeps "type": "object". `x-mcp-header`. `ttlMs` and `cacheScope` on the list.
-                `input_required` results replace requests to the client. `execution` went: tasks are an extension.
-                The list SHOULD have a stable order (good for caches). It MUST NOT vary per connection; it MAY vary by
-                authorization. list_changed goes to clients that listen for it only. Without sessions, state between
-                calls has a handle: an ordinary argument, checked against the caller on every call.
+                `inputSchema` keeps "type": "object". `x-mcp-header`. `ttlMs` and `cacheScope` on the list. The list
+                SHOULD have a stable order, which caches need. It MUST NOT vary per connection; it MAY vary by
+                authorization. list_changed is sent only on `subscriptions/listen`. `input_required` results replace
+                requests to the client. `execution` was removed: tasks are an extension. There are no sessions: a tool
+                that keeps state returns a handle, and later calls pass the handle as an argument.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}

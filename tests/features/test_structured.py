@@ -99,7 +99,7 @@ DERIVED: list[tuple[Callable[[], object], Object, JSON]] = [
     (point, {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}, {"x": 3}),
     (mapping, {"type": "object", "additionalProperties": {"type": ["integer", "null"]}}, {"a": None}),
 ]
-"""Return functions with the schemas of their values, and the values."""
+"""Functions, the schemas of their values, and the values."""
 
 ANY_OBJECT: Object = {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]}
 GIVEN: list[tuple[Object, JSON]] = [
@@ -221,7 +221,7 @@ WRONG: list[tuple[Object, object]] = [
     ({"type": "object"}, []),
     ({"type": "string"}, CallToolResult([], structured_null=True)),
 ]
-"""Return schemas and results that break them. False values are data, too."""
+"""Schemas, and results that break them. False values are data, too."""
 
 
 @pytest.mark.spec("2026-07-28/server/tools#output-schema-1")
