@@ -86,6 +86,7 @@ def _is_heading(revision: str, page: str, anchor: str) -> bool:
 
 
 HEADINGS_WITHOUT_REQUIREMENTS = {
+    *((revision, "basic/index", "_meta") for revision in ("2025-06-18", "2025-11-25", "2026-07-28")),
     ("2024-11-05", "basic/transports", "http-with-sse"),
     ("2025-11-25", "basic/lifecycle", "shutdown"),
     ("2025-11-25", "basic/transports", "backwards-compatibility"),

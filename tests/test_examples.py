@@ -99,7 +99,7 @@ FAIL = {
     "basket_id=bsk_x": "no such basket",
     "--twice": "no such basket",
     "call book_flight": "this needs elicitation",
-    "--other-key": "requestState is not one that this server has given",
+    "--other-key": "requestState was not issued by this server",
     "mcp_ref watch folder://other": "did you mean 'folder://all'",
     "watch_client.py folder://other": "Resource not found",
     "call write_report": "this needs elicitation",

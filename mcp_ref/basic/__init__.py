@@ -1,5 +1,6 @@
-"""The spec's "Base Protocol": what every message has, how a conversation opens and ends, and what carries it.
+"""The specification's "Base Protocol": the rules that all features share.
 
-Reading order: `meta.py` and `content.py` (shapes that all pages share), `lifecycle.py` (the handshake), `patterns/`
-(what may happen around any request), `transports/` (what moves the bytes).
+Reading order: `meta.py` and `content.py` (shapes that all pages share), `lifecycle.py` (the handshake of the legacy
+era), `ping.py`, `cancellation.py`, `progress.py`, `versioning.py` (stateless requests, the modern era), `mrtr.py`
+(multi round-trip requests), `subscriptions.py`, `headers.py` (the body fields that HTTP headers repeat).
 """

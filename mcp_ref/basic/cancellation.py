@@ -1,12 +1,23 @@
-"""Cancellation: the sender of a request no longer wants its answer.
+"""Cancellation: the sender of a request no longer wants the response. It is a notification, and needs no reply.
 
-Either side says so with `notifications/cancelled`. The receiver stops the work if it still goes on, and sends no
-answer. The two messages may cross on the wire; then the answer is ignored, and the cancellation too. A notification
-gets no reply, so nothing here is an error.
+The receiver SHOULD stop the work and send no response. The cancellation and the response may cross on the wire. So the
+receiver ignores a cancellation of an unknown or finished request, and the sender ignores a late response. A peer can
+only cancel its own requests on its own connection: the id is looked up there.
+
+    2024-10-07                no cancellation
+    2024-11-05 to 2025-06-18  either side; MUST only name an own request in progress; never `initialize`
+    2025-11-25                also: a task MUST be cancelled by `tasks/cancel`, which returns its final state
+    2026-07-28                the client cancels: on stdio by the notification (MUST); on HTTP by closing the response
+                              stream, which the server MUST treat as cancellation. A server sends the notification
+                              only to end a subscription
+Before 2026-07-28 a lost HTTP connection SHOULD NOT count as cancellation, because the client could resume the stream.
+The modern era cannot resume a stream: with the connection, the response is lost anyway. [2025-11-25
+basic/transports#sending-messages-to-the-server] [2026-07-28
+basic/patterns/cancellation#transport-specific-cancellation]
 
 Spec:  basic/utilities/cancellation (2024-11-05 to 2025-11-25), basic/patterns/cancellation (2026-07-28)
 Wire:  {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 123, "reason": "took too long"}}
-Elsewhere: the timer that cancels a request whose answer takes too long is `Dispatcher.request`'s.
+Below: `Requester.request` has the time limit, and tells the peer when it ends.
 """
 
 from __future__ import annotations
@@ -20,12 +31,12 @@ from ..jsonrpc.messages import Object
 log = logging.getLogger(__name__)
 
 UNCANCELLABLE = frozenset({"initialize"})
-"""[2025-11-25 basic/utilities/cancellation#behavior-requirements] initialize MUST NOT be cancelled by clients."""
+"""Methods that MUST NOT be cancelled. [2025-11-25 basic/utilities/cancellation#behavior-requirements]"""
 
 
 @dataclass
 class CancelledNotificationParams:
-    """Which of the sender's own requests is cancelled, and, for logs and people, why."""
+    """The cancelled request of the sender, and the reason for logs and people."""
 
     request_id: str | int
     reason: str | None = None
@@ -33,10 +44,10 @@ class CancelledNotificationParams:
 
 
 def receive_cancelled(params: CancelledNotificationParams, dispatcher: Dispatcher) -> None:
-    """Stop the peer's request that it names, if it is still being served."""
+    """Stop the peer's request that a cancellation names, if it is still being served."""
     if dispatcher.cancel(params.request_id):
         # [2025-11-25 basic/utilities/cancellation#implementation-notes] SHOULD log the reason
-        # %r, as a reason with line breaks could look like other lines of the log
-        log.info("request %.80r was cancelled by the peer: %.200r", params.request_id, params.reason)
+        # %r, because a reason with line breaks could forge lines of the log
+        log.info("the peer cancelled request %.80r: %.200r", params.request_id, params.reason)
     else:
-        log.debug("ignored the cancellation of request %.80r: it is unknown, or done", params.request_id)
+        log.debug("ignored the cancellation of request %.80r, which is unknown or done", params.request_id)

@@ -1,7 +1,20 @@
 """Content blocks: the pieces of text, image, audio and resources that tools, prompts and models exchange.
 
-One union, `ContentBlock`, serves them all; its members tell themselves apart by `type`. Blocks that an older peer does
-not know are written as text, so that nothing is lost without a trace.
+One union, `ContentBlock`, serves all of them; `type` tells its members apart. A block that an older peer does not know
+is written as text, so that the model at least reads about it.
+
+    text, image     2024-10-07; `annotations` (audience, priority) since 2024-11-05, `lastModified` since 2025-06-18
+    resource        2024-11-05 in tool results and prompts: the contents of a resource, embedded
+    audio           2025-03-26; written as a text for older peers
+    resource_link   2025-06-18: a URI that the client may read; written as a text for older peers
+    tool_use, tool_result  2025-11-25, in sampling only (features/sampling.py)
+    `_meta` of a block     2025-06-18
+    icons           2025-11-25: images for tools, prompts, resources and peers (not a content block)
+
+Content comes from the server and is untrusted. An icon's URI MUST be `https:` or `data:`; `file:` or `javascript:`
+would read local files or run code. It is fetched without credentials or redirects to other origins, or it would track
+the user. Its type is checked by its bytes, because SVG can hold scripts. Clients MUST support PNG and JPEG, and SHOULD
+support SVG and WebP. [2025-11-25 basic/index#icons]
 
 Spec:  server/tools#tool-result, server/prompts#data-types, server/resources#annotations; schema: ContentBlock
 Wire:  {"type": "text", "text": "Sunny, 22 degrees"}
@@ -13,7 +26,7 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from ..codec import ShapeError
 from ..jsonrpc.messages import Object
@@ -21,45 +34,40 @@ from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Life
 
 Role: TypeAlias = Literal["user", "assistant"]
 
-# ---------------------------------------------------------------------------------------------------- what is written
-
-# RFC 3986, appendix A, without its distinction of where "[" and "]" may stand.
+# RFC 3986, appendix A, but "[" and "]" are allowed everywhere
 _URI = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9._~!$&'()*+,;=:@/?\[\]-]|%[0-9A-Fa-f]{2})*"
     r"(?:#(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*)?"
 )
-# RFC 6838, section 4.2, and parameters.
+# RFC 6838, section 4.2, with parameters
 _MIME_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*(?:\s*;[ -~]*)?")
 
 
 def check_uri(uri: str) -> None:
-    """Raise ValueError for what is no URI by RFC 3986."""
+    """Raise ValueError if a URI breaks RFC 3986."""
     # [2025-11-25 server/resources#custom-uri-schemes] [2025-11-25 server/prompts#embedded-resources]
     if not _URI.fullmatch(uri):
-        raise ValueError(f"{uri[:200]!r} is no URI: it takes a scheme, as in file:///a, and %20 for what RFC 3986 bars")
+        raise ValueError(f"{uri[:200]!r} is not a URI: write a scheme, as in file:///a, and %20 for a space")
 
 
 def check_media(data: str, mime_type: str | None) -> None:
-    """Raise ValueError where data are not Base64 (RFC 4648, section 4) or a MIME type is none."""
-    # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. Only what we write
-    # is checked: who reads a sloppy peer may still make something of it.
+    """Raise ValueError if data is not Base64 (RFC 4648, section 4) or a MIME type is invalid."""
+    # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. What we read is
+    # not checked: an application may still use the block of a sloppy peer.
     try:
         binascii.a2b_base64(data, strict_mode=True)
     except ValueError as error:
-        raise ValueError(f"the data are not Base64 ({error}); for raw bytes there is .of(...)") from None
+        raise ValueError(f"the data is not Base64 ({error}); for raw bytes use .of(...)") from None
     if mime_type is not None and not _MIME_TYPE.fullmatch(mime_type):
-        raise ValueError(f"{mime_type[:80]!r} is no MIME type such as image/png")
-
-
-# ---------------------------------------------------------------------------------------------------- the blocks
+        raise ValueError(f"{mime_type[:80]!r} is not a MIME type such as image/png")
 
 
 @dataclass
 class Icon:
-    """An image that stands for a server, tool, prompt or resource in a user interface.
+    """An image for a server, tool, prompt or resource in a user interface.
 
-    src: an `https:` or `data:` URI. sizes: such as ["48x48"] or ["any"]. theme: the background it is made for.
-    Whoever fetches it sends no credentials and follows no redirect to another origin. [2025-11-25 basic/index#icons]
+    src: an untrusted `https:` or `data:` URI. sizes: such as ["48x48"], or ["any"] for SVG. theme: the background that
+    the icon is made for.
     """
 
     src: str
@@ -70,7 +78,7 @@ class Icon:
 
 @dataclass
 class Annotations:
-    """Hints on how to use content: for whom, how important (0 to 1), last changed when (ISO 8601)."""
+    """Hints for the use of content: its audience, its priority (0 to 1), its last change (ISO 8601)."""
 
     audience: list[Role] | None = None
     priority: float | None = None
@@ -83,7 +91,7 @@ _Meta = Annotated[Object | None, Life(since=R2025_06_18)]
 
 @dataclass
 class TextContent:
-    """Text, for a person or a model."""
+    """A text for a person or a model."""
 
     type: Literal["text"] = field(default="text", kw_only=True)
     text: str
@@ -91,31 +99,38 @@ class TextContent:
     meta: _Meta = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Only text is written."""
+        """Raise TypeError if the text is not a str."""
         if not isinstance(self.text, str):
             raise TypeError(f"a TextContent holds a str, not {type(self.text).__name__}")
         return wire
 
 
 @dataclass
-class ImageContent:
-    """An image; `data` is Base64."""
+class _Media:
+    """The common part of images and sounds. `data` is Base64."""
 
-    type: Literal["image"] = field(default="image", kw_only=True)
+    type: str = field(default="", kw_only=True)
     data: str
     mime_type: str
     annotations: _Annotated = None
     meta: _Meta = None
 
     @classmethod
-    def of(cls, image: bytes, mime_type: str) -> ImageContent:
-        """The content block for raw bytes."""
-        return cls(base64.b64encode(image).decode(), mime_type)
+    def of(cls, data: bytes, mime_type: str) -> Self:
+        """Return the content block for raw bytes."""
+        return cls(base64.b64encode(data).decode(), mime_type)
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Only Base64 is written."""
+        """Raise ValueError if the data is not Base64 or the MIME type is invalid."""
         check_media(self.data, self.mime_type)
         return wire
+
+
+@dataclass
+class ImageContent(_Media):
+    """An image. `data` is Base64."""
+
+    type: Literal["image"] = field(default="image", kw_only=True)
 
 
 def _audio_as_text(audio: object) -> object:
@@ -124,31 +139,17 @@ def _audio_as_text(audio: object) -> object:
 
 
 @dataclass
-class AudioContent:
-    """A sound; `data` is Base64."""
+class AudioContent(_Media):
+    """A sound. `data` is Base64."""
 
     life: ClassVar[Life] = Life(since=R2025_03_26, instead=_audio_as_text)
 
     type: Literal["audio"] = field(default="audio", kw_only=True)
-    data: str
-    mime_type: str
-    annotations: _Annotated = None
-    meta: _Meta = None
-
-    @classmethod
-    def of(cls, sound: bytes, mime_type: str) -> AudioContent:
-        """The content block for raw bytes."""
-        return cls(base64.b64encode(sound).decode(), mime_type)
-
-    def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Only Base64 is written."""
-        check_media(self.data, self.mime_type)
-        return wire
 
 
 @dataclass
 class TextResourceContents:
-    """What a resource holds, as text."""
+    """The contents of a resource, as text."""
 
     uri: str
     text: str
@@ -158,7 +159,7 @@ class TextResourceContents:
 
 @dataclass
 class BlobResourceContents:
-    """What a resource holds, as bytes in Base64."""
+    """The contents of a resource, as bytes in Base64."""
 
     uri: str
     blob: str
@@ -167,11 +168,11 @@ class BlobResourceContents:
 
     @classmethod
     def of(cls, uri: str, data: bytes, mime_type: str | None = None) -> BlobResourceContents:
-        """The contents for raw bytes."""
+        """Return the contents for raw bytes."""
         return cls(uri, base64.b64encode(data).decode(), mime_type)
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Only Base64 is written."""
+        """Raise ValueError if the blob is not Base64 or the MIME type is invalid."""
         check_media(self.blob, self.mime_type)
         return wire
 
@@ -181,7 +182,7 @@ ResourceContents: TypeAlias = TextResourceContents | BlobResourceContents
 
 @dataclass
 class EmbeddedResource:
-    """A resource's contents, put into a result or a message."""
+    """The contents of a resource, inside a result or a message."""
 
     type: Literal["resource"] = field(default="resource", kw_only=True)
     resource: ResourceContents
@@ -189,7 +190,7 @@ class EmbeddedResource:
     meta: _Meta = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """A valid URI, and always a MIME type."""
+        """Check the URI, and add a missing MIME type."""
         # [2025-11-25 server/prompts#embedded-resources] MUST include a valid resource URI, the appropriate MIME type
         check_uri(self.resource.uri)
         resource = wire["resource"]
@@ -200,8 +201,8 @@ class EmbeddedResource:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """The prose puts `annotations` inside `resource`, the schema beside it: written beside, read from both."""
-        # [2025-06-18 server/tools#embedded-resources]
+        """Read `annotations` beside `resource`, as in the schema, or inside it, as in the examples of the page."""
+        # [2025-06-18 server/tools#embedded-resources] the two disagree; we write them beside
         resource = wire.get("resource")
         if "annotations" not in wire and type(resource) is dict and "annotations" in resource:
             return {**wire, "annotations": resource["annotations"]}
@@ -216,7 +217,7 @@ def _link_as_text(link: object) -> object:
 
 @dataclass
 class ResourceLink:
-    """A pointer to a resource, which the client may read or subscribe to. It need not be in `resources/list`."""
+    """A link to a resource that the client may read or subscribe to. It need not be in `resources/list`."""
 
     life: ClassVar[Life] = Life(since=R2025_06_18, instead=_link_as_text)
 
@@ -234,11 +235,9 @@ class ResourceLink:
 
 ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
 
-# ---------------------------------------------------------------------------------------------------- data
-
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
-    """Say that the data are JSON's null, where they are; leave out what an older peer could not read."""
+    """Write structured content that is JSON's null. Leave out content that the peer's revision does not allow."""
     if revision.structured_content_is_any_json:
         # [2026-07-28 server/tools#structured-content] any JSON value, null too
         return {**wire, "structuredContent": None} if is_null else wire
@@ -248,7 +247,7 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
-    """Tell data that are null from those that are not there. Raises ShapeError for what an older peer cannot mean."""
+    """Mark structured content that is null, unlike content that is absent. Raise ShapeError if it must be an object."""
     data = wire.get("structuredContent")
     if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
         raise ShapeError("an object", data, "structuredContent")

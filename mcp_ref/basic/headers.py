@@ -1,15 +1,27 @@
-"""What a request of the stateless era says twice: in its body, and in the headers of its POST.
+"""The body fields of a stateless request that its HTTP headers repeat.
 
-Whoever stands between client and server can then route and count requests without reading their bodies; and so that
-nobody is fooled, a server refuses a request whose headers say something else than its body.
+Gateways, load balancers and rate limiters can then route and count requests without reading bodies. But two sources of
+truth invite an attack: a gateway admits `Mcp-Name: read_report`, and the server runs the body's `delete_all`. So a
+server MUST refuse a request whose headers and body differ, with -32020 and HTTP 400. A gateway SHOULD refuse older
+revisions, whose headers nobody compares. [2026-07-28 basic/transports/streamable-http#server-validation]
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
     Mcp-Name: execute_sql                   params.name, or params.uri of resources/read, params.taskId of tasks/...
     Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
 
+A value that is not plain ASCII, has outer spaces, or looks encoded, MUST be sent as `=?base64?...?=`: a line break in a
+value would let its author add headers. A client MUST drop a tool whose marks break the rules, and keep the others.
+
+    2024-11-05, 2025-03-26  none
+    2025-06-18, 2025-11-25  MCP-Protocol-Version on each request after `initialize` (MUST). Without it the server SHOULD
+                            assume 2025-03-26; an invalid one is HTTP 400
+    2026-07-28              all four on each request (MUST), and equal to the body (MUST). Without MCP-Protocol-Version:
+                            -32020, but a server of clients before 2025-06-18 MAY assume 2025-03-26
+
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
-Above: basic/transports/http_alone.py, streamable_http_client.py, server/tools.py. All functions are pure
+       [2025-06-18 basic/transports#protocol-version-header]
+Above: `transports/streamable_http/` sends and checks the headers; `features/tools.py` checks the marks.
 """
 
 from __future__ import annotations
@@ -35,11 +47,10 @@ NAME_FIELDS: Final = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
-"""The methods whose name stands in a header, and the member that it is. For a task it leads to the process that runs
-it."""
+"""Methods with an Mcp-Name header -> the member that it repeats. A task's id leads to the process that runs it."""
 
 MAX_SAFE: Final = 2**53 - 1
-"""The largest integer that a header carries, and without its sign the smallest."""
+"""Maximum of the integers in headers: the largest that JavaScript holds exactly. -MAX_SAFE is the minimum."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PLAIN: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
@@ -47,40 +58,37 @@ _SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 
 class HeaderFields(Protocol):
-    """The fields of a request's head."""
+    """The headers of an HTTP request."""
 
     def get_all(self, name: str) -> Sequence[str]:
-        """All values of that name."""
+        """Return all values of a header."""
 
     def __contains__(self, name: str) -> bool: ...
 
 
-# ---------------------------------------------------------------------------------------------------- values
-
-
 def encode_value(value: JSON) -> str:
-    """How a string, integer or boolean is written in a header."""
+    """Return the header value for a string, integer or boolean."""
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-    # [2026-07-28 basic/transports/streamable-http#value-encoding] MUST be Base64 where it is not plain ASCII
+    # [2026-07-28 basic/transports/streamable-http#value-encoding] MUST be Base64 if it is not plain ASCII
     if _PLAIN.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?=")):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def decode_value(header: str) -> str:
-    """What a header's value says. Raises ValueError for one that was encoded wrongly."""
+    """Return the text of a header value. Raise ValueError if it is encoded wrongly."""
     encoded = _SENTINEL.fullmatch(header.strip(" \t"))
     if encoded is None:
         if not _PLAIN.fullmatch(header.strip(" \t")):
-            raise ValueError("it has other characters than visible ASCII, space and tab")
+            raise ValueError("only visible ASCII, space and tab are allowed")
         return header.strip(" \t")
     try:
         data = base64.b64decode(encoded[1], validate=True)
-        if base64.b64encode(data).decode() != encoded[1]:  # what differs is nothing that an encoder would write
-            raise ValueError("there are bits that mean nothing")
+        if base64.b64encode(data).decode() != encoded[1]:  # else two spellings of a value could pass as different
+            raise ValueError("it has unused bits")
         return data.decode()
     except ValueError as error:
-        raise ValueError(f"its Base64 cannot be read: {error}") from None
+        raise ValueError(f"invalid Base64: {error}") from None
 
 
 # ---------------------------------------------------------------------------------------------------- parameters
@@ -88,26 +96,26 @@ def decode_value(header: str) -> str:
 ArgumentPath = tuple[str, ...]
 
 ParameterHeaders = Callable[[str], dict[str, ArgumentPath]]
-"""The headers that a tool's arguments go in, and the path to each argument, by the tool's name."""
+"""A function from a tool's name to its Mcp-Param headers: name -> path to the argument."""
 
 
 def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
-    """The headers that a tool's input schema asks for: name -> path to the argument. Raises ValueError for wrong ones.
+    """Return the Mcp-Param headers of a tool's input schema: name -> path to the argument.
 
-    [2026-07-28 basic/transports/streamable-http#schema-extension]
+    Raise ValueError if a mark breaks a rule. [2026-07-28 basic/transports/streamable-http#schema-extension]
     """
     found: dict[str, ArgumentPath] = {}
     allowed = {id(holder): path for path, holder in _properties(schema, ())}
     for holder in _annotated(schema):
         name, path = holder["x-mcp-header"], allowed.get(id(holder))
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            raise ValueError(f"x-mcp-header is the name of a header, not {str(name)[:80]!r}")
+            raise ValueError(f"x-mcp-header must be a valid header name, not {str(name)[:80]!r}")
         if path is None:
-            raise ValueError(f"x-mcp-header {name!r} is not on an argument that `properties` alone lead to")
+            raise ValueError(f"x-mcp-header {name!r} must be on an argument that is reached through `properties` only")
         if holder.get("type") not in ("string", "integer", "boolean"):
-            raise ValueError(f"x-mcp-header {name!r} is for a string, an integer or a boolean")
+            raise ValueError(f"x-mcp-header {name!r} must be on a string, an integer or a boolean")
         if name.lower() in (known.lower() for known in found):
-            raise ValueError(f"x-mcp-header {name!r} stands there twice")
+            raise ValueError(f"x-mcp-header {name!r} is used twice")
         found[name] = path
     return found
 
@@ -121,7 +129,7 @@ def _properties(schema: JSON, path: ArgumentPath) -> Iterator[tuple[ArgumentPath
 
 
 def _annotated(value: JSON) -> Iterator[Object]:
-    """All objects with the annotation, wherever in a schema. What are values there, not schemas, is looked over."""
+    """Yield every subschema that has `x-mcp-header`. Keywords that hold data (`const`, `enum`, ...) are skipped."""
     if isinstance(value, list):
         for item in value:
             yield from _annotated(item)
@@ -137,19 +145,19 @@ def _annotated(value: JSON) -> Iterator[Object]:
 
 
 def argument_at(arguments: JSON, path: ArgumentPath) -> JSON:
-    """The argument that a path leads to; None where there is none."""
+    """Return the argument at a path, or None."""
     for name in path:
         arguments = arguments.get(name) if isinstance(arguments, dict) else None
     return arguments
 
 
 def parameter_values(arguments: JSON, headers: dict[str, ArgumentPath]) -> list[tuple[str, str]]:
-    """The headers for a call's arguments. Absent and null ones have none."""
+    """Return the Mcp-Param headers of a call. Absent and null arguments have none."""
     values = ((name, argument_at(arguments, path)) for name, path in headers.items())
     return [(f"{PARAM_PREFIX}{name}", encode_value(value)) for name, value in values if value is not None]
 
 
-def _is_same(text: str, value: JSON) -> bool:
+def _is_equal(text: str, value: JSON) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):  # 42.0 is an integer in JSON
@@ -161,7 +169,7 @@ def _is_same(text: str, value: JSON) -> bool:
 
 
 def mirrored_fields(request: Request) -> tuple[JSON, str, str | None]:
-    """What a request's headers are to repeat: revision, method, and a name where the method has one."""
+    """Return the fields that a request's headers repeat: revision, method, and the name if the method has one."""
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
     name = request.params.get(NAME_FIELDS.get(request.method, ""))
@@ -169,8 +177,7 @@ def mirrored_fields(request: Request) -> tuple[JSON, str, str | None]:
 
 
 def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str, str]:
-    """The headers that repeat what a request says, for a client to send. [2026-07-28
-    basic/transports/streamable-http#client-behavior]"""
+    """Return the headers of a client's request. [2026-07-28 basic/transports/streamable-http#client-behavior]"""
     version, method, name = mirrored_fields(request)
     headers = {"MCP-Protocol-Version": str(version), METHOD_HEADER: method}
     if name is not None:
@@ -180,18 +187,15 @@ def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str,
     return headers
 
 
-# ---------------------------------------------------------------------------------------------------- checking
-
-
 def header_mismatch(why: str) -> ProtocolError:
-    """The error for headers that do not say what the body says."""
+    """Return the error for headers that differ from the body."""
     return ProtocolError(HEADER_MISMATCH, f"Header mismatch: {why}")
 
 
-def check_headers(headers: HeaderFields, said: tuple[JSON, str, str | None]) -> None:
-    """The headers repeat what a request says. Raises ProtocolError."""
-    version, method, name = said
-    if version is not None:  # that it is missing is another error
+def check_headers(headers: HeaderFields, fields: tuple[JSON, str, str | None]) -> None:
+    """Raise ProtocolError unless the headers repeat the `mirrored_fields` of a request."""
+    version, method, name = fields
+    if version is not None:  # else `_meta` lacks it, which is another error
         _check(headers, "MCP-Protocol-Version", version, encoded=False)
     _check(headers, METHOD_HEADER, method, encoded=False)
     if name is not None:
@@ -199,22 +203,22 @@ def check_headers(headers: HeaderFields, said: tuple[JSON, str, str | None]) -> 
 
 
 def check_parameters(headers: HeaderFields, arguments: JSON, wanted: dict[str, ArgumentPath]) -> None:
-    """The marked arguments of a call stand in its headers. Raises ProtocolError."""
+    """Raise ProtocolError unless the headers repeat the marked arguments of a call."""
     for name, path in wanted.items():
         value = argument_at(arguments, path)
         if value is not None:
             _check(headers, f"{PARAM_PREFIX}{name}", value)
         elif f"{PARAM_PREFIX}{name}" in headers:
-            raise header_mismatch(f"{PARAM_PREFIX}{name} is there, but the argument is not")
+            raise header_mismatch(f"{PARAM_PREFIX}{name} is present, but the body has no such argument")
 
 
 def _check(headers: HeaderFields, name: str, value: JSON, encoded: bool = True) -> None:
     given = headers.get_all(name)
     if len(given) != 1:
-        raise header_mismatch(f"{name} is {'missing' if not given else 'there more than once'}")
+        raise header_mismatch(f"{name} is {'missing' if not given else 'present more than once'}")
     try:
         text = decode_value(given[0]) if encoded else given[0].strip(" \t")
     except ValueError as error:
         raise header_mismatch(f"{name}: {error}") from None
-    if not _is_same(text, value):
-        raise header_mismatch(f"{name} is {text[:100]!r}, and the body says {str(value)[:100]!r}")
+    if not _is_equal(text, value):
+        raise header_mismatch(f"{name} is {text[:100]!r}, but the body has {str(value)[:100]!r}")

@@ -1,16 +1,34 @@
-"""The handshake that opens a connection in the revisions up to 2025-11-25, and what may be said before it is done.
+"""The handshake that opens a session in the legacy era, up to 2025-11-25.
 
-The client's first request, `initialize`, names the revision it would like, itself, and what it can do. The server
-answers with the revision that will be spoken, itself, and what *it* can do. The client confirms with
-`notifications/initialized`. From then on both keep to that revision and to the capabilities that were declared.
+The client's first request, `initialize`, names its revision (SHOULD be its latest), itself and its capabilities. The
+server responds with the revision to speak: the same one if it supports it (MUST), else another, SHOULD its latest. A
+client that does not speak that one SHOULD disconnect. It confirms with `notifications/initialized` (MUST).
 
-    NEW --initialize answered--> INITIALIZING --initialized--> OPERATING
+    NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
+
+A peer learns the other's capabilities before it can use them, so neither meets a message that it cannot handle. Until
+the response, a client SHOULD send pings only. Until `initialized`, a server SHOULD send pings and log messages only:
+the client has not said that it is ready. The names of peers are self-reported, and no reason to grant access.
+
+    2024-11-05  `initialize` MUST come first; respect the negotiated revision and capabilities (SHOULD); shutdown is the
+                closing of the transport
+    2025-03-26  `initialize` MUST NOT be part of a batch; server capability `completions`; a time limit for each request
+                (SHOULD), which progress MAY restart up to a maximum (SHOULD)
+    2025-06-18  respect the negotiation: SHOULD -> MUST; on HTTP each later request names the revision in a header
+                (MUST); client capability `elicitation`; `title`
+    2025-11-25  client `elicitation` {form, url}, `sampling` {tools, context}; both sides `tasks`; `description`,
+                `icons`, `websiteUrl` of peers
+    2026-07-28  gone: each request carries revision and capabilities (versioning.py); `extensions` came, `tasks` went
+[2025-11-25 basic/lifecycle#initialization] [2025-11-25 basic/lifecycle#operation] [2025-06-18 changelog#major-changes]
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25); schema: InitializeRequest, InitializeResult, Implementation,
        ClientCapabilities, ServerCapabilities
-Wire:  C->S initialize; C->S notifications/initialized
-Above: `runtime/opening.py` and `runtime/server.py` drive it. Elsewhere: shutdown is the transport's closing
-(basic/transports/stdio.py); timeouts are the dispatcher's.
+Wire:  {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
+           "capabilities": {"roots": {}}, "clientInfo": {"name": "example", "version": "1.0"}}}
+       {"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+           "serverInfo": {"name": "weather", "version": "1.0"}}}
+       {"jsonrpc": "2.0", "method": "notifications/initialized"}
+Above: `client/negotiation.py` and `server/session.py` run the handshake.
 """
 
 from __future__ import annotations
@@ -34,12 +52,10 @@ from ..revisions import (
 )
 from .content import Icon
 
-# ---------------------------------------------------------------------------------------------------- types
-
 
 @dataclass
 class Implementation:
-    """Who a peer is: a name and version for programs and logs, the rest for display. Never to be trusted."""
+    """The name and version of a peer, as it claims. For display and logs; never a reason to grant access."""
 
     name: str
     version: str
@@ -51,11 +67,11 @@ class Implementation:
 
 @dataclass
 class ClientCapabilities:
-    """What a client can do for a server. None: it cannot; an object, also `{}`: it can, with these sub-capabilities.
+    """The features of a client. None means no; an object, even {}, means yes, with these sub-capabilities.
 
-    roots: {"listChanged": bool}. sampling: {"tools": {}, "context": {}} (from 2025-11-25). elicitation: {"form": {},
-    "url": {}} (from 2025-11-25, where `{}` means form alone). tasks: which requests can be tasks (2025-11-25).
-    extensions, experimental: {name: settings}.
+    roots: {"listChanged": bool}; {} from 2026-07-28. sampling: {"tools": {}, "context": {}} from 2025-11-25.
+    elicitation: {"form": {}, "url": {}} from 2025-11-25, where {} means form only. tasks: the requests that can be
+    tasks. extensions, experimental: name -> settings.
     """
 
     experimental: Object | None = None
@@ -66,7 +82,7 @@ class ClientCapabilities:
     extensions: Annotated[Object | None, Life(since=R2026_07_28)] = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Sub-capabilities that a revision does not know are left out."""
+        """Leave out the sub-capabilities that a revision does not know."""
         if not revision.sampling_tools and self.sampling is not None:
             wire["sampling"] = {}
         if not revision.elicitation_modes and "elicitation" in wire:
@@ -76,10 +92,10 @@ class ClientCapabilities:
 
 @dataclass
 class ServerCapabilities:
-    """What a server offers. None: it does not; an object, also `{}`: it does, with these sub-capabilities.
+    """The features of a server. None means no; an object, even {}, means yes, with these sub-capabilities.
 
     tools, prompts: {"listChanged": bool}. resources: {"subscribe": bool, "listChanged": bool}. logging, completions:
-    {}. tasks: which requests can be tasks (2025-11-25). extensions, experimental: {name: settings}.
+    {}. tasks: the requests that can be tasks. extensions, experimental: name -> settings.
     """
 
     experimental: Object | None = None
@@ -94,7 +110,7 @@ class ServerCapabilities:
 
 @dataclass
 class InitializeRequestParams:
-    """What the client says first. `protocol_version` is the revision it would like to speak."""
+    """The params of `initialize`. `protocol_version` is the revision that the client prefers."""
 
     protocol_version: str
     capabilities: ClientCapabilities
@@ -104,8 +120,7 @@ class InitializeRequestParams:
 
 @dataclass
 class InitializeResult:
-    """What the server answers. `protocol_version` is the revision that both will speak; `instructions` is for the
-    model."""
+    """The result of `initialize`. `protocol_version` is the revision to speak; `instructions` are for the model."""
 
     protocol_version: str
     capabilities: ServerCapabilities
@@ -114,71 +129,58 @@ class InitializeResult:
     meta: Object | None = None
 
 
-# ---------------------------------------------------------------------------------------------------- revisions
-
-
 class UnsupportedRevision(McpError):
-    """The two peers have no revision in common; the connection is closed."""
+    """Client and server have no revision in common. The connection is closed."""
 
 
 def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
-    """The server's answer to the revision that a client asks for: the same if it can, else the latest it supports.
-
-    supported: oldest first, legacy revisions only, not empty.
-    """
+    """Return the revision that a server responds with. `supported` are its legacy revisions, oldest first."""
     # [2025-11-25 basic/lifecycle#version-negotiation] the same version, or another one, the latest that it supports
     wanted = find_revision(requested)
     return wanted if wanted is not None and wanted in supported else supported[-1]
 
 
 def accept_revision(offered: str, supported: Sequence[Revision]) -> Revision:
-    """The client's reading of the server's answer. Raises UnsupportedRevision, upon which the client disconnects."""
+    """Return the revision that a server has chosen. Raise UnsupportedRevision if the client does not speak it."""
     revision = find_revision(offered)
     if revision is None or revision not in supported:
         # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
         ours = ", ".join(r.name for r in supported)
-        raise UnsupportedRevision(f"the server answers in revision {offered[:40]!r}; this client speaks {ours}")
+        raise UnsupportedRevision(f"the server speaks revision {offered[:40]!r}; this client speaks {ours}")
     return revision
 
 
-# ---------------------------------------------------------------------------------------------------- phases
-
-
 class Phase(Enum):
-    """How far the handshake has come."""
+    """The state of a handshake, on the server."""
 
-    NEW = "before initialize"
-    INITIALIZING = "initialize is answered, initialized not yet received"
+    NEW = "before the response to initialize"
+    INITIALIZING = "before notifications/initialized"
     OPERATING = "open"
 
 
 def phase_error(phase: Phase, method: str) -> str | None:
-    """Why a server does not serve this request in this phase, or None when it does."""
+    """Return the rule by which a server refuses a request in this phase, or None if it serves it."""
     if method == "initialize":
-        return None if phase is Phase.NEW else "the connection is initialized already; initialize comes once"
+        return None if phase is Phase.NEW else "the session is initialized already; initialize comes once"
     if phase is Phase.NEW and method != "ping":
-        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. Requests that are
-        # pipelined behind initialize come in INITIALIZING and are served: the client only SHOULD NOT send them.
-        return f"{method} came before initialize, which opens every connection"
+        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. A request right
+        # behind initialize arrives in INITIALIZING and is served: the client only SHOULD NOT send it.
+        return f"{method} came before initialize, which opens every session"
     return None
 
 
-# ---------------------------------------------------------------------------------------------------- capabilities
-
-
 class CapabilityError(McpError):
-    """A feature was used that the peer did not declare. Nothing was sent."""
+    """The use of a feature that the peer did not declare. Nothing was sent."""
 
 
 def capability_path(path: str) -> list[str]:
-    """`resources.subscribe` -> resources, subscribe. An extension's name is one step, dots and all."""
+    """Return the keys that lead to a capability: [resources, subscribe]. An extension's name, with dots, is one key."""
     first, _, extension = path.partition(".")
     return [first, extension] if first == "extensions" and extension else path.split(".")
 
 
 def declares(capabilities: Object, path: str) -> bool:
-    """Whether capabilities, as on the wire, declare a path such as `resources.subscribe`. `{}` declares; false does
-    not."""
+    """Return True if capabilities, as on the wire, declare a path such as `resources.subscribe`. `{}` declares it."""
     value: object = capabilities
     for name in capability_path(path):
         value = value.get(name) if isinstance(value, dict) else None

@@ -1,9 +1,19 @@
-"""What every message may carry: `_meta`, and the params and results that have nothing else.
+"""`_meta`: the part of a message that belongs to no feature, and the params and results that have nothing else.
 
-`_meta` is the spec's place for what belongs to no feature: the progress token, trace context (`traceparent`), and
-whatever two peers agree on under a name with a prefix of their own. It is passed through untouched.
+It holds the progress token, trace context, and anything that two peers agree on. A key is `name` or `prefix/name`. The
+prefix keeps the keys of different vendors apart; the reserved prefixes leave the protocol room for new keys.
+Implementations MUST NOT make assumptions about values at reserved keys. [2026-07-28 basic/index#_meta]
 
-Spec:  basic/index#meta (2025-06-18 on); schema: RequestParams, NotificationParams, Result, PaginatedRequestParams
+    2024-10-07 to 2025-03-26  on params and results; `progressToken` is the only key with a meaning
+    2025-06-18                rules for keys; also on tools, prompts, resources, roots and content blocks. Reserved:
+                              prefixes in which `modelcontextprotocol` or `mcp` is followed by one more label (mcp.dev/)
+    2025-11-25                reserved: prefixes whose second label is one of the two (io.modelcontextprotocol/);
+                              prefixes SHOULD be reverse DNS names (com.example/). Tasks add `related-task`
+    2026-07-28                each request MUST have revision and client capabilities here, and SHOULD have the client's
+                              name; results SHOULD have the server's (versioning.py). Messages of a subscription MUST
+                              have its id. `traceparent`, `tracestate`, `baggage` are reserved without a prefix
+
+Spec:  basic/index#_meta (2025-06-18 on); schema: RequestParams, NotificationParams, Result, PaginatedRequestParams
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"progressToken": "abc123"}}}
 """
 
@@ -20,28 +30,28 @@ from ..revisions import R2024_11_05, Life
 
 @dataclass
 class RequestParams:
-    """The params of a request that needs none."""
+    """The params of a request that has none of its own."""
 
     meta: Object | None = None
 
 
 @dataclass
 class NotificationParams:
-    """The params of a notification that needs none."""
+    """The params of a notification that has none of its own."""
 
     meta: Object | None = None
 
 
 @dataclass
 class EmptyResult:
-    """The result of a request that asks for nothing but success."""
+    """The result of a request that returns nothing but success."""
 
     meta: Object | None = None
 
 
 @dataclass
 class PaginatedRequestParams:
-    """The params of a list request. `cursor` is the opaque mark of where the next page starts; None for the first."""
+    """The params of a list request. `cursor` is the opaque start of a page; None for the first page."""
 
     cursor: Annotated[str | None, Life(since=R2024_11_05)] = None
     meta: Object | None = None
@@ -52,39 +62,35 @@ _KEY = re.compile(rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_
 
 
 def is_meta_key(key: str) -> bool:
-    """True when `key` follows the grammar of `_meta` names: an optional `label.label/` prefix, then a name."""
-    # [2025-11-25 basic/index#meta] key name format; the pattern has no two ways to match, so no backtracking to fear
+    """Return True if `key` follows the grammar of `_meta` keys: an optional `label.label/` prefix, then a name."""
+    # [2025-11-25 basic/index#_meta] key name format. The pattern matches in one way only, so it cannot backtrack.
     return len(key) <= 256 and _KEY.fullmatch(key) is not None
 
 
 def check_meta_keys(meta: Object | None) -> None:
-    """Raise ValueError for a `_meta` of our own with a name outside the grammar. What a peer sends is not judged."""
+    """Raise ValueError if a `_meta` of ours has a key outside the grammar. A peer's `_meta` is not checked."""
     for key in meta or ():
         if not is_meta_key(key):
-            raise ValueError(f"{key[:80]!r} is no name for _meta: write name or, better, com.example/name")
+            raise ValueError(f"{key[:80]!r} is not a valid _meta key: write name or, better, com.example/name")
 
 
 def with_meta(message: Object, more: Object) -> Object:
-    """The `_meta` that a message has, and more. One that is no object counts for nothing."""
+    """Return a message's `_meta` with more members. A `_meta` that is not an object is ignored."""
     given = message.get("_meta")
     return {**given, **more} if isinstance(given, dict) else more
 
 
 def checked_extensions(extensions: Mapping[str, object] | None) -> Object:
-    """Extensions to declare, by name, with their settings. Raises ValueError for a name that is none."""
+    """Return the extensions to declare: name -> settings. Raise ValueError for an invalid name."""
     for name in extensions or ():
-        # [2026-07-28 basic/versioning#extension-negotiation] MUST follow the rules of _meta names, prefix included
+        # [2026-07-28 basic/versioning#extension-negotiation] MUST follow the rules of _meta keys, with a prefix
         if "/" not in name or not is_meta_key(name):
-            raise ValueError(f"{name[:80]!r} is no name for an extension: write com.example/name")
+            raise ValueError(f"{name[:80]!r} is not a valid extension name: write com.example/name")
     return cast(Object, dict(extensions or {}))
 
 
 def is_reserved_meta_key(key: str) -> bool:
-    """True when the prefix of `key` belongs to the protocol, under the rule of any revision.
-
-    2025-06-18 reserves prefixes in which `modelcontextprotocol` or `mcp` is followed by one more label, 2025-11-25
-    those whose second label is one of the two. A name of one's own keeps clear of both.
-    """
+    """Return True if any revision reserves the prefix of `key` for the protocol."""
     prefix, slash, _ = key.partition("/")
     labels = prefix.split(".")
     ours = {"modelcontextprotocol", "mcp"}

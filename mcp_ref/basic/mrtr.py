@@ -1,17 +1,34 @@
-"""Multi round-trip requests: a server that needs to know something says so in its result, and is asked again.
+"""Multi round-trip requests (MRTR): a server that needs input returns a request for it, and the client calls again.
 
-There are no requests from server to client in this era. A handler that asks the user, `await context.elicit(...)`, ends
-the call with an `input_required` result that holds the question; the client answers it by sending the request again,
-with the answer. The handler runs anew, from its first line, and this time finds the answer at hand.
+    tools/call                                          -> input_required: {"1": elicitation/create}, requestState
+    tools/call, inputResponses {"1": ...}, requestState -> complete
 
-    tools/call                                 -> input_required: {"1": elicitation/create}, state
-    tools/call, answers: {"1": ...}, state     -> complete
+In the legacy era the server sent requests of its own, on a stream that it held open. Behind a load balancer the
+response could reach another process, so servers needed shared storage. Now the requests travel in a result, the handler
+ends, and any process can serve the retry. A handler that awaits `context.elicit(...)` runs again from its first line,
+and then finds the response: effects before the `await` happen twice. [2026-07-28 basic/patterns/mrtr#intro]
 
-Nothing is kept in between. What was answered in earlier rounds travels in `requestState`, which the client gives back
-as it is. It may be anybody's, so it is sealed: with a key, an expiry, whose it is, and the request that it belongs to.
+The server keeps nothing: responses of earlier rounds travel in `requestState`, which the client MUST echo unread. So it
+is attacker-controlled input, and sealed against these attacks [2026-07-28
+basic/patterns/mrtr#server-requirements-basic-workflow]:
+    forged or altered state, to skip a consent or inject responses   HMAC-SHA256 (MUST protect integrity, MUST reject)
+    a state stolen from another user                                 the principal (SHOULD)
+    a state of another request, such as consent to a smaller payment method and digest of the params (SHOULD)
+    an old state                                                     expiry after `STATE_SECONDS` (SHOULD)
+A state can be sent twice within its time. A server that must accept it once only MUST remember it.
+
+    allowed for   tools/call, prompts/get, resources/read; MUST NOT be used for others
+    a result has  `inputRequests`, `requestState` or both (MUST); only features that the client declared (MUST)
+    the inputs    elicitation/create, sampling/createMessage, roots/list: without id; their responses without resultType
+    the retry     same params, a new id (MUST be different), `requestState` only if there was one
+    the server    asks again for missing responses, ignores unknown ones (SHOULD); the client may never come back
+    2025-11-25    requests of the server, on the stream of the client's request; -32042 with URL elicitations
+    2026-07-28    this pattern; servers MUST NOT send requests, clients send no responses
 
 Spec:  2026-07-28 basic/patterns/mrtr
-Above: runtime/context.py asks; runtime/stateless.py serves. Below: the standard library's hmac
+Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "requestState": "sealed",
+           "inputRequests": {"1": {"method": "roots/list"}}}}
+Above: `server/context.py` requests input; `server/stateless.py` serves the retry; `client/session.py` sends it.
 """
 
 from __future__ import annotations
@@ -27,29 +44,28 @@ from ..jsonrpc.errors import InvalidMessage, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 
 STATE_SECONDS: Final = 900
-"""Seconds that a state may be given back: as long as a person may take to answer."""
+"""Time that a state is valid, in seconds: as long as a person may take to respond."""
 
 MAX_STATE: Final = 1024 * 1024
-"""Characters of a state (1 Mi); a longer one is neither given nor read."""
+"""Maximum length of a state, in characters (1 Mi)."""
 
 METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""[2026-07-28 basic/patterns/mrtr#supported-requests] MUST NOT be used for any other request"""
+"""Methods that may return `input_required`. [2026-07-28 basic/patterns/mrtr#supported-requests]"""
 
 
 class InputRequired(BaseException):
-    """The request cannot be served before the client has answered. Not an Exception, so that
-    a handler's `except Exception` lets it pass.
+    """The request needs input from the client. `requests`: key -> {"method": ..., "params": ...}.
 
-    requests: key -> {"method": ..., "params": ...}
+    Not an Exception, so that a handler's `except Exception` does not catch it.
     """
 
     def __init__(self, requests: dict[str, Object]) -> None:
-        super().__init__(f"{len(requests)} questions to the client")
+        super().__init__(f"the request needs {len(requests)} inputs from the client")
         self.requests = requests
 
 
 def merge_input_required(group: BaseExceptionGroup[BaseException]) -> InputRequired | None:
-    """All questions of a group that failed for nothing else, in one."""
+    """Return all input requests of an exception group, or None if it holds other exceptions."""
     found, others = group.split(InputRequired)
     if found is None or others is not None:
         return None
@@ -65,49 +81,47 @@ def merge_input_required(group: BaseExceptionGroup[BaseException]) -> InputRequi
 
 
 def request_digest(method: str, params: Object) -> str:
-    """What tells one request from another: its method and params, without what changes from round to round."""
+    """Return a digest of a request's method and params, without the members that change from round to round."""
     same = {name: value for name, value in params.items() if name not in ("_meta", "inputResponses", "requestState")}
     text = json.dumps([method, same], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def seal(key: bytes, answers: Object, request: str, principal: str | None, now: float) -> str:
-    """A state that holds answers, in whatever form. request: its `digest`. now: seconds since the epoch.
+    """Return a state that holds responses. Raise ProtocolError if it is too long.
 
-    Raises ProtocolError for answers that are too long to be carried back.
+    `key` is a secret that all processes of the server share. `answers` are responses in any form, `request` is a
+    `request_digest`, `now` is in seconds since the epoch.
     """
-    payload: Object = {
-        "answers": answers,
-        "for": _belonging(request, principal),
-        "until": int(now) + STATE_SECONDS,
-    }
+    payload: Object = {"answers": answers, "for": _binding(request, principal), "until": int(now) + STATE_SECONDS}
     text = _encoded(json.dumps(payload, separators=(",", ":")).encode())
     state = f"{text}.{_encoded(_signature(key, text))}"
     if len(state) > MAX_STATE:
-        raise ProtocolError(INVALID_PARAMS, "Invalid params: the answers so far are too long; none more can be asked")
+        raise _state_error("cannot carry the responses so far, which are too long")
     return state
 
 
 def unseal(key: bytes, state: JSON, request: str, principal: str | None, now: float) -> Object:
-    """The answers in a state. Raises ProtocolError for one that is not ours, or not for this request."""
-    # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST treat it as attacker-controlled input
-    if not isinstance(state, str) or len(state) > MAX_STATE:
-        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState is not one that this server has given")
-    text, _, signature = state.partition(".")
+    """Return the responses in a state. Raise ProtocolError if it is forged, expired or of another request."""
+    text, _, signature = state.partition(".") if isinstance(state, str) and len(state) <= MAX_STATE else ("", "", "")
     if not hmac.compare_digest(_encoded(_signature(key, text)).encode(), signature.encode("utf-8", "replace")):
-        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState is not one that this server has given")
-    payload = json.loads(base64.urlsafe_b64decode(text))  # we have signed it, so it is as `seal` wrote it
-    # the same page: SHOULD verify the principal, an expiry, and the request
-    if payload["for"] != _belonging(request, principal):
-        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState belongs to another request")
+        # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST reject state that fails verification
+        raise _state_error("was not issued by this server")
+    payload = json.loads(base64.urlsafe_b64decode(text))  # signed by us, so it has the form that `seal` wrote
+    if payload["for"] != _binding(request, principal):
+        raise _state_error("belongs to another request")
     if payload["until"] < now:
-        raise ProtocolError(INVALID_PARAMS, "Invalid params: requestState has expired; send the request anew")
+        raise _state_error("has expired; send the request again without it")
     answers: Object = payload["answers"]
     return answers
 
 
-def _belonging(request: str, principal: str | None) -> str:
-    """Which request it is for, and whose. The client can read a state, and need not learn how we call its user."""
+def _state_error(fault: str) -> ProtocolError:
+    return ProtocolError(INVALID_PARAMS, f"Invalid params: requestState {fault}")
+
+
+def _binding(request: str, principal: str | None) -> str:
+    # A digest, because the client can read a state and must not learn our name for its user.
     return hashlib.sha256(json.dumps([request, principal]).encode()).hexdigest()
 
 
@@ -122,47 +136,44 @@ def _encoded(data: bytes) -> str:
 # ---------------------------------------------------------------------------------------------------- client
 
 MAX_ROUNDS: Final = 16
-"""Rounds of questions that a client answers for one request, before it gives up."""
+"""Maximum number of rounds that a client follows for one request."""
 
 MAX_INPUT_REQUESTS: Final = 100
-"""Questions that a client answers in one round."""
+"""Maximum number of input requests that a client handles in one round."""
 
 
 @dataclass(frozen=True, slots=True)
 class InputRequest:
-    """What a server asks of a client in the course of a request."""
+    """A request for input inside a result: elicitation, sampling or roots."""
 
     method: str
     params: Object
 
 
 def read_input_requests(result: Object) -> dict[str, InputRequest]:
-    """What an `input_required` result asks, by key; empty where it asks nothing but to be called again.
-
-    Raises InvalidMessage.
-    """
+    """Return the input requests of a result, by key; empty if it has a state only. Raise InvalidMessage if invalid."""
     requests, state = result.get("inputRequests"), result.get("requestState")
     if requests is None and isinstance(state, str):
         return {}
     if state is not None and not isinstance(state, str):
-        raise InvalidMessage("the result has a requestState that is no string")
+        raise InvalidMessage("the result has a requestState that is not a string")
     if not isinstance(requests, dict):
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST include at least one of the two
         raise InvalidMessage("the result says input_required, but has neither inputRequests nor requestState")
     if len(requests) > MAX_INPUT_REQUESTS:
-        raise InvalidMessage(f"the result asks {len(requests)} questions at once; {MAX_INPUT_REQUESTS} are answered")
+        raise InvalidMessage(f"the result has {len(requests)} inputRequests; at most {MAX_INPUT_REQUESTS} are handled")
     questions = {}
     for key, request in requests.items():
         method = request.get("method") if isinstance(request, dict) else None
         params = request.get("params", {}) if isinstance(request, dict) else None
         if not isinstance(method, str) or not isinstance(params, dict):
-            raise InvalidMessage(f"inputRequests.{key[:80]} is no request: it has a method, and params")
+            raise InvalidMessage(f"inputRequests.{key[:80]} is not a request with a method and params")
         questions[key] = InputRequest(method, params)
     return questions
 
 
 def retry_params(params: Object, result: Object, answers: Object) -> Object:
-    """The params of the retry: those of the request, the answers, and the state, as it was given."""
+    """Return the params of the retry: those of the request, the responses, and the state as it came."""
     again = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
     if answers:
         again["inputResponses"] = answers

@@ -1,6 +1,14 @@
-"""Ping: either side may ask whether the other still answers; the answer is an empty result, at once.
+"""Ping: either side checks that the other still responds. The result is empty, and comes at once.
 
-Spec:  basic/utilities/ping (2024-11-05 to 2025-11-25; gone in 2026-07-28)
+The receiver MUST respond promptly; no response means a dead connection, which the sender MAY close. Senders SHOULD
+ping periodically, but not so often that it loads the network. A ping is allowed before the handshake is done.
+[2025-11-25 basic/utilities/ping#behavior-requirements]
+
+    2024-10-07 to 2025-11-25  either side may ping; the rules did not change
+    2026-07-28                gone: without sessions there is no peer to keep alive; each request is its own test
+                              [2026-07-28 changelog#major-changes]
+
+Spec:  basic/utilities/ping (2024-11-05 to 2025-11-25)
 Wire:  {"jsonrpc": "2.0", "id": "123", "method": "ping"}
        {"jsonrpc": "2.0", "id": "123", "result": {}}
 """
@@ -11,5 +19,5 @@ from .meta import EmptyResult, RequestParams
 
 
 async def ping(params: RequestParams, context: object) -> EmptyResult:
-    """Answer a ping. [2025-11-25 basic/utilities/ping#behavior-requirements] promptly, with an empty response"""
+    """Return the empty result of a ping."""
     return EmptyResult()

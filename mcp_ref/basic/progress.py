@@ -1,12 +1,24 @@
-"""Progress: the receiver of a long request tells its sender how far it has come.
+"""Progress: the receiver of a long request reports how much is done.
 
-The sender asks for it by putting a `progressToken` into the request's `_meta`. The receiver may then send
-notifications that carry the token, with a value that always increases, until it answers.
+The sender asks for reports with a `progressToken` in the request's `_meta`. The receiver MAY then send notifications
+with this token until its response, as often as it likes, or none.
+
+- A token MUST be unique across the sender's active requests: else a report could belong to two of them.
+- `progress` MUST increase with each report, even without a `total`: a late report must not move a display backwards.
+- A report MUST name a token of an active request, and reports MUST stop with the response. Others are ignored: a peer
+  that guesses tokens must not extend the time limit of a request. `max_timeout` bounds that extension anyway.
+- Both sides SHOULD limit the rate of reports.
+
+    2024-10-07, 2024-11-05    token, `progress`, `total`; either side may report
+    2025-03-26                came: `message`, a text for people
+    2025-11-25                a task keeps its token until it ends, also after its `CreateTaskResult`
+    2026-07-28                only the server reports, on the stream of the request; never on a subscription
 
 Spec:  basic/utilities/progress (2024-11-05 to 2025-11-25), basic/patterns/progress (2026-07-28)
+       [2025-11-25 basic/utilities/progress#progress-flow] [2026-07-28 basic/patterns/progress#behavior-requirements]
 Wire:  {"jsonrpc": "2.0", "method": "notifications/progress",
         "params": {"progressToken": "abc123", "progress": 50, "total": 100, "message": "Reticulating splines..."}}
-Elsewhere: the token is the request's id (`Dispatcher.request`); what a tool calls is `Context.report_progress`.
+Above: a tool calls `Context.report_progress`. Below: `Requester.request` uses the request's id as its token.
 """
 
 from __future__ import annotations
@@ -26,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ProgressNotificationParams:
-    """How far the request with this token has come. `total` is None where it is unknown; `message` is for people."""
+    """The progress of the request with this token. `total` is None if unknown; `message` is for people."""
 
     progress_token: str | int
     progress: float
@@ -36,18 +48,17 @@ class ProgressNotificationParams:
 
 
 ProgressHandler = Callable[[float, float | None, str | None], None]
-"""Called with progress, total and message for each progress notification of a request."""
+"""A function that takes progress, total and message of each report."""
 
 
 def progress_token(meta: Object | None) -> RequestId | None:
-    """The token that a request carries, or None. `0` and `""` are tokens like any other."""
+    """Return the token of a request, or None. `0` and `""` are valid tokens."""
     token = (meta or {}).get("progressToken")
     return token if is_request_id(token) else None
 
 
 class ProgressReporter:
-    """The receiver's side: makes the notifications of one request, and holds its values to the rule that they
-    increase."""
+    """The receiver's side of one request's progress. It keeps the values increasing."""
 
     def __init__(self, token: RequestId) -> None:
         self.token = token
@@ -56,8 +67,7 @@ class ProgressReporter:
     def notification(
         self, progress: float, total: float | None, message: str | None
     ) -> ProgressNotificationParams | None:
-        """The notification to send, or None where the value did not increase. Raises ValueError for NaN and
-        infinity."""
+        """Return the notification to send, or None if the value did not increase. Raise ValueError for NaN."""
         if not math.isfinite(progress) or not math.isfinite(total or 0):
             raise ValueError(f"progress and total are finite numbers, not {progress} of {total}")
         if progress <= self._last:
@@ -69,7 +79,7 @@ class ProgressReporter:
 
 
 def receive_progress(params: ProgressNotificationParams, dispatcher: Dispatcher) -> None:
-    """The sender's side: hand a notification to the request it belongs to, and start its time limit anew."""
+    """Give a report to the request that it names, and restart the request's time limit."""
     pending = dispatcher.pending.get(params.progress_token)
     if pending is None or pending.on_progress is None:
         # [2025-11-25 basic/utilities/progress#behavior-requirements] only tokens of active requests

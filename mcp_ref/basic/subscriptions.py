@@ -1,14 +1,27 @@
-"""Subscriptions: a request that stays open, and brings the notifications that the client asked for.
+"""Subscriptions, in the modern era: one request that stays open, and delivers the notifications that the client chose.
 
-    subscriptions/listen {filter} -> notifications/subscriptions/acknowledged {what is honoured}
+    subscriptions/listen {filter} -> notifications/subscriptions/acknowledged {honored subset}     MUST come first
                                      notifications/tools/list_changed, notifications/resources/updated, ...
-                                     the result, when the server ends it
+                                     the result, if the server ends the subscription (SHOULD)
 
-Everything on it carries the id of the request, so that several can share a connection.
+The client is in control: a server MUST NOT send a type that the filter does not name. Each message carries the id of
+the request in `_meta`, because on stdio all subscriptions share one channel. A client that loses the connection sends
+the request again: the server keeps nothing. It may have missed changes in between, so it reads again what it shows.
+
+    2024-10-07 to 2025-11-25  resources/subscribe names one resource (capability `resources.subscribe`). List changes
+                              come unasked, on any stream (capability `listChanged`), over HTTP on a GET stream
+    2026-07-28                subscriptions/listen replaced both, and the GET stream: state tied to one request needs
+                              no session. `subscribe` now allows `resourceSubscriptions` in the filter. Progress and
+                              log messages stay on the stream of their own request
+[2026-07-28 basic/patterns/subscriptions#opening-a-stream] [2026-07-28 changelog#major-changes]
 
 Spec:  2026-07-28 basic/patterns/subscriptions
-Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
-Above: runtime/listening.py. Elsewhere: in the earlier revisions, resources/subscribe (server/resources.py)
+Wire:  {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {"_meta": {
+           "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+           "io.modelcontextprotocol/clientCapabilities": {}}, "notifications": {"toolsListChanged": true}}}
+       {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {"_meta": {
+           "io.modelcontextprotocol/subscriptionId": 1}, "notifications": {"toolsListChanged": true}}}
+Above: `server/subscriptions.py`, `client/subscriptions.py`. The legacy methods are in `features/resources.py`.
 """
 
 from __future__ import annotations
@@ -18,13 +31,13 @@ from dataclasses import dataclass
 from ..jsonrpc.messages import Object
 
 MAX_RESOURCES = 1000
-"""Resources, and tasks, that one subscription may name."""
+"""Maximum number of resources, and of tasks, that one subscription names."""
 
 
 @dataclass
 class SubscriptionFilter:
-    """What to be told of. `resource_subscriptions`: the URIs of resources, each also standing for those below it.
-    `task_ids`: tasks, see tasks.py."""
+    """The notifications that a client wants. A resource's URI also stands for those below it; `task_ids` are of the
+    tasks extension."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None
@@ -35,7 +48,7 @@ class SubscriptionFilter:
 
 @dataclass
 class SubscriptionsListenRequestParams:
-    """What a client wants to be told of, until it ends the request."""
+    """The params of `subscriptions/listen`."""
 
     notifications: SubscriptionFilter
     meta: Object | None = None
@@ -43,13 +56,13 @@ class SubscriptionsListenRequestParams:
 
 @dataclass
 class SubscriptionsAcknowledgedNotificationParams:
-    """What the server will tell of."""
+    """The part of the filter that the server honors."""
 
     notifications: SubscriptionFilter
     meta: Object | None = None
 
 
 def covers(subscribed: str, updated: str) -> bool:
-    """True if an update concerns a subscription: it names the same URI, or one below it."""
+    """Return True if an updated URI is the subscribed one, or below it."""
     # [2025-11-25 server/resources#subscriptions] it might be a sub-resource of the one that the client subscribed to
     return updated == subscribed or updated.startswith(subscribed if subscribed.endswith("/") else f"{subscribed}/")

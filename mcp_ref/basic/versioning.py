@@ -1,13 +1,28 @@
-"""The stateless era: no handshake. Each request says which revision it is in, who asks, and what the client can do.
+"""Stateless requests, the modern era: each request names its revision, its client and the client's capabilities.
 
-A server that speaks both eras tells them apart request by request: one that carries a revision in its `_meta` is served
-by what it says, and by nothing that was said before.
+A server MUST NOT rely on earlier requests, even on the same connection. So any process can serve any request, a crash
+loses no session, and one client cannot borrow the capabilities that another declared. State that spans requests MUST
+have an explicit identifier that the client passes on each request. [2026-07-28 basic/index#statelessness]
 
-Spec:  2026-07-28 basic/versioning, basic/index#meta
+    `_meta` without revision or capabilities   -32602, HTTP 400
+    headers differ from the body               -32020, HTTP 400 (headers.py)
+    an undeclared capability is needed         -32021 with `requiredCapabilities`, HTTP 400: a server MUST NOT assume it
+    a revision that the server does not speak  -32022 with `supported`, HTTP 400: the client SHOULD choose one of these
+    an unknown method                          -32601, HTTP 404
+-32000 to -32019 are legacy: SDKs gave them meanings of their own, so they MUST NOT be interpreted, except -32002.
+-32020 to -32099 belong to the specification. Own codes SHOULD be outside -32768 to -32000. [2026-07-28
+basic/index#error-codes]
+
+The revision decides the era, request by request. A dual-era server serves a request with modern `_meta` by that `_meta`
+alone; `initialize` opens a legacy session, and never negotiates 2026-07-28. A dual-era client sends `server/discover`
+first: a result or a modern error means a modern server, anything else or silence a legacy one. It SHOULD remember the
+era. A modern client and a legacy server, or the reverse, fail; the server SHOULD name its revisions in the error.
+[2026-07-28 basic/versioning#compatibility-matrix]
+
+Spec:  2026-07-28 basic/versioning, basic/index#_meta. The legacy handshake is in `lifecycle.py`.
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
            "io.modelcontextprotocol/clientCapabilities": {}}}}
-Elsewhere: the handshake of the earlier revisions (lifecycle.py)
 """
 
 from __future__ import annotations
@@ -33,31 +48,31 @@ HEADER_MISMATCH: Final = -32020
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
-"""Errors by which a server shows that it is of this era."""
+"""Error codes that only a modern server sends."""
 
 REPLACED_CODES: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
-"""Errors of earlier revisions (resource not found, URL elicitation required), and what is said instead of them."""
+"""Legacy codes that MUST NOT be sent (unknown resource, URL elicitation required), and the codes in their place."""
 
 
 class MalformedRequest(ProtocolError):
-    """A request without what every request must carry. Over HTTP, unlike other invalid params, it is a 400."""
+    """A request without the required `_meta`. On HTTP, unlike other invalid params, it is a 400."""
 
 
 class MissingCapability(ProtocolError, CapabilityError):
-    """A request cannot be served without something that its client did not declare."""
+    """A request that needs a capability which its client did not declare."""
 
     def __init__(self, path: str) -> None:
         required: Object = {}
         for name in reversed(capability_path(path)):
             required = {name: required}
-        # [2026-07-28 basic/index#meta] MUST be -32021, whose data lists the missing capabilities
-        text = f"this needs {path}, which the request's client capabilities do not have"
+        # [2026-07-28 basic/index#_meta] MUST be -32021, whose data lists the missing capabilities
+        text = f"this request needs the client capability {path}, which its _meta does not declare"
         super().__init__(MISSING_REQUIRED_CLIENT_CAPABILITY, text, {"requiredCapabilities": required})
 
 
 @dataclass(slots=True)
 class RequestMeta:
-    """What a request says about itself and its client. client_info as on the wire: it is for display alone."""
+    """The `_meta` of a stateless request. `client_info` is self-reported, and for display only."""
 
     revision: Revision
     capabilities: Object
@@ -66,20 +81,19 @@ class RequestMeta:
 
 
 def is_stateless(params: Object) -> bool:
-    """Whether a request is of this era: it says which revision it is in."""
+    """Return True if a request is stateless: its `_meta` names a revision."""
     meta = params.get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION in meta
 
 
 def read_required_meta(params: Object) -> tuple[Object, str, Object]:
-    """What every request must carry: its `_meta`, and in it a revision's name and the client's capabilities. Raises
-    MalformedRequest."""
+    """Return a request's `_meta`, revision and capabilities. Raise MalformedRequest if one of them is missing."""
     meta = params.get("_meta")
     if not isinstance(meta, dict):
         fields = f"{PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}"
-        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing, whose fields {fields} are required")
+        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing; {fields} are required")
     version, capabilities = meta.get(PROTOCOL_VERSION), meta.get(CLIENT_CAPABILITIES)
-    # [2026-07-28 basic/index#meta] a request without a required field MUST be rejected with -32602
+    # [2026-07-28 basic/index#_meta] a request without a required field MUST be rejected with -32602
     if not isinstance(version, str):
         raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta has no {PROTOCOL_VERSION}, a string")
     if not isinstance(capabilities, dict):
@@ -88,7 +102,7 @@ def read_required_meta(params: Object) -> tuple[Object, str, Object]:
 
 
 def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestMeta:
-    """What a request must say, and may. Raises MalformedRequest, and ProtocolError for a revision that is not ours."""
+    """Return the `_meta` of a stateless request. Raise ProtocolError if it is malformed or its revision unsupported."""
     meta, version, capabilities = read_required_meta(params)
     revision = find_revision(version)
     if revision is None or revision.era != "modern" or revision not in supported:
@@ -97,7 +111,7 @@ def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestM
 
 
 def unsupported_revision(requested: str, supported: Iterable[Revision]) -> ProtocolError:
-    """The error for a revision that is not ours: it says which ones are, the latest first."""
+    """Return the error for an unsupported revision. It lists the supported ones, latest first."""
     names: list[JSON] = [revision.name for revision in sorted(supported, reverse=True)]
     # [2026-07-28 basic/versioning#protocol-version-negotiation] MUST list the versions that it does support
     data: Object = {"supported": names, "requested": requested[:100]}
@@ -105,8 +119,8 @@ def unsupported_revision(requested: str, supported: Iterable[Revision]) -> Proto
 
 
 def without_legacy_codes(error: ProtocolError) -> ProtocolError:
-    """A handler's error as it can be said in this era."""
-    # [2026-07-28 basic/index#error-codes] MUST NOT emit the codes that were of earlier revisions alone
+    """Return a handler's error with a code that the modern era allows."""
+    # [2026-07-28 basic/index#error-codes] MUST NOT emit the codes of legacy revisions
     code = REPLACED_CODES.get(error.code)
     return error if code is None else ProtocolError(code, error.message, error.data)
 
@@ -114,8 +128,8 @@ def without_legacy_codes(error: ProtocolError) -> ProtocolError:
 def with_request_meta(
     params: Object, revision: Revision, capabilities: Object, info: Object, log_level: str | None
 ) -> Object:
-    """A client's params, saying what every request must say."""
-    said: Object = {PROTOCOL_VERSION: revision.name, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
+    """Return a client's params with the required `_meta`."""
+    fields: Object = {PROTOCOL_VERSION: revision.name, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
     if log_level is not None:
-        said[LOG_LEVEL] = log_level
-    return {**params, "_meta": with_meta(params, said)}
+        fields[LOG_LEVEL] = log_level
+    return {**params, "_meta": with_meta(params, fields)}

@@ -197,7 +197,7 @@ def test_a_marked_word_among_values_is_none() -> None:
     "2026-07-28/server/tools#x-mcp-header-3",
 )
 def test_the_mark_is_the_name_of_a_header(name: JSON) -> None:
-    with pytest.raises(ValueError, match="is the name of a header"):
+    with pytest.raises(ValueError, match="must be a valid header name"):
         parameter_headers(schema(a=marked(name)))
 
 
@@ -247,18 +247,18 @@ def test_only_strings_integers_and_booleans_go_into_headers(kind: JSON) -> None:
     "2026-07-28/server/tools#x-mcp-header-7",
 )
 def test_only_properties_lead_to_a_marked_argument(place: object) -> None:
-    with pytest.raises(ValueError, match="`properties` alone lead to"):
+    with pytest.raises(ValueError, match="reached through `properties` only"):
         parameter_headers(schema(**place(marked("A"))))  # type: ignore[operator]
 
 
 def test_the_schema_itself_is_no_argument() -> None:
-    with pytest.raises(ValueError, match="`properties` alone lead to"):
+    with pytest.raises(ValueError, match="reached through `properties` only"):
         parameter_headers({**schema(), "x-mcp-header": "A"})
 
 
 def test_a_tool_with_a_wrong_mark_is_refused_when_it_is_added() -> None:
     server = Server("s")
-    with pytest.raises(ValueError, match="is the name of a header"):
+    with pytest.raises(ValueError, match="must be a valid header name"):
         server.tool("t", input_schema=schema(a=marked("")))(lambda a: a)
     assert not server.parameter_headers("t")
 

@@ -97,7 +97,7 @@ def test_a_server_is_not_given_names_that_may_not_be_sent(key: str) -> None:
         lambda: server.resources.add("test://r", lambda: "", meta={key: 1}),
         lambda: server.prompts.add(lambda: "", "p", meta={key: 1}),
     ):
-        with pytest.raises(ValueError, match="is no name for _meta"):
+        with pytest.raises(ValueError, match="is not a valid _meta key"):
             add()
 
 
@@ -113,7 +113,7 @@ def test_a_server_is_not_given_names_that_may_not_be_sent(key: str) -> None:
 async def test_a_client_sends_no_names_that_may_not_be_sent(key: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, capabilities={"tools": {}})
-        with pytest.raises(ValueError, match="is no name for _meta"):
+        with pytest.raises(ValueError, match="is not a valid _meta key"):
             await client.call_tool("t", meta={key: 1})
         await wire.nothing_more()
 

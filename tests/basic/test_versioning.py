@@ -571,7 +571,7 @@ async def test_a_resource_that_is_not_there_is_invalid_params(kind: str) -> None
 @pytest.mark.parametrize("name", ["ui", "com.example", "/ui", "1com/ui", "com..example/ui", ""])
 def test_an_extension_has_a_name_with_a_prefix(name: str) -> None:
     for made in (Server, Client):
-        with pytest.raises(ValueError, match="is no name for an extension"):
+        with pytest.raises(ValueError, match="is not a valid extension name"):
             made("s", extensions={name: {}})
 
 
