@@ -52,8 +52,8 @@ def check_uri(uri: str) -> None:
 
 def check_media(data: str, mime_type: str | None) -> None:
     """Raise ValueError if data is not Base64 (RFC 4648, section 4) or a MIME type is invalid."""
-    # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. What we read is
-    # not checked: an application may still use the block of a sloppy peer.
+    # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. A block that
+    # we read is not checked: an application may still use that of a sloppy peer.
     try:
         binascii.a2b_base64(data, strict_mode=True)
     except ValueError as error:
@@ -168,7 +168,13 @@ class BlobResourceContents:
 
     @classmethod
     def of(cls, uri: str, data: bytes, mime_type: str | None = None) -> BlobResourceContents:
-        """Return the contents for raw bytes."""
+        """Return the contents of the resource `uri` for raw bytes.
+
+        Args:
+            uri: URI of the resource.
+            data: raw bytes.
+            mime_type: MIME type, such as image/png; None if unknown.
+        """
         return cls(uri, base64.b64encode(data).decode(), mime_type)
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:

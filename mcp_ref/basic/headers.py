@@ -50,7 +50,7 @@ NAME_FIELDS: Final = {
 """Methods with an Mcp-Name header -> the member that it repeats. A task's id leads to the process that runs it."""
 
 MAX_SAFE: Final = 2**53 - 1
-"""Maximum of the integers in headers: the largest that JavaScript holds exactly. -MAX_SAFE is the minimum."""
+"""Maximum value of an integer in a header, of 53 bits: JavaScript holds it exactly. The minimum is -MAX_SAFE."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PLAIN: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")

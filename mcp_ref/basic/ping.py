@@ -5,7 +5,7 @@ ping periodically, but not so often that it loads the network. A ping is allowed
 [2025-11-25 basic/utilities/ping#behavior-requirements]
 
     2024-10-07 to 2025-11-25  either side may ping; the rules did not change
-    2026-07-28                gone: without sessions there is no peer to keep alive; each request is its own test
+    2026-07-28                removed: a peer without a session has nothing to keep alive
                               [2026-07-28 changelog#major-changes]
 
 Spec:  basic/utilities/ping (2024-11-05 to 2025-11-25)

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ProgressNotificationParams:
-    """The progress of the request with this token. `total` is None if unknown; `message` is for people."""
+    """The progress of the request with this token. An unknown `total` is left out. `message` is for people."""
 
     progress_token: str | int
     progress: float

@@ -25,7 +25,13 @@ class McpError(Exception):
 
 
 class ProtocolError(McpError):
-    """A JSON-RPC error. Raised by a handler, it becomes the error response, with this `code`, `message` and `data`."""
+    """A JSON-RPC error. If a handler raises it, the peer gets it as the error response.
+
+    Args:
+        code: error code, an integer, such as -32602 for invalid params.
+        message: one sentence for people.
+        data: more about the error, as JSON; left out when None.
+    """
 
     def __init__(self, code: int, message: str, data: JSON = None) -> None:
         super().__init__(message)

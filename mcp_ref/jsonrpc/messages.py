@@ -43,7 +43,7 @@ MAX_DEPTH: Final = 200
 """Maximum depth of arrays and objects within each other, in levels. RFC 8259, section 9 lets a parser set it."""
 
 MAX_BATCH: Final = 1000
-"""Maximum size of one batch, in messages."""
+"""Maximum number of messages in one batch."""
 
 RECOVERY_WINDOW: Final = 1 << 20
 """Length of the start of an unreadable frame that is searched for its `id`, in bytes (1 MiB)."""
@@ -85,7 +85,7 @@ class Response:
 
 @dataclass(slots=True)
 class ErrorResponse:
-    """The failed response to a request. `id` is None if the request's id was unreadable."""
+    """The failed response to a request. `id`: None for a request with an unreadable id."""
 
     id: RequestId | None
     error: Error
@@ -153,7 +153,7 @@ _read_json = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_cons
 
 
 def decode(frame: bytes | bytearray | memoryview) -> Incoming:
-    """Read one frame, the UTF-8 bytes of one JSON text. Never raises, whatever the bytes are.
+    """Read one frame, the UTF-8 bytes of one JSON text. Never raises.
 
     Returns:
         A message, a `Batch` whose members are read the same way, or `Malformed`. Its error is -32700 for invalid JSON,

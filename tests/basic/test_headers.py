@@ -218,7 +218,7 @@ def test_no_two_arguments_go_into_one_header() -> None:
     "2026-07-28/basic/transports/streamable-http#schema-extension-5", "2026-07-28/server/tools#x-mcp-header-5"
 )
 def test_only_strings_integers_and_booleans_go_into_headers(kind: JSON) -> None:
-    with pytest.raises(ValueError, match="for a string, an integer or a boolean"):
+    with pytest.raises(ValueError, match="on a string, an integer or a boolean"):
         parameter_headers(schema(a=marked("A", kind)))
 
 

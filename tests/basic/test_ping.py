@@ -112,6 +112,6 @@ async def test_params_of_a_ping_that_are_no_object_are_refused(kind: str) -> Non
 async def test_a_ping_without_an_answer_is_a_timeout() -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire)
-        with pytest.raises(RequestTimeout, match="ping: no answer"):
+        with pytest.raises(RequestTimeout, match="ping: no response"):
             await client.ping(timeout=0.01)
         assert (await wire.receive_object())["method"] == "ping"
