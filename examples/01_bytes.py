@@ -1,16 +1,16 @@
-"""Two processes exchange JSON, one value a line, over a pipe each way: all that MCP's stdio transport is.
+"""Two processes exchange JSON, one value on each line, over a pipe in each direction. MCP's stdio transport is this.
 
-New here: *framing*. A pipe carries bytes without borders, so somebody must say where a message ends. JSON writes a
-newline inside a string as the two characters \\n; so a newline between two values can mean only one thing.
+New here: *framing*. A pipe carries bytes without borders, so both sides must agree where a message ends. JSON writes a
+newline inside a string as the two characters \\n. So a real newline can only separate two values.
 
-    python3 examples/01_bytes.py                    starts a second process, asks it three things, ends it
+    python3 examples/01_bytes.py                    starts a second process, sends three values, ends the process
 
-Watch it fail: the output belongs to the messages. One `print` for the curious, and the other side has a line that is
-no JSON. (So a server logs to standard error, which is nobody's protocol.)
+Watch it fail: standard output belongs to the messages. One `print` for debugging, and the other side reads a line that
+is not JSON. (So a server logs to standard error, which is not part of the protocol.)
 
     python3 examples/01_bytes.py --chatty
 
-Next: 02_jsonrpc.py. Here the n-th answer belongs to the n-th question, and a slow one holds up all behind it.
+Next: 02_jsonrpc.py. Here the n-th reply belongs to the n-th value, and a slow reply delays all later ones.
 """
 
 import json
@@ -19,18 +19,18 @@ import sys
 
 
 def serve(chatty: bool) -> None:
-    """The second process: for each line that comes in, one that goes out. It ends when its input does."""
+    """Run the second process: reply to each line with one line, and end when the input ends."""
     for line in sys.stdin.buffer:
         if chatty:
             print("got a message!")
         text = json.loads(line)
         answer = {"text": text.upper(), "characters": len(text)}
-        # Without the flush, the answer would stay in this process's buffer, and both sides would wait for ever.
+        # Without the flush, the reply would stay in this process's buffer, and both sides would wait without end.
         print(json.dumps(answer), flush=True)
 
 
 def ask(server: "subprocess.Popen[bytes]", text: str) -> object:
-    """One value out, one value back."""
+    """Send one value and return the reply."""
     assert server.stdin and server.stdout
     server.stdin.write(json.dumps(text).encode() + b"\n")
     server.stdin.flush()
@@ -40,21 +40,21 @@ def ask(server: "subprocess.Popen[bytes]", text: str) -> object:
     try:
         return json.loads(line)
     except ValueError:
-        server.communicate()  # close its input and read what is left, so that it can end in order
-        raise SystemExit(f"this is no message, and now nobody knows where the next one begins: {line!r}") from None
+        server.communicate()  # close its input and read the rest, so that it can end
+        raise SystemExit(f"this line is not a message, and the next border is unknown: {line!r}") from None
 
 
 def main() -> None:
-    """Start this very file a second time, as the server, and talk to it."""
+    """Start this file a second time as the server, and send it values."""
     command = [sys.executable, __file__, "--serve", *sys.argv[1:]]
-    # Leaving the `with` closes the server's input, which is how it learns that the conversation is over.
+    # Leaving the `with` closes the server's input. The server then knows that no more values come.
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         for text in ("hello", "two\nlines", "naïve — ☕"):
             answer = ask(server, text)
             print(f"{text!r:14} -> {answer}")
             assert answer == {"text": text.upper(), "characters": len(text)}
     assert server.returncode == 0
-    print("Three values there, three back, and the other process has left.")
+    print("Three values sent, three received, and the other process has ended.")
 
 
 if __name__ == "__main__":

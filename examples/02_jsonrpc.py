@@ -1,16 +1,16 @@
-"""Two peers ask each other, several things at a time, in both directions: JSON-RPC 2.0, still nothing of MCP.
+"""Two peers send each other requests, several at a time, in both directions: JSON-RPC 2.0, still without MCP.
 
-New here: an *id* on each request. The answer carries it too, so answers may come in any order and over the same wire
-as questions of the other side. `mcp_ref.jsonrpc.Dispatcher` keeps the two tables that this takes: what we have asked,
-and what we are asked. It wants a transport below it, and two functions above.
+New here: an *id* on each request. The response carries the same id. So responses can arrive in any order, and both
+directions can share one wire. `mcp_ref.jsonrpc.Dispatcher` keeps the two tables that this needs: our requests that wait
+for a response, and the peer's requests that we serve. It needs a transport below and two functions above.
 
     python3 examples/02_jsonrpc.py                  shows each frame; both peers live in this one program
 
-Watch it fail: ask for what the other side does not have. A failure is an answer too, with a code, and never silence.
+Watch it fail: request a method that the other side does not have. A failure is a response too, with a code.
 
     python3 examples/02_jsonrpc.py shout text=hello
 
-Next: 03_handshake.py. Here nobody knows who the other one is, and what it can do.
+Next: 03_handshake.py. Here neither side knows the other side's name, revision or abilities.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from mcp_ref.jsonrpc.requester import Transport
 
 
 class Wire(Transport):
-    """A transport: it writes a message to bytes, and at the other end reads it again."""
+    """A transport that writes messages to bytes and reads them at the other end."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -37,17 +37,17 @@ class Wire(Transport):
         asyncio.get_running_loop().call_soon(self.other_end.receive, decode(frame))
 
     async def drain(self, related: object = None) -> None:
-        """This wire is never full."""
+        """Return at once: this wire is never full."""
 
     def pause_reading(self) -> None:
-        """Nor does it stop."""
+        """Do nothing: this wire never stops."""
 
     def resume_reading(self) -> None:
-        """So it need not go on, either."""
+        """Do nothing: this wire never stops."""
 
 
 class Peer:
-    """One side: what it answers, and a dispatcher to ask with."""
+    """One side: its handlers, and a dispatcher that sends its requests."""
 
     def __init__(self, name: str) -> None:
         self.wire = Wire(name)
@@ -55,41 +55,41 @@ class Peer:
         self.told = asyncio.Event()
 
     async def serve(self, request: Request) -> Object:
-        """Answer one request. What is returned is the result; a ProtocolError is the error."""
+        """Serve one request. The return value is the result; a ProtocolError is the error."""
         match request.method, request.params:
             case "upper", {"text": str(text)}:
                 return {"text": text.upper()}
-            case "question", _:  # before it answers, it asks back: both directions, one wire
+            case "question", _:  # it sends a request of its own before it responds: both directions share one wire
                 reply = await self.ask("upper", text="the answer")
                 return {"and": reply}
             case method, _:
-                raise ProtocolError(METHOD_NOT_FOUND, f"there is no method {method!r} with such params here")
+                raise ProtocolError(METHOD_NOT_FOUND, f"unknown method {method!r}")
 
     def notified(self, notification: Notification) -> None:
-        """Take what needs no answer, and gets none."""
+        """Receive a notification, which gets no response."""
         self.told.set()
 
     async def ask(self, method: str, **params: str) -> Object:
-        """Send a request and wait for its answer, for at most five seconds: no wait is without an end."""
+        """Send a request and wait at most five seconds for its result."""
         return await self.dispatcher.request(method, dict(params), timeout=5)
 
 
 async def main(method: str | None = None, **params: str) -> None:
-    """Connect two peers, and let them talk."""
+    """Connect two peers and let them exchange messages."""
     client, server = Peer("client"), Peer("server")
     client.wire.other_end, server.wire.other_end = server.dispatcher, client.dispatcher
     if method is not None:
         print(await client.ask(method, **params))
         return
     long, short = await asyncio.gather(client.ask("question"), client.ask("upper", text="hello"))
-    assert long == {"and": {"text": "THE ANSWER"}} and short == {"text": "HELLO"}  # the second was answered first
+    assert long == {"and": {"text": "THE ANSWER"}} and short == {"text": "HELLO"}  # the second response came first
     client.dispatcher.notify("thanks", {})
     await server.told.wait()
-    print("Each answer found its question, though they crossed.")
+    print("Each response found its request, in another order.")
 
 
 if __name__ == "__main__":
     try:
         asyncio.run(main(*sys.argv[1:2], **dict(pair.split("=", 1) for pair in sys.argv[2:])))
     except ProtocolError as error:
-        sys.exit(f"the server answered: {error}")
+        sys.exit(f"the server returned an error: {error}")

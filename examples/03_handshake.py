@@ -1,18 +1,18 @@
-"""Two processes agree on a revision and say what they can do: how MCP connections began, up to revision 2025-11-25.
+"""Two processes agree on a revision and declare their abilities: the beginning of an MCP session, up to 2025-11-25.
 
-New here: the *lifecycle*. The client's `initialize` offers a revision of the protocol; the server's answer names the
-one that is spoken from now on, which is the same, or another that the client may take or leave. Both declare their
-capabilities. Then the client says `notifications/initialized`, and only now anything else may be asked.
+New here: the *handshake*. The client's `initialize` offers a revision of the protocol. The server's result names the
+revision of the session: the offered one, or another one that the client can accept or not. Both declare capabilities.
+Then the client sends `notifications/initialized`, and only now other requests are allowed.
 
-    python3 examples/03_handshake.py                starts a server process, and shakes hands with it
+    python3 examples/03_handshake.py                starts a server process and connects to it
     python3 examples/03_handshake.py --trace        the same, with every frame on standard error
 
-Watch it fail: ask without a handshake, or offer a revision that nobody speaks.
+Watch it fail: send a request without a handshake, or offer a revision that nobody speaks.
 
     python3 examples/03_handshake.py --hasty
     python3 examples/03_handshake.py --offer 1999-12-31
 
-Next: 04_tools.py. This server is polite, and can do nothing.
+Next: 04_tools.py. This server can do nothing.
 """
 
 import argparse
@@ -25,16 +25,16 @@ from mcp_ref.jsonrpc.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Notifica
 from mcp_ref.transports.stdio import StdioClientTransport, StdioServerTransport, claimed_stdio
 
 SPOKEN = ["2025-11-25", "2025-06-18"]
-"""The revisions that both sides of this file speak, the best one first."""
+"""The revisions that both sides of this file speak, latest first."""
 
 
 class Server:
-    """How far the handshake is, and what is answered when."""
+    """The state of the handshake, and the handler of requests."""
 
     ready = False
 
     async def serve(self, request: Request) -> Object:
-        """Answer one request."""
+        """Serve one request."""
         if request.method == "initialize":
             offered = request.params.get("protocolVersion")
             return {
@@ -42,19 +42,19 @@ class Server:
                 "capabilities": {},
                 "serverInfo": {"name": "handshake", "version": "1.0"},
             }
-        if request.method == "ping":  # the one request that needs no handshake
+        if request.method == "ping":  # allowed before the handshake
             return {}
         if not self.ready:
             raise ProtocolError(INVALID_REQUEST, f"{request.method}: the connection is not initialized yet")
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {request.method}")
 
     def notified(self, notification: Notification) -> None:
-        """Take a notification."""
+        """Receive a notification."""
         self.ready = self.ready or notification.method == "notifications/initialized"
 
 
 async def serve() -> None:
-    """The server process: 01_bytes.py's pipes below, 02_jsonrpc.py's dispatcher in between, `Server` above."""
+    """Run the server process: pipes as in 01_bytes.py, a dispatcher as in 02_jsonrpc.py, and `Server` above."""
     server, ended = Server(), asyncio.Event()
     with claimed_stdio() as (source, sink):
         transport = StdioServerTransport(source, sink)
@@ -66,7 +66,7 @@ async def serve() -> None:
 
 
 async def connect(offer: str, hasty: bool, trace: bool) -> None:
-    """The client: start this very file as the server, and greet it."""
+    """Run the client: start this file as the server, and send `initialize`."""
     transport = StdioClientTransport([sys.executable, __file__, "--serve"], trace=tracer() if trace else None)
     dispatcher = Dispatcher(transport, Server().serve, lambda notification: None, abandoned=lambda id, reason: None)
     await transport.start(dispatcher.receive, lambda error: dispatcher.fail_pending(error or ConnectionClosed("gone")))
@@ -75,15 +75,15 @@ async def connect(offer: str, hasty: bool, trace: bool) -> None:
             me: Object = {"name": "client", "version": "1.0"}
             greeting: Object = {"protocolVersion": offer, "capabilities": {}, "clientInfo": me}
             answer = await dispatcher.request("initialize", greeting, timeout=5)
-            print(f"offered {offer}, the server says {answer['protocolVersion']}: {answer['serverInfo']}")
+            print(f"offered {offer}, the server chose {answer['protocolVersion']}: {answer['serverInfo']}")
             if answer["protocolVersion"] != offer:
-                raise SystemExit(f"the server speaks {answer['protocolVersion']}, we wanted {offer}: we hang up")
+                raise SystemExit(f"the server speaks {answer['protocolVersion']}, the client {offer}: disconnecting")
             dispatcher.notify("notifications/initialized", {})
             await dispatcher.request("ping", {}, timeout=5)
-            print("It answers pings. Now, what can it do?")
+            print("It responds to ping. Which tools does it have?")
         print(await dispatcher.request("tools/list", {}, timeout=5))
     except ProtocolError as error:
-        print(f"the server answered: {error}")
+        print(f"the server returned an error: {error}")
         assert error.code == (INVALID_REQUEST if hasty else METHOD_NOT_FOUND)
     finally:
         await dispatcher.close()

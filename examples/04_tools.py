@@ -1,14 +1,14 @@
-"""A server with a tool, by hand: what a tool is on the wire, with nothing between you and the messages.
+"""A server with a tool, by hand: the messages `tools/list` and `tools/call`, without `mcp_ref.Server`.
 
-New here: a *feature*. The server declares the capability `tools`; `tools/list` describes what there is, with a JSON
-Schema for the arguments; `tools/call` calls it. Our side is 03_handshake.py's server and thirty lines. The other side
-is `mcp_ref.Client`, which cannot tell: whoever sends the right messages is an MCP server.
+New here: a *feature*. The server declares the capability `tools`. `tools/list` describes each tool, with a JSON Schema
+for the arguments. `tools/call` calls a tool. The server is that of 03_handshake.py and thirty more lines. The client is
+`mcp_ref.Client`, which sees no difference: a program that sends the right messages is an MCP server.
 
     python3 examples/04_tools.py                    starts the server, lists its tool, calls it
     python3 examples/04_tools.py --trace            the same, with every frame on standard error
 
-Watch it fail, in the two ways that there are: no such tool, which is the caller's mistake and an error of the request;
-and a call that goes wrong, which is a result like any other (`isError`), so that the model reads it and tries again.
+Watch it fail, in the two ways that exist. An unknown tool is the caller's mistake: the request fails with an error. A
+call that goes wrong is a result with `isError`: the model reads it and can try again.
 
     python3 examples/04_tools.py count_sheep text=baa
     python3 examples/04_tools.py count_words language=en
@@ -43,7 +43,7 @@ def call_tool(params: Object) -> Object:
 
 
 async def answer(request: Request) -> Object:
-    """Serve one request. (This server is trusting: it does not insist on the handshake, as 03_handshake.py does.)"""
+    """Serve one request. (This server does not insist on the handshake; 03_handshake.py does.)"""
     match request.method:
         case "initialize":
             return {
@@ -62,7 +62,7 @@ async def answer(request: Request) -> Object:
 
 
 async def serve() -> None:
-    """The server process, as in 03_handshake.py."""
+    """Run the server process, as in 03_handshake.py."""
     ended = asyncio.Event()
     with claimed_stdio() as (source, sink):
         transport = StdioServerTransport(source, sink)
@@ -74,7 +74,7 @@ async def serve() -> None:
 
 
 async def main(trace: bool, name: str = "count_words", *pairs: str) -> None:
-    """The client: a real one."""
+    """Run the client."""
     arguments: Object = {**dict(pair.split("=", 1) for pair in pairs or ["text=to be or not to be"])}
     async with Client([sys.executable, __file__, "--serve"], trace=tracer() if trace else None) as client:
         tools = await client.list_tools()

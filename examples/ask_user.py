@@ -1,19 +1,19 @@
-"""A restaurant that asks how many will come, before it books a table.
+"""A restaurant that asks the user for the number of guests before it books a table.
 
-New here: *elicitation*. A tool stops in the middle, has the client ask its user, and goes on with the answer. (In
-2026-07-28 it begins anew, with the answer at hand: so it does nothing before it asks.) The form is a dataclass; what
-comes back is checked against it before the tool sees it. "No" is an answer too, and so is closing the form: three
-outcomes, each with a text of its own, so that the model does not ask again in vain.
+New here: *elicitation*. A tool asks the user through the client, and continues with the reply. (In 2026-07-28 the tool
+runs again from the start with the reply: so it does nothing before it asks.) The form is a dataclass. The reply is
+checked against the form before the tool sees it. The user can accept, decline, or close the form. Each outcome has its
+own text, so that the model does not ask again.
 
     python3 examples/ask_user.py                        serves over stdio
     python3 examples/ask_user_client.py --ask           you are the user
-    python3 examples/ask_user_client.py                 plays the user by itself
+    python3 examples/ask_user_client.py                 a scripted user
 
-Watch it fail: this client cannot ask anybody, so the tool cannot either, and falls back on what the model told it.
+Watch it fail: this client cannot ask a user, so the tool asks the model for the missing argument.
 
     python3 -m mcp_ref call book_table day=2030-01-01 -- python3 examples/ask_user.py
 
-A form's answers pass through the client, and may reach the model: for a password, see sign_in.py.
+The content of a form passes through the client and can reach the model. For a password, see sign_in.py.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ SEATS = 12
 
 @dataclass
 class Wishes:
-    """The form. A field with a default is filled in already; the comments in `Annotated` are what the user reads."""
+    """The form. A field with a default is already filled in. The user reads the comments in `Annotated`."""
 
     guests: Annotated[int, "How many people will come", {"minimum": 1, "maximum": SEATS}]
     time: Annotated[Literal["18:00", "19:30", "21:00"], "When"] = "19:30"
@@ -54,7 +54,7 @@ async def book_table(day: date, context: Context, guests: Annotated[int | None, 
             return "The user closed the form without deciding. Nothing was booked; ask what they would like to do."
         wishes = Wishes(**answer.content)  # type: ignore[arg-type]  # checked against the form that Wishes makes
         guests, time = wishes.guests, wishes.time
-    # While the user was thinking, somebody else may have booked: look only now.
+    # Another guest may have booked while the user was thinking: look only now.
     if booked.get(day, 0) + guests > SEATS:
         raise ToolError(f"On {day}, only {SEATS - booked.get(day, 0)} seats are left.")
     booked[day] = booked.get(day, 0) + guests

@@ -1,12 +1,12 @@
-"""Shows a server's questions to its user, field by field, and sends back what they say.
+"""A client that shows a server's form to its user, field by field, and returns the reply.
 
-New here: an *elicitation handler*. Giving one to the client is what declares the capability. It gets the message and
-the schema; it shows who is asking, lets the user say no, and answers `accept`, `decline` or `cancel`.
+New here: an *elicitation handler*. A client with this handler declares the capability. The handler receives the message
+and the schema. It shows the name of the server, lets the user refuse, and returns `accept`, `decline` or `cancel`.
 
-    python3 examples/ask_user_client.py                 plays the user by itself, with every kind of answer
-    python3 examples/ask_user_client.py --ask           asks you, on the terminal; an empty line takes what is in []
+    python3 examples/ask_user_client.py                 a scripted user, with every kind of reply
+    python3 examples/ask_user_client.py --ask           asks you on the terminal; an empty line takes the value in []
 
-Watch it fail: thirteen people. The form says at most 12; such an answer never leaves the client.
+Watch it fail: thirteen people. The form allows at most 12; such a reply never leaves the client.
 
     python3 examples/ask_user_client.py --guests 13
 """
@@ -22,7 +22,7 @@ Question = ElicitRequestFormParams | ElicitRequestURLParams
 
 
 async def ask(question: Question) -> ElicitResult:
-    """Ask on the terminal. What is read is text; the schema says what it means."""
+    """Ask on the terminal. The schema gives the type of each typed text."""
     assert isinstance(question, ElicitRequestFormParams)
     print(f"The server asks: {question.message} (n for no)")
     content: dict[str, str | int | float | bool | list[str]] = {}
@@ -42,7 +42,7 @@ async def ask(question: Question) -> ElicitResult:
 
 
 async def call(answer: ElicitResult) -> str:
-    """Book a table, with a user who always gives this answer."""
+    """Book a table, with a user who always gives this reply."""
 
     async def handler(question: Question) -> ElicitResult:
         print(f"  asked: {question.message} answered: {answer.action} {answer.content or ''}")
@@ -55,7 +55,7 @@ async def call(answer: ElicitResult) -> str:
 
 
 async def main() -> None:
-    """Give every kind of answer, or the one of the command line."""
+    """Give every kind of reply, or the reply of the command line."""
     if "--ask" in sys.argv:
         async with Client(SERVER, elicitation=ask) as client:
             print((await client.call_tool("book_table", {"day": "2030-01-01"}, timeout=600)).text)

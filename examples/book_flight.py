@@ -1,17 +1,17 @@
-"""A travel desk that asks twice before it books, whatever process gets the answers.
+"""A travel desk that asks the user twice before it books. Any process can serve each step.
 
-New here: *multi round-trip requests* with a sealed state (2026-07-28). A call that has to ask ends with the question
-and a `requestState`; the client sends the call again, with the answer and that state. Nothing is kept in between, so
-the next round may reach another process, behind a load balancer say: the state brings along what was answered before.
-It is sealed, with a key that the processes share: nobody else can write one, or use it for another call.
+New here: *multi round-trip requests* with a sealed state (2026-07-28). A call that must ask ends with a form and a
+`requestState`. The client sends the call again, with the reply and that state. The server keeps nothing in between, so
+a load balancer can send the next round to another process: the state carries the earlier replies. The processes share a
+key that seals the state. Nobody else can write a state, or use it for another call.
 
     export FLIGHT_KEY=$(python3 -c 'import secrets; print(secrets.token_hex(32))')
     python3 examples/book_flight.py                     serves over stdio; without a key, it makes one for itself
-    python3 examples/book_flight_client.py              two processes, one key, and every round goes to the other one
+    python3 examples/book_flight_client.py              two processes, one key, and rounds that alternate between them
 
-In the earlier revisions the same function simply waits for the answers.
+In older revisions the same function waits for the replies.
 
-Watch it fail: nobody is there to be asked.
+Watch it fail: this client has no user.
 
     python3 -m mcp_ref call book_flight origin=ZRH destination=OSL day=2030-05-01 -- python3 examples/book_flight.py
 """
@@ -51,9 +51,9 @@ class Seat:
 async def book_flight(origin: Airport, destination: Airport, day: date, context: Context) -> str:
     """Book a flight. The user chooses when to leave, and where to sit."""
     if origin == destination:
-        raise ToolError("That is no flight.")
-    # In 2026-07-28 each `await` that is not answered yet ends the call; when the answer comes, the function runs anew,
-    # from its first line, and those before are answered at once. So: ask first, do what counts last.
+        raise ToolError("The origin and the destination are the same airport.")
+    # In 2026-07-28 an `await` without a reply ends the call. When the reply comes, the function runs again from its
+    # first line, and earlier replies are returned at once. So: ask first, and book last.
     answer = await context.elicit(f"{origin} to {destination} on {day}.", Flight, key="flight")
     if answer.action != "accept" or answer.content is None:
         return "No flight was booked: the user does not want to fly."
@@ -62,8 +62,8 @@ async def book_flight(origin: Airport, destination: Airport, day: date, context:
     if answer.action != "accept" or answer.content is None:
         return "No flight was booked: the user does not want a seat."
     seat = Seat(**answer.content)  # type: ignore[arg-type]
-    # A client may send the last round twice, and no seal can tell. The same answers give the same reference, and a
-    # booking that is there already is not made again.
+    # A client may send the last round twice, and a seal cannot prevent that. The same replies give the same reference,
+    # so a flight is not booked twice.
     text = f"{origin} {destination} {day} {flight.departure}, {flight.passenger}, {seat.cabin}"
     reference = hashlib.sha256(text.encode()).hexdigest()[:6].upper()
     bookings.setdefault(reference, text)

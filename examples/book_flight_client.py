@@ -1,12 +1,12 @@
-"""Books a flight at two processes that share a key: each round of the call goes to the other one. Done by hand.
+"""A client that books a flight at two processes with one key, by hand: the rounds of the call alternate between them.
 
-New here: what `client.call_tool` does by itself. A result of the type `input_required` has questions; the same request,
-under another id, brings the answers, and the `requestState` as it was given. Each POST says in its head what its body
-says, and stands alone: so it does not matter which process gets it.
+New here: the work of `client.call_tool`. A result of the type `input_required` has requests for the user. The client
+sends its own request again under another id, with the replies and the unchanged `requestState`. Each POST is stateless,
+and its headers mirror its body. So any process can serve it.
 
     python3 examples/book_flight_client.py
 
-Watch it fail: the second process has another key. It takes no state that it has not sealed.
+Watch it fail: the second process has another key. It refuses a state that it has not sealed.
 
     python3 examples/book_flight_client.py --other-key
 """
@@ -39,7 +39,7 @@ USER = {"flight": {"departure": "12:40", "passenger": "Ada Lovelace"}, "seat": {
 
 
 def serve(key: str, processes: ExitStack) -> str:
-    """Start a server process with this key; gives its URL."""
+    """Start a server process with this key and return its URL."""
     process = processes.enter_context(
         subprocess.Popen(COMMAND, cwd=HERE.parent, env={"FLIGHT_KEY": key}, stderr=subprocess.PIPE, text=True)
     )
@@ -49,7 +49,7 @@ def serve(key: str, processes: ExitStack) -> str:
 
 
 def post(url: str, id: int, params: dict[str, Any]) -> dict[str, Any]:
-    """One request that stands alone; gives its result."""
+    """Send one stateless request and return its result."""
     message = {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {**params, "_meta": META}}
     try:
         with urlopen(Request(url, json.dumps(message).encode(), HEADERS), timeout=10) as response:

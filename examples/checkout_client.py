@@ -1,7 +1,7 @@
-"""Fills a basket of checkout.py over one connection, and pays for it over another, in both eras.
+"""A client that fills a basket of checkout.py over one connection and pays over another, in both eras.
 
-New here: nothing but the basket's id connects the calls. Each `Client` below is a connection of its own, as if the
-program had been restarted in between. In a chat it is the model that carries the id from one result to the next call.
+New here: only the basket's id connects the calls. Each `Client` below opens its own connection, as if the program had
+been restarted in between. In a chat, the model copies the id from one result to the next call.
 
     python3 examples/checkout_client.py
 
@@ -19,13 +19,13 @@ from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, Eli
 
 
 async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Agrees to everything, and pays by invoice."""
+    """Accept everything, and pay by invoice."""
     print(f"  asked: {question.message}")
     return ElicitResult("accept", {"by": "invoice"})
 
 
 async def shop(url: str, revision: str) -> None:
-    """Buy tea and cups."""
+    """Order tea and cups."""
     async with Client(url, revision=revision) as client:
         made = (await client.call_tool("create_basket")).structured_content
         assert isinstance(made, dict)
@@ -42,7 +42,7 @@ async def shop(url: str, revision: str) -> None:
 
 
 async def main() -> None:
-    """One server for all."""
+    """Serve both revisions with one server."""
     async with server.serve_http() as url:
         for revision in ("2025-11-25", "2026-07-28"):
             await shop(url, revision)

@@ -1,13 +1,13 @@
-"""A database server: a language model may ask a real SQLite file anything, and change nothing.
+"""A database server: a language model can read a real SQLite file, and change nothing.
 
-New here: *what the model sends is not to be trusted*. The file is opened read-only; an authorizer allows SELECT and
-nothing else (no ATTACH, no PRAGMA, no extension); and time, memory, rows and bytes have limits.
+New here: *the input of a model is not trusted*. The file is opened read-only. An authorizer allows only SELECT: no
+ATTACH, no PRAGMA, no extension. Time, memory, rows and bytes have limits.
 
     python3 examples/database.py                        serves a sample; for a file of yours, set DATABASE
     python3 -m mcp_ref call query "sql=SELECT name FROM planets WHERE moons > 20" -- python3 examples/database.py
     python3 -m mcp_ref read db://schema -- python3 examples/database.py
 
-Watch it fail: each of these meets another fence.
+Watch it fail: each statement hits another limit.
 
     python3 -m mcp_ref call query "sql=DELETE FROM planets" -- python3 examples/database.py
     python3 -m mcp_ref call query "sql=SELECT zeroblob(1000000000)" -- python3 examples/database.py
@@ -24,11 +24,11 @@ from typing import Annotated
 
 from mcp_ref import Server, ToolAnnotations, ToolError
 
-STEPS, ROWS, BYTES = 20_000_000, 200, 100_000  # what one query may take (about a second) and give
+STEPS, ROWS, BYTES = 20_000_000, 200, 100_000  # limits of one query: steps (about a second), rows, bytes
 
 
 def sample() -> str:
-    """A small database, in a file that is deleted at the end."""
+    """Create a small database in a file that is deleted at the end."""
     folder = tempfile.TemporaryDirectory(prefix="mcp_ref-")
     atexit.register(folder.cleanup)
     with closing(sqlite3.connect(f"{folder.name}/planets.db")) as db, db:
@@ -43,20 +43,20 @@ server = Server("database", "1.0", instructions="Read db://schema, then use the 
 
 @dataclass
 class Rows:
-    """What a query gives."""
+    """The result of a query."""
 
     columns: list[str]
     rows: list[list[str | int | float | None]]
 
 
 def allow(action: int, *names: str | None) -> int:
-    """Whether a statement may do this; SQLite asks while it compiles it."""
+    """Allow or deny an action of a statement. SQLite calls this while it compiles the statement."""
     reading = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION}
     return sqlite3.SQLITE_OK if action in reading and "load_extension" not in names else sqlite3.SQLITE_DENY
 
 
 def connect() -> sqlite3.Connection:
-    """A connection for one query, behind all the fences."""
+    """Open a connection for one query, with all limits set."""
     db = sqlite3.connect(DATABASE.as_uri() + "?mode=ro", uri=True)
     db.text_factory = lambda text: text.decode("utf-8", "replace")  # SQLite does not check that a text is UTF-8
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, BYTES)
@@ -67,13 +67,13 @@ def connect() -> sqlite3.Connection:
 
 
 def to_json(value: str | int | float | bytes | None) -> str | int | float | None:
-    """A value as JSON, which has no bytes and no infinity."""
+    """Return a value as JSON, which has neither bytes nor infinity."""
     return value.hex() if isinstance(value, bytes) else str(value) if value in (9e999, -9e999) else value
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def query(sql: Annotated[str, "One SELECT statement, in SQLite's dialect", {"maxLength": 10_000}]) -> Rows:
-    """Ask the database."""
+    """Run a SELECT statement."""
     rows, size = [], 0
     try:
         with closing(connect()) as db:

@@ -33,7 +33,7 @@ RED_PIXEL = b64decode(
 NO_SOUND = b64decode("UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=")
 
 
-# ---------------------------------------------------------------------------------------------------- what tools return
+# ---------------------------------------------------------------------------------------------------- results of tools
 
 
 @server.tool()
@@ -182,7 +182,7 @@ async def list_roots(context: Context) -> TextContent:
 
 @server.tool()
 async def test_elicitation(message: str, context: Context) -> TextContent:
-    """Ask the user, who may also decline, or close the form without an answer."""
+    """Ask the user. The user may also decline, or close the form."""
     response = {"type": "string", "description": "User's response"}
     form = {"type": "object", "properties": {"response": response}, "required": ["response"]}
     answer = await context.elicit(message, form)
@@ -268,7 +268,7 @@ class Confirmation:
 
 @server.tool()
 async def test_input_required_result_elicitation(context: Context) -> TextContent:
-    """Ask for a name, and greet."""
+    """Ask for a name."""
     answer = await context.elicit("What is your name?", Name, key="user_name")
     return TextContent(f"Hello, {(answer.content or {}).get('name', 'whoever you are')}!")
 
@@ -288,14 +288,14 @@ async def test_input_required_result_list_roots(context: Context) -> TextContent
 
 @server.tool()
 async def test_input_required_result_request_state(context: Context) -> TextContent:
-    """Ask for a yes; what has gone before travels with the client, sealed."""
+    """Ask for a confirmation. The client carries the sealed state of the earlier rounds."""
     answer = await context.elicit("Please confirm", Confirmation)
     return TextContent(f"state-ok: {answer.action}")
 
 
 @server.tool()
 async def test_input_required_result_tampered_state(context: Context) -> TextContent:
-    """The same; a state that was tampered with is refused before this runs."""
+    """Ask for a confirmation. A manipulated state is refused before this runs."""
     answer = await context.elicit("Please confirm", Confirmation)
     return TextContent(f"confirmed: {answer.action}")
 
@@ -372,7 +372,7 @@ class Consent:
 
 @server.tool()
 def greet(name: str) -> TextContent:
-    """Greet: no task, and an answer at once."""
+    """Return a greeting at once, without a task."""
     return TextContent(f"Hello, {name}!")
 
 
@@ -473,7 +473,7 @@ def static_binary() -> bytes:
 
 @server.resource("test://template/{id}/data", title="Resource Template", mime_type="application/json")
 def template(id: str) -> dict[str, object]:
-    """A resource for every id; what is neither text nor bytes becomes JSON."""
+    """A resource for every id; a value that is neither text nor bytes becomes JSON."""
     return {"id": id, "templateTest": True, "data": f"Data for ID: {id}"}
 
 
@@ -491,7 +491,7 @@ def watched_resource() -> str:
 
 @server.tool()
 def touch_watched() -> TextContent:
-    """Change the watched resource: whoever subscribed to it is told."""
+    """Change the watched resource and notify its subscribers."""
     server.resource_updated("test://watched-resource")
     return TextContent("touched")
 
@@ -501,7 +501,7 @@ def touch_watched() -> TextContent:
 
 @server.prompt(title="Simple Test Prompt")
 def test_simple_prompt() -> str:
-    """A prompt without arguments: the text is what the user says."""
+    """A prompt without arguments. The text becomes a user message."""
     return "This is a simple prompt for testing."
 
 

@@ -1,14 +1,14 @@
-"""A file server that reads only where its user allows it: in the client's *roots*, wherever a path may point.
+"""A file server that reads only inside the client's *roots*: the folders that the user opened to it.
 
-New here: *the server asks the client*. `roots/list` goes the other way, in the middle of a tool's call, and the user
-may change the roots at any time, so they are asked for at each call. A client that declares none has opened nothing.
-Paths are resolved first, with every `..` and symbolic link, and compared then: what counts is where a path leads.
-The tools are plain `def`, as they wait for a disk; `context.run` is what `await` is in an `async def`.
+New here: *a request of the server*. `roots/list` goes from the server to the client, in the middle of a tool call. The
+user can change the roots at any time, so each call requests them again. A client without roots has opened nothing. The
+server first resolves a path, with every `..` and symbolic link, and then compares it. The tools are plain `def`
+functions, because they wait for a disk. In a plain function, `context.run(...)` replaces `await`.
 
     python3 examples/files.py                           serves over stdio
-    python3 examples/files_client.py                    gives it a folder, and tries to break out of it
+    python3 examples/files_client.py                    opens a folder, and tries to break out of it
 
-Watch it fail: this client has no roots, so no file is inside of them.
+Watch it fail: this client has no roots, so it can read no file.
 
     python3 -m mcp_ref call read_file path=README.md -- python3 examples/files.py
 """
@@ -34,7 +34,7 @@ RelativePath = Annotated[str, "A path inside the roots", {"maxLength": 1000}]
 
 
 def inside(path: str, context: Context) -> Path:
-    """Where a path leads, which is inside a root. Outside, the answer is the same whether there is a file or not."""
+    """Return the resolved path. Raise the same error for every path outside the roots, existing or not."""
     for uri in [urlsplit(root.uri) for root in context.run(context.list_roots())]:
         if uri.scheme == "file" and uri.netloc in ("", "localhost"):
             root = Path(url2pathname(uri.path)).resolve()
@@ -48,7 +48,7 @@ def inside(path: str, context: Context) -> Path:
 
 
 def names_below(folder: Path, pattern: str) -> Iterator[str]:
-    """Paths relative to the folder, as text that JSON can hold. Links are named, and not followed."""
+    """Yield matching paths relative to the folder, as text that JSON can hold. Links are not followed."""
     for where, folders, files in os.walk(folder):
         for name in sorted(fnmatch.filter(folders + files, pattern)):
             yield os.fsencode(os.path.relpath(os.path.join(where, name), folder)).decode("utf-8", "replace")
@@ -67,10 +67,10 @@ def read_file(path: RelativePath, context: Context) -> str:
     """Read a text file."""
     found = inside(path, context)
     try:
-        # NOFOLLOW: not even if the file became a link since we looked. NONBLOCK: a named pipe must not hold us up.
+        # NOFOLLOW: the file may have become a link since the check. NONBLOCK: a named pipe must not block us.
         with open(os.open(found, OPEN_FLAGS), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise ToolError(f"{path!r:.200} is no file")
+                raise ToolError(f"{path!r:.200} is not a regular file")
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise ToolError(f"{path!r:.200} is larger than {MAX_BYTES} bytes")

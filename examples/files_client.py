@@ -1,8 +1,8 @@
-"""Opens one folder to files.py, reads a file in it, and tries a dozen ways out of it.
+"""A client that opens one folder to files.py, reads a file in it, and tries a dozen ways out of it.
 
-New here: *roots*, from the client's side. They are given as paths and can be changed at any time; the server is told.
+New here: *roots* on the client's side. They are paths. They can change at any time, and the server is notified.
 
-    python3 examples/files_client.py                    uses a folder made for the occasion
+    python3 examples/files_client.py                    uses a temporary folder
     python3 examples/files_client.py README.md          reads a file of the current directory
 
 Watch it fail: a path that leads out of the current directory.
@@ -30,7 +30,7 @@ async def show(path: str) -> None:
 
 
 async def demonstrate(folder: Path) -> None:
-    """A folder with one note and several traps, and a secret beside it."""
+    """Create a folder with one note, several traps and a secret beside it, and try to read them all."""
     opened, secret = folder / "opened", folder / "secret.txt"
     opened.mkdir()
     secret.write_text("the secret")

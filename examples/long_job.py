@@ -1,16 +1,16 @@
-"""A server that counts prime numbers for as long as it takes, says how far it has come, and stops when told to.
+"""A server that counts prime numbers for a long time, reports progress, and stops when its client cancels.
 
-New here: *progress* and *cancellation*. A client that wants progress puts a token into its request; the tool reports,
-and whether anybody listens is not its business. A cancelled call is an exception at the `await` where the tool just is:
-tidy up, and let it go on. No answer is sent for it.
+New here: *progress* and *cancellation*. A client that wants progress puts a token into its request. The tool reports in
+any case; without a token nothing is sent. A cancelled call raises an exception at the `await` of the tool: clean up and
+raise it again. A cancelled request gets no response.
 
-The counting is done in a thread, one slice at a time, so the server answers pings meanwhile and can be stopped between
-two slices. (A thread itself cannot be stopped: that is why there are slices.)
+A thread does the counting, one slice at a time. So the server responds to other requests meanwhile, and the tool can
+stop between two slices. (A thread cannot be cancelled: therefore the slices.)
 
     python3 examples/long_job.py                        serves over stdio
-    python3 examples/long_job_client.py                 counts to the end once, and stops half-way once
+    python3 examples/long_job_client.py                 counts to the end once, and cancels halfway once
 
-Watch it fail: give it less time than it needs. The client gives up, and tells the server, which stops as well.
+Watch it fail: set a time limit that is too short. The client gives up and cancels the request.
 
     python3 -m mcp_ref call count_primes below:=10000000000 --timeout 1 -- python3 examples/long_job.py
 """
@@ -28,7 +28,7 @@ SLICE = 1_000_000  # numbers in one slice: a few milliseconds
 
 @dataclass
 class Jobs:
-    """What became of the calls so far."""
+    """The number of calls in each state."""
 
     running: int = 0
     finished: int = 0
@@ -39,7 +39,7 @@ jobs = Jobs()
 
 
 def small_primes(limit: int) -> list[int]:
-    """The primes up to a limit, by the sieve of Eratosthenes."""
+    """Return the primes up to a limit, by the sieve of Eratosthenes."""
     is_prime = bytearray([0, 0]) + bytearray([1]) * (limit - 1)
     for n in range(2, isqrt(limit) + 1):
         if is_prime[n]:
@@ -48,7 +48,7 @@ def small_primes(limit: int) -> list[int]:
 
 
 def primes_between(start: int, end: int, small: list[int]) -> int:
-    """How many primes there are from `start` to before `end`, given those up to the square root of `end`."""
+    """Count the primes from `start` to before `end`. `small` holds the primes up to the square root of `end`."""
     is_prime = bytearray([1]) * (end - start)
     for p in small:
         first = max(p * p, -(-start // p) * p) - start
@@ -71,14 +71,14 @@ async def count_primes(below: Annotated[int, {"minimum": 3, "maximum": 10**10}],
         return count
     except asyncio.CancelledError:
         jobs.cancelled += 1
-        raise  # always: who swallows it cannot be stopped
+        raise  # always: a tool that swallows it cannot be cancelled
     finally:
         jobs.running -= 1
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 async def list_jobs() -> Jobs:
-    """What became of the calls so far."""
+    """Count the calls so far, by state."""
     return jobs
 
 

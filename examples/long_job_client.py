@@ -1,13 +1,13 @@
-"""Watches long_job.py work, and stops it half-way: by leaving, which is all that it takes.
+"""A client that watches long_job.py work, and cancels it halfway: it only stops waiting.
 
-New here: `on_progress`, and that a call is an ordinary `await`. Whatever ends the waiting (a timeout, a cancelled task,
-Ctrl-C) tells the server to stop. With `max_timeout`, each sign of progress starts the time limit anew: so a job
-may take long, but not be silent for long.
+New here: `on_progress`, and the fact that a call is an ordinary `await`. If the wait ends early (a time limit, a
+cancelled task, Ctrl-C), the client cancels the request. With `max_timeout`, each progress notification restarts the
+time limit: a job may take long, but it may not be silent for long.
 
     python3 examples/long_job_client.py
     python3 examples/long_job_client.py --trace         the same, with every frame on standard error
 
-Watch it fail: a job that takes a minute or more, and a client with two seconds of patience.
+Watch it fail: a job that takes a minute or more, and a client with a time limit of two seconds.
 
     python3 examples/long_job_client.py --impatient
 """
@@ -28,7 +28,7 @@ def show(progress: float, total: float | None, message: str | None) -> None:
 
 
 async def stop_half_way(client: Client) -> None:
-    """Call it, and stop waiting once it has come far enough."""
+    """Call the tool, and cancel the call halfway."""
     far_enough = asyncio.Event()
 
     def watch(progress: float, total: float | None, message: str | None) -> None:
@@ -44,7 +44,7 @@ async def stop_half_way(client: Client) -> None:
 
 
 async def main() -> None:
-    """Let one job run to its end, stop another, and ask the server what it saw of that."""
+    """Let one job finish, cancel another, and let the server count both."""
     async with Client(SERVER, trace=tracer() if "--trace" in sys.argv else None) as client:
         if "--impatient" in sys.argv:
             await client.call_tool("count_primes", {"below": 10**10}, on_progress=show, timeout=2)
@@ -52,9 +52,9 @@ async def main() -> None:
         arguments = {"below": 5_000_000}
         result = await client.call_tool("count_primes", {**arguments}, on_progress=show, timeout=10, max_timeout=300)
         assert result.text == "348513", result
-        print(f"There are {result.text} primes below {arguments['below']}. And now half-way:")
+        print(f"There are {result.text} primes below {arguments['below']}. And now halfway:")
         await stop_half_way(client)
-        # The server was told to stop before it is asked this: messages arrive in the order in which they left.
+        # Messages arrive in order: the server has already received the cancellation.
         jobs = (await client.call_tool("list_jobs")).structured_content
         print(f"Stopped. The server says: {jobs}")
         assert jobs == {"running": 0, "finished": 1, "cancelled": 1}, jobs
@@ -64,4 +64,4 @@ if __name__ == "__main__":
     try:
         asyncio.run(main())
     except RequestTimeout as error:
-        sys.exit(f"we stopped waiting: {error}")
+        sys.exit(f"gave up: {error}")

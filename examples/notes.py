@@ -1,14 +1,14 @@
-"""Notes as resources: a user picks them, a model writes them, and whoever watches one is told when it changes.
+"""Notes as resources: a user picks them, a model writes them, and subscribers learn of changes.
 
-New here: *resources*. Each note has a URI. `resources/list` names those there are, a template gives the form of all,
-and its variable can be completed. A client subscribes to one note, or to all: `note://all` covers what is below it.
-The notes are files in the folder NOTES, or in one that goes when the server does. Only the tools announce changes.
+New here: *resources*. Each note has a URI. `resources/list` lists the existing notes. A template gives the form of all
+URIs, and its variable can be completed. A client subscribes to one note, or to all: `note://all` covers all URIs below
+it. The notes are files in the folder NOTES, or in a temporary folder. Only the tools announce changes.
 
     NOTES=~/notes python3 examples/notes.py             serves over stdio
     python3 examples/notes_client.py                    watches a note change
     python3 -m mcp_ref call write_note name=milk text=buy -- python3 examples/notes.py
 
-Watch it fail: there is no such note; and a name is no path.
+Watch it fail: a note that does not exist, and a name that is a path.
 
     python3 -m mcp_ref read note://all/nothing -- python3 examples/notes.py
     python3 -m mcp_ref call write_note name=../oops text=! -- python3 examples/notes.py
@@ -29,25 +29,25 @@ server = Server("notes", "1.0", instructions="Notes are the resources note://all
 
 
 def temporary() -> str:
-    """A folder that is deleted at the end."""
+    """Create a folder that is deleted at the end."""
     folder = tempfile.TemporaryDirectory(prefix="mcp_ref-")
     atexit.register(folder.cleanup)
     return folder.name
 
 
 FOLDER = Path(os.environ.get("NOTES") or temporary()).expanduser()
-NAME = r"^[a-z0-9][a-z0-9-]{0,59}$"  # what a name may be, so that it is never more than the name of a file
+NAME = r"^[a-z0-9][a-z0-9-]{0,59}$"  # a valid name is always a plain file name
 Name = Annotated[str, "Lower-case letters, digits and hyphens", {"pattern": NAME}]
 
 
 def names() -> list[str]:
-    """The notes that there are."""
+    """Return the names of all notes."""
     return sorted(path.stem for path in FOLDER.glob("*.md") if re.fullmatch(NAME, path.stem))
 
 
 @server.resource("note://all/{name}", title="Notes", mime_type="text/markdown")
 def note(name: str, context: Context) -> str:
-    """A note, by its name."""
+    """Read a note by its name."""
     if name not in names():
         raise not_found(f"note://all/{name}", context)
     return (FOLDER / f"{name}.md").read_text("utf-8")
@@ -55,13 +55,13 @@ def note(name: str, context: Context) -> str:
 
 @server.resource("note://all", title="All notes", mime_type="application/json")
 def index() -> list[str]:
-    """The names of the notes; subscribe to it to hear of every change."""
+    """List the names of the notes. Subscribe to this resource to learn of every change."""
     return names()
 
 
 @server.completion("note://all/{name}", "name")
 def complete_name(value: str) -> list[str]:
-    """Suggest the notes that begin like this."""
+    """Suggest the notes whose names begin with the value."""
     return [name for name in names() if name.startswith(value)]
 
 
@@ -72,7 +72,7 @@ def list_note(name: str) -> None:
 
 @server.tool()
 async def write_note(name: Name, text: Annotated[str, "In Markdown", {"maxLength": 100_000}]) -> str:
-    """Make a note, or replace it."""  # async def, though nothing waits: so two calls never run at the same time
+    """Create or replace a note."""  # async def, although nothing waits: so two calls never run at the same time
     is_new = name not in names()
     (FOLDER / f".{name}.part").write_text(text, "utf-8")
     (FOLDER / f".{name}.part").replace(FOLDER / f"{name}.md")  # in one step: nobody reads half a note
@@ -86,7 +86,7 @@ async def write_note(name: Name, text: Annotated[str, "In Markdown", {"maxLength
 async def delete_note(name: Name) -> None:
     """Delete a note."""
     if name not in names():
-        raise ToolError(f"There is no note {name}")
+        raise ToolError(f"No note is named {name}")
     (FOLDER / f"{name}.md").unlink()
     server.resources.remove(f"note://all/{name}")
     server.resource_updated(f"note://all/{name}")

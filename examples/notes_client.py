@@ -1,12 +1,12 @@
-"""Watches the notes of notes.py while they change: what a host does to keep a list on the screen up to date.
+"""A client that watches the notes of notes.py while they change, as a host does that keeps a list on the screen.
 
-New here: a *subscription*. It is a context, and within it a loop over what has changed. An update says that there is
-something new, and not what: who wants to know reads again. The list of resources has a notification of its own.
+New here: a *subscription*. It is a context manager, and inside it a loop over changed URIs. An update carries no
+contents: the client reads the resource again. The list of resources has its own notification.
 
     python3 examples/notes_client.py
     python3 examples/notes_client.py --trace            the same, with every frame on standard error
 
-Watch it fail: nobody can watch what there is not and never can be.
+Watch it fail: a URI that does not exist cannot be watched.
 
     python3 examples/notes_client.py note://nowhere
 """
@@ -21,7 +21,7 @@ SERVER = [sys.executable, str(Path(__file__).with_name("notes.py"))]
 
 
 async def read(client: Client, uri: str) -> str:
-    """The text of a resource."""
+    """Return the text of a resource."""
     contents = (await client.read_resource(uri)).contents
     return "".join(item.text for item in contents if isinstance(item, TextResourceContents))
 
@@ -34,7 +34,7 @@ async def main(uri: str, trace: bool) -> None:
         for text in ("milk", "milk, eggs"):
             await client.call_tool("write_note", {"name": "shopping", "text": text})
             changed = await anext(updates)  # a loop would be `async for changed in updates`
-            print(f"{changed} now says {await read(client, changed)!r}")
+            print(f"{changed} is now {await read(client, changed)!r}")
             assert await read(client, changed) == text
         await list_changed.wait()
         listed = {resource.uri for resource in await client.list_resources()}

@@ -1,16 +1,16 @@
-"""A server that writes a report in a while, and asks the user something half-way.
+"""A server that writes a report in the background, and asks the user for a currency at the end.
 
-New here: a *task*. The client gets a handle at once, does other things, and comes back for how far it is and for the
-result. The function is written as ever, with `task="optional"` beside it: whoever cannot follow a task waits for the
-result instead. What it asks waits in the task until the client comes to look.
+New here: a *task*. The client receives a handle at once, does other work, and comes back for the status and the result.
+The function is written as usual, with `task="optional"` beside it: a client that does not know tasks waits for the
+result. An elicitation of the task waits until the client looks at the task.
 
-In 2025-11-25 tasks are an experimental part of the protocol, and the client says when it wants one. In 2026-07-28 they
-are an extension, `io.modelcontextprotocol/tasks`, and the server decides, for clients that know it.
+In 2025-11-25 tasks are an experimental part of the protocol, and the client decides to use one. In 2026-07-28 they are
+an extension, `io.modelcontextprotocol/tasks`. The server decides, for clients that declare the extension.
 
     python3 examples/report.py                  serves over stdio
-    python3 examples/report_client.py           begins a report, does something else, and gets it
+    python3 examples/report_client.py           begins a report, does other work, and fetches the result
 
-Watch it fail: nobody is there to be asked.
+Watch it fail: this client has no user.
 
     python3 -m mcp_ref call write_report year:=2025 -- python3 examples/report.py
 """
@@ -28,13 +28,13 @@ EUROS_OF = {"euro": 1.0, "dollar": 1.09, "yen": 161.0}
 
 @dataclass
 class Currency:
-    """What the user is asked."""
+    """The form."""
 
     currency: Literal["euro", "dollar", "yen"] = "euro"
 
 
 def sales_of(year: int, month: int) -> float:
-    """Euros that were earned in a month: made up, and the same each time."""
+    """Return the invented sales of a month, in euros."""
     return 1000.0 + (year * 31 + month * 97) % 400
 
 
@@ -43,13 +43,13 @@ async def write_report(year: Annotated[int, {"minimum": 2000, "maximum": 2100}],
     """Add up the sales of a year, month by month, in the currency that the user wants."""
     total = 0.0
     for month in range(1, 13):
-        await asyncio.sleep(0.02)  # here something slow would be read
+        await asyncio.sleep(0.02)  # the slow work
         total += sales_of(year, month)
         await context.set_status(f"{month} of 12 months added up")
         await context.report_progress(month, 12)
     answer = await context.elicit("In which currency?", Currency)
     if answer.action != "accept" or answer.content is None:
-        raise ToolError("Without a currency there is no report.")
+        raise ToolError("A report needs a currency.")
     currency = str(answer.content["currency"])
     return f"Sales of {year}: {total * EUROS_OF[currency]:,.0f} {currency}"
 

@@ -1,13 +1,12 @@
-"""Begins report.py's task, does something else meanwhile, and gets the result: in both eras, with the same lines.
+"""A client that begins report.py's task, does other work meanwhile, and fetches the result, in both eras.
 
-New here: `client.start_tool`, which does not wait. What it gives is asked for its `status()` and its `result()`; who
-waits for the result also answers, through the client's ordinary functions, what the task asks. `call_tool` would have
-done all of it at once.
+New here: `client.start_tool`, which does not wait. It returns an object with `status()` and `result()`. While
+`result()` waits, the client's handlers serve the elicitations of the task. `call_tool` does all of this in one call.
 
     python3 examples/report_client.py
     python3 examples/report_client.py --trace           the same, with every frame on standard error
 
-Watch it fail: a report that is cancelled half-way has no result.
+Watch it fail: a cancelled report has no result.
 
     python3 examples/report_client.py --cancel
 """
@@ -22,13 +21,13 @@ SERVER = [sys.executable, str(Path(__file__).with_name("report.py"))]
 
 
 async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """Whom the task asks."""
+    """Fill in the form of the task."""
     print(f"  asked: {question.message} yen")
     return ElicitResult("accept", {"currency": "yen"})
 
 
 async def report(revision: str) -> None:
-    """Have a report written."""
+    """Request a report as a task."""
     trace = tracer() if "--trace" in sys.argv else None
     async with Client(SERVER, revision=revision, elicitation=user, trace=trace) as client:
         task = await client.start_tool("write_report", {"year": 2025})
@@ -43,7 +42,7 @@ async def report(revision: str) -> None:
 
 
 async def main() -> None:
-    """Twice: as an experiment in the protocol, and as the extension that came of it."""
+    """Request a report in both eras: tasks are a part of the older revision, and an extension in the newer one."""
     for revision in ("2025-11-25", "2026-07-28"):
         await report(revision)
 

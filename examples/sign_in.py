@@ -1,14 +1,14 @@
-"""A server that needs a secret of its user, and gets it past the client: on a web page of its own.
+"""A server that needs a secret of its user, and receives it on its own web page, not through the client.
 
-New here: *elicitation by URL* (from 2025-11-25 on). The client shows the address and asks for consent; `accept` means
-that the user agreed to go there, not that it is done. What they type goes from their browser to this process; neither
-the client nor the model ever sees it: not in a message, not in a log, not in the address.
+New here: *elicitation by URL* (from 2025-11-25 on). The client shows the URL and asks for consent. `accept` means that
+the user agreed to go there, not that the visit is complete. The typed secret goes from the browser to this process.
+Neither the client nor the model sees it: not in a message, not in a log, not in the URL.
 
     python3 examples/sign_in.py                         serves over stdio
     python3 examples/sign_in_client.py --browser        opens your browser, after asking you
-    python3 examples/sign_in_client.py                  plays the user by itself
+    python3 examples/sign_in_client.py                  a scripted user
 
-Watch it fail: this client does not do URLs. And a visitor who does not know the whole address gets nothing.
+Watch it fail: this client does not support URLs. (And a visitor without the whole URL gets a 404.)
 
     python3 -m mcp_ref call sign_in -- python3 examples/sign_in.py
 """
@@ -23,14 +23,14 @@ from urllib.parse import parse_qs
 from mcp_ref import Context, Server, ToolError
 
 server = Server("sign in", "1.0")
-PATIENCE = 300.0  # seconds that somebody has to type it in
+PATIENCE = 300.0  # time for the user to type the key, in seconds
 FORM = "<title>Sign in</title><form method=post><label>API key <input name=key type=password></label><button>Save"
-keys: list[str] = []  # in this process's memory and nowhere else; a real server would use it to call the service
-sites: list["Site"] = []  # the one that the user is asked to visit, until they answer
+keys: list[str] = []  # only in memory; a real server would call its service with the key
+sites: list["Site"] = []  # the page of the current visit
 
 
 class Page(BaseHTTPRequestHandler):
-    """GET shows the form, POST takes what was typed in. Both only at the address that nobody can guess."""
+    """The web page: GET shows the form, POST receives the key. The path is a secret that nobody can guess."""
 
     timeout = 5.0
 
@@ -40,21 +40,21 @@ class Page(BaseHTTPRequestHandler):
             self.answer(FORM)
 
     def do_POST(self) -> None:
-        """Take the key."""
+        """Store the typed key."""
         length = self.headers.get("Content-Length", "")
         if self.is_ours() and length.isdecimal():
             keys[:] = parse_qs(self.rfile.read(min(int(length), 10_000)).decode("latin-1")).get("key", [])
             self.answer("Thank you. You can close this page.")
 
     def is_ours(self) -> bool:
-        """Whether the whole address is known; else say that there is nothing."""
+        """Return True if the path is the secret path. Otherwise send a 404."""
         known = secrets.compare_digest(self.path.encode(), f"/{self.server.name}".encode())  # type: ignore[attr-defined]
         if not known:
             self.send_error(404)
         return known
 
     def answer(self, html: str) -> None:
-        """Send a page that no other site can frame, and that tells none where its visitor comes from."""
+        """Send a page that other sites cannot frame, and whose links carry no referrer."""
         self.send_response(200)
         self.send_header("Content-Type", "text/html; charset=utf-8")
         self.send_header("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
@@ -63,11 +63,11 @@ class Page(BaseHTTPRequestHandler):
         self.wfile.write(html.encode())
 
     def log_message(self, format: str, *values: object) -> None:
-        """Log nothing: the address is a secret."""
+        """Log nothing: the path is a secret."""
 
 
 class Site(socketserver.TCPServer):
-    """Where the page is, for one visit: on this machine only."""
+    """The web server of one visit, on this machine only."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Page)
@@ -77,10 +77,10 @@ class Site(socketserver.TCPServer):
 
 @server.tool()
 def sign_in(context: Context) -> str:
-    """Have the user type in their API key, on a page that only they see."""
-    # In 2026-07-28 this function ends where it asks, and runs anew with the answer: the page must be the same then.
+    """Let the user type an API key on a page that only the user sees."""
+    # In 2026-07-28 this function ends here and runs again with the reply: the page must be the same then.
     sites[:] = sites or [Site()]
-    # A browser that is quicker than the client's answer waits in the socket's queue.
+    # A browser that is faster than the client's reply waits in the queue of the socket.
     answer = context.run(context.elicit_url("Please sign in with your API key.", sites[0].url, sites[0].name))
     with sites.pop() as site:
         if answer.action != "accept":

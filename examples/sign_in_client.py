@@ -1,12 +1,12 @@
-"""Leads its user to a server's web page, with the care that takes: show the whole address, and ask before going.
+"""A client that sends its user to a server's web page with care: it shows the whole URL and asks first.
 
-New here: `elicitation_url=True` declares that we can do this. The handler returns as soon as the user has agreed;
-the tool's result says whether it worked. (In 2025-11-25 a notification also says when it is done.)
+New here: `elicitation_url=True` declares the ability. The handler returns as soon as the user agrees; the tool's result
+says whether the visit succeeded. (In 2025-11-25 a notification also says that the visit is complete.)
 
-    python3 examples/sign_in_client.py                  plays the user, browser included, and looks for leaks
+    python3 examples/sign_in_client.py                  a scripted user with a browser, and a search for leaks
     python3 examples/sign_in_client.py --browser        asks you, and opens your browser
 
-Watch it fail: a user who does not want to go there.
+Watch it fail: a user who declines.
 
     python3 examples/sign_in_client.py --decline
 """
@@ -28,7 +28,7 @@ browsing: list[asyncio.Task[str]] = []
 
 
 async def ask(question: Question) -> ElicitResult:
-    """Show where the server wants the user to go, and go there only with their consent."""
+    """Show the URL, and open it only with the consent of the user."""
     assert isinstance(question, ElicitRequestURLParams)
     print(f"{question.message}\n  It wants to open {question.url} (on {urlsplit(question.url).hostname})")
     if "--browser" not in sys.argv:
@@ -43,10 +43,10 @@ async def ask(question: Question) -> ElicitResult:
 
 
 def visit(url: str) -> str:
-    """Do what a person does in a browser. First, somebody who only guesses the address learns nothing."""
+    """Act as a person with a browser. First check that a guessed path gets a 404."""
     try:
         with urlopen(f"http://{urlsplit(url).netloc}/guess", timeout=10):
-            raise AssertionError("a guessed address was answered")
+            raise AssertionError("a guessed path was served")
     except HTTPError as error:
         assert error.code == 404
         error.close()
@@ -57,7 +57,7 @@ def visit(url: str) -> str:
 
 
 async def main() -> None:
-    """Sign in, and check that the key was in no message."""
+    """Sign in, and check that no message contains the key."""
     frames: list[bytes] = []
     done = asyncio.Event()
     async with Client(
@@ -77,7 +77,7 @@ async def main() -> None:
             for task in browsing:
                 print("The page says:", await task)
     assert not any(KEY.encode() in frame or b"correct" in frame for frame in frames)
-    print(f"{len(frames)} messages were exchanged; the key was in none of them.")
+    print(f"{len(frames)} messages were exchanged, all without the key.")
 
 
 if __name__ == "__main__":

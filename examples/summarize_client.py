@@ -1,14 +1,14 @@
-"""Offers a model to summarize.py, and keeps its user in control of what the model is asked.
+"""A client that offers a model to summarize.py, and keeps its user in control of each request.
 
-New here: a *sampling handler*. Giving one to the client declares the capability. Put a call of your model's API where
-`first_sentences` stands; everything around it stays. The user sees the question first, and may refuse it: that is an
-error, which is no accident, and says who decided. (Before 2026-07-28 the server gets it. Since then the call ends here,
-as the server does not wait: it has asked in a result.)
+New here: a *sampling handler*. A client with this handler declares the capability. Replace `first_sentences` by a call
+of your model's API; the rest stays. The user sees the request first and can refuse it. A refusal is an error with its
+own code. (Before 2026-07-28 the server receives the error. Since then the call ends in the client, because the server
+does not wait: its request was a part of a result.)
 
-    python3 examples/summarize_client.py                summarizes a text, with a model that is none (see below)
-    python3 examples/summarize_client.py --ask          asks you, each time the server wants to use the model
+    python3 examples/summarize_client.py                summarizes a text with a stand-in for a model
+    python3 examples/summarize_client.py --ask          asks you before each use of the model
 
-Watch it fail: a user who never agrees.
+Watch it fail: a user who refuses.
 
     python3 examples/summarize_client.py --deny
 """
@@ -33,20 +33,20 @@ one_at_a_time = asyncio.Lock()
 
 
 def first_sentences(question: str) -> str:
-    """Stands for a model, so that this program runs anywhere: an honest summary of a text is often its beginning."""
+    """Return the first sentences: a stand-in for a model, so that this program runs anywhere."""
     rule, _, text = question.removesuffix("\n</text>").partition("\n<text>\n")
     limit = int("".join(filter(str.isdecimal, rule)))
     return " ".join(re.split(r"(?<=\.)\s+", text)[:limit])
 
 
 async def use_model(params: CreateMessageRequestParams) -> CreateMessageResult:
-    """Answer one request of the server's, if the user agrees."""
-    async with one_at_a_time:  # a server may ask several things at once
+    """Serve one sampling request at a time."""
+    async with one_at_a_time:  # a server may send several requests at once
         return await use_model_now(params)
 
 
 async def use_model_now(params: CreateMessageRequestParams) -> CreateMessageResult:
-    """The same, when it is its turn."""
+    """Show the request to the user, and sample if the user agrees."""
     question = "\n".join(block.text for m in params.messages for block in m.blocks if isinstance(block, TextContent))
     print(f"The server asks the model, for at most {params.max_tokens} tokens: {question[:70]!r}…")
     if "--ask" in sys.argv:
@@ -59,7 +59,7 @@ async def use_model_now(params: CreateMessageRequestParams) -> CreateMessageResu
 
 
 async def main() -> None:
-    """Have a text summarized."""
+    """Call the tool with a text."""
     async with Client(SERVER, sampling=use_model) as client:
         result = await client.call_tool("summarize", {"text": TEXT, "sentences": 2}, timeout=600)
         print(result.text)

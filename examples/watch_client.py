@@ -1,13 +1,13 @@
-"""Watches a file of watch.py's folder, in both eras, with the same lines.
+"""A client that watches a file of watch.py's folder, in both eras with the same code.
 
-New here: `client.subscribe(uri)` is one thing in all revisions: a context, and within it a loop over what has changed.
-In 2025-11-25 it sends `resources/subscribe`, and in 2026-07-28 it opens a stream, `subscriptions/listen`, which it also
-opens anew when the server's process is started anew. Look at both:
+New here: `client.subscribe(uri)` works in all revisions. It is a context manager, and inside it a loop over changed
+URIs. In 2025-11-25 it sends `resources/subscribe`. In 2026-07-28 it keeps a `subscriptions/listen` request open, and
+sends it again after a restart of the server process. Look at both:
 
     python3 examples/watch_client.py
     python3 examples/watch_client.py --trace            the same, with every frame on standard error
 
-Watch it fail: what there is not cannot be watched, whichever revision says so.
+Watch it fail: a URI that does not exist cannot be watched, in any revision.
 
     python3 examples/watch_client.py folder://other
 """
@@ -23,7 +23,7 @@ SERVER = [sys.executable, str(Path(__file__).with_name("watch.py"))]
 
 
 async def watch(folder: str, uri: str, revision: str) -> None:
-    """Change a file, and hear of it."""
+    """Change a file, and receive the update."""
     trace = tracer() if "--trace" in sys.argv else None
     client = Client(SERVER, env={"FOLDER": folder}, revision=revision, trace=trace)
     async with asyncio.timeout(20), client, client.subscribe(uri) as updates:
@@ -35,7 +35,7 @@ async def watch(folder: str, uri: str, revision: str) -> None:
 
 
 async def main(uri: str) -> None:
-    """The same in both eras."""
+    """Watch in both eras."""
     for revision in ("2025-11-25", "2026-07-28"):
         with tempfile.TemporaryDirectory(prefix="mcp_ref-") as folder:
             await watch(folder, uri, revision)

@@ -1,16 +1,16 @@
 """A weather server: forecasts and warnings of the US National Weather Service, and sunrise anywhere on Earth.
 
-New here: a *typed function is a tool*. Its name, docstring and annotations become what `tools/list` shows; arguments
-are checked before it runs; a dataclass that it returns goes out as text and as data. A plain `def` may block, on the
-network for instance: it runs in a worker thread, and the server goes on answering.
+New here: a *typed function is a tool*. `tools/list` shows its name, docstring and annotations. Arguments are
+checked before it runs. A returned dataclass is sent as text and as data. A plain `def` function may block, for example
+on the network: it runs in a worker thread, and the server stays responsive.
 
     python3 examples/weather.py                     serves over stdio: the command to give your host
     python3 -m mcp_ref list -- python3 examples/weather.py
     python3 -m mcp_ref call get_sunrise latitude=51.48 longitude=0 day=2025-06-21 -- python3 examples/weather.py
 
-`get_sunrise` computes, and works offline; the other two ask https://api.weather.gov, or the address in NWS_API.
+`get_sunrise` works offline. The other two call https://api.weather.gov, or the address in NWS_API.
 
-Watch it fail: a latitude that there is not, or a service that cannot be reached. Both are results.
+Watch it fail: an impossible latitude, and a service that cannot be reached. Both are results with `isError`.
 
     python3 -m mcp_ref call get_sunrise latitude=95 longitude=0 day=2025-06-21 -- python3 examples/weather.py
     python3 -m mcp_ref call get_alerts state=CA -- env NWS_API=http://127.0.0.1:9 python3 examples/weather.py
@@ -80,7 +80,7 @@ def get_alerts(state: Annotated[str, "Two letters, such as CA", {"pattern": "^[A
 
 @server.tool(annotations=READS)
 def get_sunrise(latitude: Latitude, longitude: Longitude, day: date) -> Sun:
-    """When the sun rises and sets, by the sunrise equation: good to a few minutes between the polar circles."""
+    """Compute sunrise and sunset, by the sunrise equation: good to a few minutes between the polar circles."""
     mean_noon = day.toordinal() - date(2000, 1, 1).toordinal() + 0.0009 - longitude / 360
     anomaly = radians(357.5291 + 0.98560028 * mean_noon)
     ecliptic = anomaly + radians(1.9148 * sin(anomaly) + 0.02 * sin(2 * anomaly) + 180 + 102.9372)
