@@ -762,7 +762,7 @@ async def test_a_model_that_says_nothing_is_an_error(revision: str) -> None:
 
     async with client_of("summarize.py", sampling=nothing, revision=revision) as client:
         assert "mute returned an empty text" in await refused(client, "summarize", {"text": "hello"})
-        assert "There is nothing to summarize" in await refused(client, "summarize", {"text": " \n\n "})
+        assert "The text is blank" in await refused(client, "summarize", {"text": " \n\n "})
 
 
 # ---------------------------------------------------------------------------------------------------- long_job.py
