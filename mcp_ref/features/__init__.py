@@ -11,6 +11,6 @@ prompts.py             templates of messages (controlled by the user)
 completion.py          suggestions for arguments
 logging.py             log messages for the client (deprecated since 2026-07-28)
 roots.py               the directories that a client opens (deprecated since 2026-07-28)
-elicitation.py         questions to the client's user
+elicitation.py         requests to the client's user for information
 sampling.py            requests to the client's model (deprecated since 2026-07-28)
 """

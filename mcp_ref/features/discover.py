@@ -38,4 +38,4 @@ class DiscoverResult(CacheableResult):
     instructions: str | None = None
     """Advice for the model on the use of this server."""
     meta: Object | None = None
-    """Holds the server's identity, like the `_meta` of every result."""
+    """The server's identity, as in the `_meta` of every result."""

@@ -62,10 +62,10 @@ URL_ELICITATION_REQUIRED = -32042
 
 @dataclass
 class ElicitRequestFormParams:
-    """A question with a form."""
+    """A request for the values of a form."""
 
     message: str
-    """The reason for the question, for the user."""
+    """The reason for the request, for the user."""
     requested_schema: Object
     """A JSON Schema of the form: a flat object of strings, numbers, booleans and choices."""
     mode: Annotated[Literal["form"] | None, Life(since=R2025_11_25)] = None
@@ -125,7 +125,7 @@ class ElicitationCompleteNotificationParams:
 
 
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestFormParams | ElicitRequestURLParams], Awaitable[ElicitResult]]
-"""The function of the client that shows the question and the server's name, and opens a URL only with consent."""
+"""The function of the client that shows the request and the server's name, and opens a URL only with consent."""
 
 # ---------------------------------------------------------------------------------------------------- both sides
 
@@ -191,7 +191,7 @@ def supported_modes(capability: Object) -> set[str]:
 def check_request(
     request: ElicitRequestFormParams | ElicitRequestURLParams, modes: set[str], revision: Revision
 ) -> None:
-    """Raise ProtocolError -32602 for a mode that the client did not declare, or an invalid question."""
+    """Raise ProtocolError -32602 for a mode that the client did not declare, or an invalid form or URL."""
     mode = "url" if isinstance(request, ElicitRequestURLParams) else "form"
     if mode not in modes:
         # [2025-11-25 client/elicitation#error-handling] an undeclared mode MUST be -32602

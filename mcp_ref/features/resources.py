@@ -324,7 +324,7 @@ class Resources:
         return EmptyResult()
 
     async def unsubscribe(self, params: UnsubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
-        """Serve `resources/unsubscribe`. A URI without a subscription is no error."""
+        """Serve `resources/unsubscribe`. A URI without a subscription is ignored."""
         scope.subscriptions.discard(params.uri)
         return EmptyResult()
 

@@ -28,7 +28,7 @@ programs can rely on it. The data SHOULD be repeated as text, for clients older 
                 `inputSchema` keeps "type": "object". `x-mcp-header`. `ttlMs` and `cacheScope` on the list. The list
                 SHOULD have a stable order, which caches need. It MUST NOT vary per connection; it MAY vary by
                 authorization. list_changed is sent only on `subscriptions/listen`. `input_required` results replace
-                requests to the client. `execution` was removed: tasks are an extension. There are no sessions: a tool
+                requests to the client. `execution` was removed: tasks are an extension. Sessions were removed: a tool
                 that keeps state returns a handle, and later calls pass the handle as an argument.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
@@ -146,7 +146,7 @@ class CallToolResult:
 
     content: list[ContentBlock]
     structured_content: Annotated[JSON, Life(since=R2025_06_18)] = None
-    """The data, any JSON; None if there are no data. Before 2026-07-28 a peer gets only an object."""
+    """The data, any JSON; None without data. Before 2026-07-28 a peer gets only an object."""
     is_error: bool = False
     """True if the tool failed. The content then tells the model the reason."""
     meta: Object | None = None
@@ -234,7 +234,7 @@ class RegisteredTool:
     asks_first: bool = False
 
     def wraps_result(self, revision: Revision) -> bool:
-        """True if the data are sent as `{"result": data}`, to a peer whose revision allows only objects.
+        """Return True if the data are sent as `{"result": data}`, because the revision allows only objects.
 
         Only a derived schema can be wrapped. A given schema may refer to its own root; the peer gets the text instead.
         """

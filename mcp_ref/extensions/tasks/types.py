@@ -325,13 +325,30 @@ class TaskStore(Protocol):
         """
 
     def get(self, id: str, owner: str) -> Task | None:
-        """Return the task of that id and owner, or None if it is unknown, expired, or somebody else's."""
+        """Return a task, or None if it is unknown, expired, or somebody else's.
+
+        Args:
+            id: the task's id.
+            owner: the owner that the task was stored with.
+        """
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
-        """Return the owner's tasks after `cursor`, and the next cursor. Raise ProtocolError for an unknown cursor."""
+        """Return one page of the owner's tasks, and the next cursor (None after the last page).
+
+        Args:
+            owner: the owner that the tasks were stored with.
+            cursor: the end of the page before; None for the first page.
+
+        Raises:
+            ProtocolError: the cursor is unknown.
+        """
 
     def remove(self, id: str) -> None:
-        """Remove a task, if it is stored."""
+        """Remove a task, if it is stored.
+
+        Args:
+            id: the task's id.
+        """
 
 
 @dataclass(slots=True)
@@ -343,7 +360,7 @@ class _Kept:
     serial: int
 
 
-class MemoryTaskStore:
+class MemoryTaskStore(TaskStore):
     """A store of tasks in the memory of this process. It refuses new tasks when it is full, and drops none early.
 
     Args:
