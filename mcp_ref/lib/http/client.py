@@ -13,7 +13,6 @@ The server may be hostile. So a response must match the grammar exactly (framing
 bounded (`ClientLimits`). Compression is not supported: a small body could expand until it fills the memory.
 
 Spec:  RFC 9110, sections 9.2.2 (idempotent methods) and 9.3.6 (CONNECT); RFC 9112
-Below: framing.py, origin.py
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import asyncio
 import contextlib
 import re
 import ssl
+from asyncio import StreamReader, StreamWriter
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
@@ -74,9 +74,7 @@ class ClientLimits:
 class _Connection:
     """A connection to an origin, or to the proxy before it."""
 
-    def __init__(
-        self, origin: Origin, limits: ClientLimits, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    def __init__(self, origin: Origin, limits: ClientLimits, reader: StreamReader, writer: StreamWriter) -> None:
         self.origin = origin
         self.reader = reader
         self.writer = writer
@@ -94,16 +92,15 @@ class _Connection:
 
     async def exchange(self, request: bytes) -> tuple[int, str, Headers]:
         """Send a request. Return status, version and headers of the final response."""
-        seconds = self._limits.first_byte
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self._limits.first_byte):
                 # No drain: the server may send its response, such as a refusal, before it has read the whole request.
                 self.writer.write(request)
                 head = await self.read_head()
                 while 100 <= head[0] < 200 and head[0] != 101:
                     head = await self.read_head()  # [RFC 9110 15.2] interim responses precede the final one
         except TimeoutError:
-            raise HttpTimeout(f"no response within {seconds:g} s") from None
+            raise HttpTimeout(f"no response within {self._limits.first_byte:g} s") from None
         if head[0] == 101:
             raise HttpError("the server switched to another protocol, although the request did not ask for that")
         return head
@@ -156,7 +153,7 @@ class HttpResponse:
     def __init__(self, url: str, method: str, head: tuple[int, str, Headers], connection: _Connection) -> None:
         self.url = url
         self.status, version, self.headers = head
-        # [RFC 9112 6.3, rule 1] these have no body, whatever their headers say
+        # [RFC 9112 6.3, rule 1] these responses have no body, even if their headers announce one
         length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
         self.is_complete = length == 0
         self.keep_alive = persists(self.headers, version) and length is not None
@@ -250,7 +247,7 @@ class HttpClient:
     async def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
     ) -> AsyncIterator[HttpResponse]:
-        """Send a request, and yield the response when its head has arrived. Leaving the block ends the response.
+        """Return a context manager that sends the request and gives the response when its head has arrived.
 
         Args:
             method: The request method, such as "POST".

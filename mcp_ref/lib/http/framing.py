@@ -180,9 +180,8 @@ class ChunkedBody:
 
 
 def check_header(name: str, value: str, reserved: frozenset[str]) -> None:
-    """Raise ValueError if a header must not be sent: it is malformed, or `reserved` for this package."""
+    """Raise ValueError if a header is malformed or `reserved`. The message leaves out the value, a possible secret."""
     if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-        # The message leaves out the value, which may be a secret.
         raise ValueError(f"the header {name!r} cannot be sent: its name or value has a forbidden character")
     if name.lower() in reserved:
         raise ValueError(f"the header {name} is written by the library itself: remove it")

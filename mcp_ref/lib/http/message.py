@@ -10,7 +10,6 @@ A body can also be written piece by piece, until the handler closes it or the cl
         await response.gone
 
 Spec:  RFC 9110, sections 5 (fields), 6 (messages) and 15 (status codes)
-Above: server.py and asgi.py, which call the handler
 """
 
 from __future__ import annotations

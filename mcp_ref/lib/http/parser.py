@@ -7,7 +7,6 @@ A request must have exactly one Host header, and an absolute target must name th
 choose a website by one name, and the handler by the other.
 
 Spec:  RFC 9112, sections 2 to 3; RFC 9110, sections 7.2 (Host) and 10.1.1 (Expect)
-Above: connection.py. Below: framing.py
 """
 
 from __future__ import annotations

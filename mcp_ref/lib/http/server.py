@@ -11,7 +11,6 @@ asyncio owns the sockets. Each handler runs in a task, and no thread is used. `H
 time that a client can cost.
 
 Spec:  RFC 9110, RFC 9112
-Below: connection.py, which serves one connection
 """
 
 from __future__ import annotations
