@@ -1,4 +1,4 @@
-"""URI templates (RFC 6570): a template and values make a URI; a URI and a template give the values back.
+"""URI templates: a template and values make a URI; a URI and its template give the values back.
 
     template = UriTemplate("repo://{owner}/{name}{/path*}{?ref}")
     template.variables                                                   # ("owner", "name", "path", "ref")
@@ -6,19 +6,20 @@
     template.match("repo://ada/engine/src/main.c")
     # {"owner": "ada", "name": "engine", "path": ["src", "main.c"]}
 
-The RFC defines expansion (section 3), all of which is here: levels 1 to 4. It leaves matching open (section 1.4), so
-these are this module's rules, chosen for a server that is asked for URIs it did not make:
+Expansion follows the RFC at all four levels (section 3). The RFC leaves matching open (section 1.4). These rules are
+our own, for a server that gets URIs from clients:
 
-- A variable ends **where the text that follows it first occurs**; the last one, where the text at the URI's end begins.
-  Where nothing separates two variables, the first takes all that it can; so an exploded one comes last. Nothing is ever
-  tried twice: the time is linear in the URI's length, whatever the template and the URI are.
-- **No variable leaves its segment.** `{x}`, `{.x}`, `{/x}` and `{;x}` are parts of one path segment: a value with a
-  slash or backslash in it, plain or encoded, does not match. `{+x}` and `{#x}` may span segments, and `{?x}` and `{&x}`
-  are no path; but no value at all has a segment "..".
+- A variable ends **where the text after it first occurs**. The last variable ends where the text at the end of the URI
+  begins. Between two adjacent variables, the first takes as much as it can, so an exploded variable must come last.
+  Nothing is tried twice: the time is linear in the length of the URI, so a hostile URI cannot keep the server busy.
+- **No value leaves its segment.** `{x}`, `{.x}`, `{/x}` and `{;x}` are parts of one path segment: a value with a slash
+  or backslash, plain or encoded, does not match. `{+x}` and `{#x}` may span segments, and `{?x}` and `{&x}` are not in
+  the path. But no value has a segment "..", with which a client could leave the directory that a server publishes.
 - Expressions with a prefix of their own (`. / ; ? & #`) may be missing. Query parameters may come in any order.
-- What is not in the URI is not in the result, and of `{x}` that includes the empty string: both expand to nothing.
+- A variable that is not in the URI is not in the result. For `{x}` that includes the empty string: undefined and empty
+  values expand to the same URI.
 
-This file knows nothing of MCP and can be read, and used, by itself.
+Spec:  RFC 6570 (URI templates), RFC 3986 (URIs)
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from typing import Final, TypeAlias
 from urllib.parse import quote, unquote
 
 Value: TypeAlias = "str | int | float | Sequence[str] | Mapping[str, str] | None"
-"""What a variable may stand for. None, and a list or mapping without members, are undefined (RFC 6570, section 2.3)."""
+"""The value of a variable. None, an empty list and an empty mapping are undefined (RFC 6570, section 2.3)."""
 
 Matched: TypeAlias = "str | list[str] | dict[str, str]"
-"""What a URI gives back: a string, or, for an exploded variable, a list, or the names and values in a query."""
+"""A value found in a URI: a string, or for an exploded variable a list, or the names and values in a query."""
 
 MAX_TEMPLATE: Final = 8192
-"""Characters that a template may have."""
+"""Maximum length of a template, in characters."""
 
 
 class TemplateError(ValueError):
-    """A template breaks RFC 6570's grammar, or a value cannot stand where the template puts it."""
+    """A template breaks the grammar of RFC 6570, or a value does not fit its expression."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """How the variables of an expression are written: a column of the table in RFC 6570, appendix A."""
+    """The notation for the variables of an expression: a column of the table in RFC 6570, appendix A."""
 
     first: str
     separator: str
@@ -54,7 +55,7 @@ class Operator:
     if_empty: str = ""
     keeps_reserved: bool = False
     in_segment: bool = True
-    """Whether what it stands for is part of one path segment (see the module's rules; not from the RFC)."""
+    """True if a value is part of one path segment (a rule of this module, not of the RFC)."""
 
 
 OPERATORS: Final = {
@@ -71,7 +72,7 @@ OPERATORS: Final = {
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable of an expression. `{name:3}` is its first 3 characters; `{name*}` each member by itself."""
+    """A variable of an expression. `{name:3}` has the prefix 3: its first 3 characters. `{name*}` is exploded."""
 
     name: str
     prefix: int | None = None
@@ -80,18 +81,18 @@ class Variable:
 
 @dataclass(frozen=True)
 class Expression:
-    """What stands between braces."""
+    """An operator and its variables, in braces."""
 
     operator: Operator
     variables: tuple[Variable, ...]
 
 
-# RFC 6570, section 2.1: literals are any characters but these; "%" only as part of an encoded one. The apostrophe is
-# not in the grammar, but in the RFC's examples.
+# RFC 6570, section 2.1: the characters of literals; "%" only in an encoded character. The apostrophe is missing in the
+# grammar, but the RFC's examples use it.
 _LITERALS: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
-# Section 2.2: the operator. "=,!@|" are reserved for extensions, and so errors today.
+# Section 2.2: the operators. "=,!@|" are reserved for extensions, so they are errors today.
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
-# Sections 2.3 and 2.4: a name, and one modifier; the length is 1 to 9999.
+# Sections 2.3 and 2.4: a name and one modifier; the length is 1 to 9999.
 _CHAR: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
 _VARIABLE: Final = re.compile(rf"({_CHAR}+(?:\.{_CHAR}+)*)(?::([1-9][0-9]{{0,3}})|(\*))?")
 
@@ -101,25 +102,32 @@ _OUTSIDE_ASCII_SAFE: Final = "".join(map(chr, range(128)))
 
 
 class UriTemplate:
-    """A template, checked when it is made: raises TemplateError."""
+    """A parsed template.
+
+    Args:
+        template: The text of the template, of at most `MAX_TEMPLATE` characters.
+
+    Raises:
+        TemplateError: The template breaks the grammar or is too long.
+    """
 
     def __init__(self, template: str) -> None:
         self.template = template
         self.parts = parse(template)
-        """Literal text and expressions, in order."""
+        """The literal texts and the expressions, in order."""
         names = (variable.name for part in self.parts if isinstance(part, Expression) for variable in part.variables)
         self.variables: tuple[str, ...] = tuple(dict.fromkeys(names))
-        """The names of the variables, each once, in the order of the template."""
+        """The names of the variables without duplicates, in the order of the template."""
 
     def __repr__(self) -> str:
         return f"UriTemplate({self.template!r})"
 
     def expand(self, values: Mapping[str, Value]) -> str:
-        """The URI that the template and the values make. Raises TemplateError for `{x:3}` of a list or a mapping."""
+        """Return the URI with these values by variable name. Raise TemplateError for `{x:3}` of a list or mapping."""
         return "".join(_encode(part, True) if isinstance(part, str) else _expand(part, values) for part in self.parts)
 
     def match(self, uri: str) -> dict[str, Matched] | None:
-        """The values that the template has in this URI, decoded; None where it does not match."""
+        """Return the decoded values of the variables in a URI, or None if the URI does not match the template."""
         try:
             found = self._pattern.fullmatch(uri if uri.isascii() else quote(uri, safe=_OUTSIDE_ASCII_SAFE))
             return None if found is None else self._values(found)
@@ -128,18 +136,17 @@ class UriTemplate:
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
-        """The template as a regular expression, with a group for each of its parts that is an expression.
+        """The template as a regular expression, with a group for each expression.
 
-        What a part takes it never gives back, so nothing backtracks: it is found by looking ahead, `(?=(...))`, which
-        finds one thing only, and then taken as a whole. (Possessive repetitions, `*+`, say the same in less, but before
-        Python 3.11.5 they fail where there are alternatives in what they repeat.)
+        Nothing backtracks: a lookahead `(?=(...))` finds one text, and a back reference takes this text as a whole.
+        (Possessive repetitions, `*+`, are shorter, but before Python 3.11.5 they fail with alternatives inside.)
         """
         patterns = (_pattern_of(part, self.parts[index + 1 :], index) for index, part in enumerate(self.parts))
         return re.compile("".join(patterns))
 
     def _values(self, found: re.Match[str]) -> dict[str, Matched] | None:
         values: dict[str, Matched] = {}
-        beginnings: list[tuple[Variable, str]] = []
+        prefixes: list[tuple[Variable, str]] = []
         for index, expression in enumerate(self.parts):
             if isinstance(expression, str):
                 continue
@@ -153,23 +160,20 @@ class UriTemplate:
                 if not _stays_inside(value, expression.operator):
                     return None
                 if variable.prefix and isinstance(value, str):
-                    beginnings.append((variable, value))
+                    prefixes.append((variable, value))
                 elif values.setdefault(variable.name, value) != value:
-                    return None  # one variable in two places has one value
-        for variable, value in beginnings:
+                    return None  # a variable has one value, also in two places
+        for variable, value in prefixes:
             whole = values.setdefault(variable.name, value)
             if len(value) > (variable.prefix or 0) or not isinstance(whole, str) or whole[: variable.prefix] != value:
                 return None
         return values
 
 
-# ------------------------------------------------------------------------------------------ the grammar (section 2)
-
-
 def parse(template: str) -> list[str | Expression]:
-    """A template as literal text and expressions. Raises TemplateError."""
+    """Split a template into literal texts and expressions. Raise TemplateError if it breaks the grammar."""
     if len(template) > MAX_TEMPLATE:
-        raise TemplateError(f"a URI template of {len(template)} characters; at most {MAX_TEMPLATE} are read")
+        raise TemplateError(f"the URI template has {len(template)} characters, more than the limit of {MAX_TEMPLATE}")
     parts: list[str | Expression] = []
     at = 0
     while at < len(template):
@@ -181,8 +185,8 @@ def parse(template: str) -> list[str | Expression]:
             parts.append(Expression(OPERATORS[expression[1]], variables))
             at = expression.end()
         else:
-            what = "an expression without an end" if template[at] == "{" else f"{template[at]!r}, which must be encoded"
-            raise TemplateError(f"bad URI template {template!r}: at {at} stands {what} (RFC 6570, section 2)")
+            fault = "an unclosed expression" if template[at] == "{" else f"{template[at]!r}, which must be encoded"
+            raise TemplateError(f"bad URI template {template!r}: {fault}, at index {at} (RFC 6570, section 2)")
     return parts
 
 
@@ -190,17 +194,14 @@ def _variable(text: str, template: str) -> Variable:
     found = _VARIABLE.fullmatch(text)
     if found is None:
         raise TemplateError(
-            f"bad URI template {template!r}: {text!r} is no variable. A name is letters, digits and _, with single "
+            f"bad URI template {template!r}: {text!r} is not a variable. A name has letters, digits and _, with single "
             "dots inside; it may end with * or with : and a length from 1 to 9999 (RFC 6570, sections 2.3 and 2.4)"
         )
     return Variable(found[1], int(found[2]) if found[2] else None, bool(found[3]))
 
 
-# ---------------------------------------------------------------------------------------------- expansion (section 3)
-
-
 def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
-    """Section 3.2.1 and appendix A. Undefined variables leave nothing, not even their separator."""
+    """Return the text of an expression (section 3.2.1). An undefined variable leaves nothing, also no separator."""
     operator = expression.operator
     texts = [
         text for variable in expression.variables for text in _texts(variable, values.get(variable.name), operator)
@@ -209,7 +210,7 @@ def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
 
 
 def _texts(variable: Variable, value: Value, operator: Operator) -> list[str]:
-    """What a variable puts between separators: nothing, one text, or, exploded, one for each member."""
+    """Return the texts of a variable between separators: none, one, or one for each member of an exploded variable."""
     keeps = operator.keeps_reserved
     if value is None or (isinstance(value, (Sequence, Mapping)) and not isinstance(value, str) and not value):
         return []
@@ -217,7 +218,7 @@ def _texts(variable: Variable, value: Value, operator: Operator) -> list[str]:
         whole = str(value)
         return [_named(variable.name, _encode(whole[: variable.prefix], keeps), operator)]
     if variable.prefix:  # section 2.4.1
-        raise TemplateError(f"{variable.name}:{variable.prefix} is the beginning of a string, not of a {type(value)}")
+        raise TemplateError(f"{variable.name}:{variable.prefix} needs a string, not a {type(value).__name__}")
     if isinstance(value, Mapping):
         pairs = [(_encode(name, keeps), _encode(str(member), keeps)) for name, member in value.items()]
         if variable.explode:
@@ -237,20 +238,18 @@ def _named(name: str, text: str, operator: Operator) -> str:
 
 
 def _encode(text: str, keeps_reserved: bool) -> str:
-    """Section 3.2.1: unreserved characters stay; reserved and encoded ones too where the operator says so."""
+    """Return the percent-encoded text (section 3.2.1). `keeps_reserved` spares reserved characters and encoded ones."""
     if keeps_reserved:
         return quote(_STRAY_PERCENT.sub("%25", text), safe=_RESERVED + "%")
     return quote(text, safe="")
 
-
-# ------------------------------------------------------------------------------------------ matching (the rules above)
 
 _ENCODED: Final = "%[0-9A-Fa-f]{2}"
 _SEGMENT: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@"  # RFC 3986, section 3.3, pchar
 
 
 def _pattern_of(part: str | Expression, following: list[str | Expression], index: int) -> str:
-    """The regular expression of one part. It looks at what follows, to know where it ends; index: where it stands."""
+    """Return the regular expression of the part at an index. The parts that follow decide where it ends."""
     if isinstance(part, str):
         return re.escape(_encode(part, True))
     operator = part.operator
@@ -269,7 +268,7 @@ def _pattern_of(part: str | Expression, following: list[str | Expression], index
 
 
 def _not(following: list[str | Expression]) -> str:
-    """A look ahead: what follows does not begin here. An expression without a prefix says nothing about that."""
+    """Return a lookahead that fails where the next literal or prefix begins. An expression without one is skipped."""
     for index, part in enumerate(following):
         if isinstance(part, str):
             at_the_end = r"\Z" if index == len(following) - 1 else ""
@@ -280,10 +279,10 @@ def _not(following: list[str | Expression]) -> str:
 
 
 def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, Matched]] | None:
-    """The texts between separators, one for each variable; the last takes what is left."""
+    """Return the texts between separators, one for each variable. The last variable takes the rest."""
     separator, variables = expression.operator.separator, expression.variables
     if any(variable.explode for variable in variables[:-1]):
-        return None  # nothing says which of them a member belongs to
+        return None  # a member could belong to either variable
     pieces = text.split(separator, len(variables) - 1)
     pairs: list[tuple[Variable, Matched]] = []
     for variable, piece in zip(variables, pieces, strict=False):
@@ -295,7 +294,7 @@ def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, Mat
 
 
 def _read_named(expression: Expression, text: str) -> list[tuple[Variable, Matched]] | None:
-    """name=value, in any order. Names that no variable has go to an exploded variable, as its members."""
+    """Return the values of `name=value` pairs in any order. Unknown names are members of an exploded variable."""
     variables = {variable.name: variable for variable in expression.variables}
     exploded = [variable for variable in expression.variables if variable.explode]
     values: dict[str, Matched] = {}
@@ -324,7 +323,7 @@ def _decode(text: str) -> str:
 
 
 def _stays_inside(value: Matched, operator: Operator) -> bool:
-    """No value reaches beyond where it stands: see the second of the module's rules."""
+    """Return True if a value keeps the second of the module's rules."""
     if not isinstance(value, str):
         members = value if isinstance(value, list) else [*value, *value.values()]
         return all(_stays_inside(member, operator) for member in members)
