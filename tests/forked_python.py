@@ -42,8 +42,10 @@ PRELOADED = (
     "mcp_ref.features.tools",
     "mcp_ref.server.server",
     "mcp_ref.transports.stdio",
+    "pytest",
+    "tests.support",
 )
-"""The modules that the parent imports before it forks."""
+"""The modules that the parent imports before it forks. Servers of test modules import pytest."""
 
 STUB = """
 import sys, os, _signal, _socket, json
