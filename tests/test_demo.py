@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import io
 import json
 import os
@@ -12,6 +11,8 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -38,16 +39,30 @@ def demo(folder: Path, *options: str, package: str = "mcp_ref", path: Path | Non
     return done.stdout
 
 
-@functools.cache
-def from_a_clone(*options: str) -> str:
-    """What the demo prints, from a clone."""
-    return demo(ROOT, *options, COLUMNS="80")
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The output of the demo, run in four ways: two at a time, because each takes seconds."""
+    folder = tmp_path_factory.mktemp("demo")
+    vendor = folder / "an app" / "app" / "_vendor"
+    shutil.copytree(ROOT / "mcp_ref", vendor / "protocol")
+    archive = folder / "mcp_ref.zip"
+    with zipfile.ZipFile(archive, "w") as bundle:
+        for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
+            bundle.write(path, path.relative_to(ROOT))
+    ways: dict[str, Callable[[], str]] = {
+        "zip": lambda: demo(folder, path=archive),
+        "pipes": lambda: demo(ROOT, COLUMNS="80"),
+        "http": lambda: demo(ROOT, "--http", COLUMNS="80"),
+        "vendored": lambda: demo(ROOT, "--http", package="app._vendor.protocol", path=folder / "an app"),
+    }
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(ways, pool.map(lambda run: run(), ways.values()), strict=True))
 
 
-@pytest.fixture(params=[(), ("--http",)], ids=["pipes", "http"])
-def shown(request: pytest.FixtureRequest) -> str:
-    """What the demo prints, on each of its ways."""
-    return from_a_clone(*request.param)
+@pytest.fixture(params=["pipes", "http"])
+def shown(request: pytest.FixtureRequest, runs: dict[str, str]) -> str:
+    """The output of the demo, over each transport."""
+    return runs[str(request.param)]
 
 
 def test_the_demo_shows_every_method_of_all_revisions(shown: str) -> None:
@@ -106,23 +121,23 @@ def test_what_is_the_same_in_each_request_is_shown_once() -> None:
     assert out.getvalue().count('"_meta":{"io') == 2 and out.getvalue().count('"_meta":{...}') == 1
 
 
-def test_over_http_the_head_of_each_request_of_the_stateless_era_is_shown() -> None:
-    shown = from_a_clone("--http")
+def test_over_http_the_head_of_each_request_of_the_stateless_era_is_shown(runs: dict[str, str]) -> None:
+    shown = runs["http"]
     modern = shown[: shown.index("The earlier era")]
     assert "Mcp-Method: tools/call" in modern and "Mcp-Name: add" in modern
     own = modern[modern.index("What HTTP adds: headers") : modern.index("A client that can do more")]
     assert re.findall(r"server <- status (\d+)", own) == ["200", "400", "404"] and '"code":-32020' in own
-    assert "Mcp-Method" not in from_a_clone()
+    assert "Mcp-Method" not in runs["pipes"]
 
 
-def test_over_http_it_has_the_same_chapters_and_three_of_its_own() -> None:
-    pipes, http = (re.findall(r"^\d+\. (.*?)(?:  |$)", from_a_clone(*way), re.MULTILINE) for way in ((), ("--http",)))
+def test_over_http_it_has_the_same_chapters_and_three_of_its_own(runs: dict[str, str]) -> None:
+    pipes, http = (re.findall(r"^\d+\. (.*?)(?:  |$)", runs[way], re.MULTILINE) for way in ("pipes", "http"))
     own = ["What HTTP adds: headers", "What HTTP adds: sessions", "What HTTP adds: streams"]
     assert [title for title in http if title not in own] == pipes and set(own) < set(http)
 
 
-def test_over_http_it_shows_the_session_and_a_stream_that_is_taken_up_again() -> None:
-    shown = from_a_clone("--http")
+def test_over_http_it_shows_the_session_and_a_stream_that_is_taken_up_again(runs: dict[str, str]) -> None:
+    shown = runs["http"]
     own = shown[shown.index("What HTTP adds: sessions") : shown.index("What is said once")]
     assert re.findall(r"server <- status (\d+)", own) == ["200", "202", "400", "200", "200", "204", "404"]
     (session,) = set(re.findall(r"^      Mcp-Session-Id: (\S+)$", own, re.MULTILINE))
@@ -131,19 +146,12 @@ def test_over_http_it_shows_the_session_and_a_stream_that_is_taken_up_again() ->
     assert len(last) == 1 and len(ids) == len(set(ids)) and 0 < ids.index(last[0]) < len(ids) - 1
 
 
-def test_it_runs_vendored_under_another_name_and_from_any_folder(tmp_path: Path) -> None:
-    vendor = tmp_path / "an app" / "app" / "_vendor"
-    shutil.copytree(ROOT / "mcp_ref", vendor / "protocol", ignore=shutil.ignore_patterns("__pycache__"))
-    shown = demo(ROOT, "--http", package="app._vendor.protocol", path=tmp_path / "an app")
-    assert "Read next: app/_vendor/protocol/demo/server.py" in " ".join(shown.split())
+def test_it_runs_vendored_under_another_name_and_from_any_folder(runs: dict[str, str]) -> None:
+    assert "Read next: app/_vendor/protocol/demo/server.py" in " ".join(runs["vendored"].split())
 
 
-def test_it_runs_from_a_zip_file(tmp_path: Path) -> None:
-    archive = tmp_path / "mcp_ref.zip"
-    with zipfile.ZipFile(archive, "w") as bundle:
-        for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
-            bundle.write(path, path.relative_to(ROOT))
-    assert "claims that held" in " ".join(demo(tmp_path, path=archive).split())
+def test_it_runs_from_a_zip_file(runs: dict[str, str]) -> None:
+    assert "claims that held" in " ".join(runs["zip"].split())
 
 
 class Terminal(io.StringIO):

@@ -732,12 +732,9 @@ async def test_a_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goe
 # ---------------------------------------------------------------------------------------------------- the end
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("tool", ["waits", "hesitates", "ignores", "blocks", "asks"])
-def test_one_signal_ends_a_server_with_streams_open_and_a_tool_running(
-    tool: str, number: signal.Signals, tmp_path: Path
-) -> None:
-    async def test(program: Program) -> None:
+def test_one_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str, tmp_path: Path) -> None:
+    async def test(program: Program, number: signal.Signals) -> None:
         async with contextlib.AsyncExitStack() as stack:
 
             async def raw() -> Raw:
@@ -769,5 +766,9 @@ def test_one_signal_ends_a_server_with_streams_open_and_a_tool_running(
                 async with asyncio.timeout(PATIENCE):
                     await client.reader.read()  # every connection has come to its end
 
-    with serving(server_file(tmp_path)) as program:
-        run(test(program))
+    async def both(terminated: Program, interrupted: Program) -> None:
+        await asyncio.gather(test(terminated, signal.SIGTERM), test(interrupted, signal.SIGINT))
+
+    file = server_file(tmp_path)
+    with serving(file) as terminated, serving(file) as interrupted:
+        run(both(terminated, interrupted))
