@@ -102,7 +102,7 @@ READING_ORDER = (
     "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
     "transports/streamable_http/session.py", "transports/streamable_http/session_table.py",
     "transports/streamable_http/stateless.py", "transports/streamable_http/server.py",
-    "transports/streamable_http/stateless_client.py",
+    "transports/streamable_http/stateless_client.py", "transports/streamable_http/resumption.py",
     "transports/http_sse/__init__.py", "transports/http_sse/server.py", "transports/http_sse/client.py",
     "transports/streamable_http/client.py",
     "session.py",

@@ -201,7 +201,7 @@ def test_a_url_that_refuses_is_3_with_the_status_and_the_servers_words(status: i
 def test_a_url_of_something_else_is_3_and_says_what_it_is(capsys: Captured) -> None:
     with answering(200, "<h1>Welcome</h1>", "text/html") as server:
         assert main(["list", "--", server.url]) == 3
-    assert "the answer is text/html, not application/json or text/event-stream" in capsys.readouterr().err
+    assert "the response is text/html, not application/json or text/event-stream" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------------------------------------- run --http

@@ -1,9 +1,11 @@
-"""HTTP+SSE, the client's side: a GET whose stream names the URL to POST to, and carries what the server says.
+"""HTTP+SSE on the client: a GET opens the session's event stream, whose first event names the URL to POST to.
 
-The session lasts as long as the stream. Nothing can be resumed.
+The session lasts as long as the stream, and nothing can be resumed. The URL must have the origin of the stream: a
+hostile server could otherwise make the client send its messages, and its `Authorization` header, to another host.
 
 Spec:  2024-11-05 basic/transports#http-with-sse
-Below: mcp_ref/http. Elsewhere: the server's side (http_sse.py); when this is tried (streamable_http_client.py)
+Above: ../streamable_http/client.py, which tries this transport when `initialize` is refused
+Elsewhere: the server's side (server.py)
 """
 
 from __future__ import annotations
@@ -18,24 +20,24 @@ from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Outgoing, Request, RequestId, Undelivered, decode, encode
 from ...lib.http.client import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
-from ..base import Lost, Receive, Trace, Transport
+from ..base import EndReport, Lost, Receive, Trace, Transport
 from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, public_url
 from ..trace import Requests
 
 log = logging.getLogger(__name__)
 
 MAX_EVENT: Final = 64 * 1024 * 1024
-"""Bytes of one message (64 MiB)."""
+"""Maximum size of one message, in bytes (64 MiB)."""
 
 OPENING_SECONDS: Final = 10.0
-"""Seconds that the endpoint event may take."""
+"""Time that a server has to send the endpoint event, in seconds."""
 
 POST_SECONDS: Final = 30.0
-"""Seconds that a server may take to accept a message."""
+"""Time that a server has to accept a message, in seconds."""
 
 
 class SseClientTransport(Transport):
-    """The transport of one session. http: makes the requests; whoever gave it closes it."""
+    """The transport of one session. The caller closes `http`, which makes the requests."""
 
     def __init__(
         self, url: str, *, headers: Mapping[str, str] | None = None, http: Requests, trace: Trace | None = None
@@ -45,21 +47,21 @@ class SseClientTransport(Transport):
         self._http = http
         self._trace = trace
         self._receive: Receive | None = None
-        self._lost: Lost | None = None
+        self._end = EndReport()
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._reader: asyncio.Task[None] | None = None
         self._last_post: asyncio.Task[None] | None = None
         self._posts: set[asyncio.Task[None]] = set()
 
     async def start(self, receive: Receive, lost: Lost) -> None:
-        """Open the stream. Raises ConnectionClosed where it does not begin with an endpoint."""
+        """Open the stream. Raises ConnectionClosed if it does not begin with an endpoint event."""
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
         await asyncio.wait([self._endpoint], timeout=OPENING_SECONDS)
         if not self._endpoint.done():
             raise ConnectionClosed(f"{public_url(self.url)} sent no endpoint event within {OPENING_SECONDS:g} s")
         self._endpoint.result()
-        self._lost = lost
+        self._end.deliver_to(lost)
 
     async def _read(self) -> None:
         why = "the server ended the stream"
@@ -67,18 +69,18 @@ class SseClientTransport(Transport):
             headers = {**self._headers, "Accept": SSE_TYPE}
             async with self._http.request("GET", self.url, headers, extra=True) as response:
                 if response.status != 200 or media_type(response.headers) != SSE_TYPE:
-                    raise HttpError(f"a GET is answered by HTTP {response.status}, not by a stream")
+                    raise HttpError(f"the server answered a GET with HTTP {response.status}, not with an event stream")
                 parser = EventParser(MAX_EVENT)
                 async for piece in response:
                     for event in parser.feed(piece):
                         self._take(event)
         except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
             why = str(error)
-        if not self._endpoint.done():
-            self._endpoint.set_exception(ConnectionClosed(f"{public_url(self.url)}: {why}"))
-        elif self._lost is not None:
-            lost, self._lost = self._lost, None
-            lost(ConnectionClosed(f"{public_url(self.url)}: {why}"))
+        reason = ConnectionClosed(f"{public_url(self.url)}: {why}")
+        if self._endpoint.done():
+            self._end.send(reason)
+        else:
+            self._endpoint.set_exception(reason)
 
     def _take(self, event: Event) -> None:
         if event.event == "endpoint":
@@ -91,13 +93,13 @@ class SseClientTransport(Transport):
             self._receive(decode(frame))
 
     def _checked(self, endpoint: str) -> str:
-        """A server may not send our messages, and our credentials, to somebody else."""
+        """Return the endpoint. Raises ConnectionClosed if it has another origin than the stream."""
         if _origin(endpoint) != _origin(self.url):
-            raise ConnectionClosed(f"its endpoint {endpoint[:200]!r} is of another origin")
+            raise ConnectionClosed(f"its endpoint {endpoint[:200]!r} has another origin")
         return endpoint
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """POST a message, after those before it."""
+        """POST a message after those before it."""
         frame = encode(message)
         id = message.id if isinstance(message, Request) else None
         task = asyncio.get_running_loop().create_task(self._post(frame, id, self._last_post))
@@ -113,10 +115,9 @@ class SseClientTransport(Transport):
         if self._trace is not None:
             self._trace("->", frame)
         try:
-            async with asyncio.timeout(POST_SECONDS):
-                async with posting as response:
-                    await response.read(MAX_EVENT)
-                    why = f"the server answered HTTP {response.status}" if response.status >= 400 else None
+            async with asyncio.timeout(POST_SECONDS), posting as response:
+                await response.read(MAX_EVENT)
+                why = f"the server answered HTTP {response.status}" if response.status >= 400 else None
         except TimeoutError:
             why = f"the message was not accepted within {POST_SECONDS:g} s"
         except (HttpError, ValueError) as error:
@@ -127,15 +128,14 @@ class SseClientTransport(Transport):
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until what was sent has been accepted."""
+        """Wait until the server has accepted the last message."""
         if self._last_post is not None and not self._last_post.done():
             await asyncio.wait([self._last_post])
 
     def pause_reading(self) -> None:
-        """Nothing: what the server may ask at a time is bounded by the dispatcher, and refused beyond."""
+        """Do nothing: the dispatcher bounds the server's requests, and refuses further ones."""
 
-    def resume_reading(self) -> None:
-        """See pause_reading."""
+    def resume_reading(self) -> None: ...
 
     async def close(self) -> None:
         """End the stream, and with it the session."""
@@ -147,10 +147,22 @@ class SseClientTransport(Transport):
         if tasks:
             await asyncio.wait(tasks, timeout=5.0)
         if self._endpoint.done() and not self._endpoint.cancelled():
-            self._endpoint.exception()  # seen
-        if self._lost is not None:
-            lost, self._lost = self._lost, None
-            lost(ConnectionClosed("the connection was closed"))
+            self._endpoint.exception()  # else asyncio warns that nobody looked at it
+        self._end.send(ConnectionClosed("the connection was closed"))
+
+
+async def connect_http_sse(transport: SseClientTransport, receive: Receive, lost: Lost) -> bool:
+    """Start the transport. Return False, with the transport closed, if the server does not speak HTTP+SSE."""
+    try:
+        await transport.start(receive, lost)
+    except ConnectionClosed as error:
+        log.debug("the server does not speak HTTP+SSE either: %s", error)
+        await transport.close()
+        return False
+    except BaseException:
+        await transport.close()
+        raise
+    return True
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

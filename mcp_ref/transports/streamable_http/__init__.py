@@ -10,8 +10,7 @@ On the server, modern era:
 - `stateless.py`: one request and its response
 On the client:
 - `client.py`: the transport: sessions, and the choice between the eras
-- `response.py`: how a response is read, in both eras
-- `listening.py`: the stream for messages that belong to no request
+- `resumption.py`: how broken event streams are continued; the listening stream
 - `stateless_client.py`: requests of the modern era
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25); 2026-07-28 basic/transports/streamable-http

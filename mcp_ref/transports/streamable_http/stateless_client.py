@@ -1,18 +1,18 @@
-"""Streamable HTTP of the stateless era, the client's side: a request is a POST, and its response is all there is.
+"""Streamable HTTP of the modern era, on the client: each request is one POST, and its response is all there is.
 
-    Request -> POST, with headers that repeat what the body says -> JSON: the answer
-                                                                   | events: notifications, then the answer
-    notifications/cancelled -> the response is closed, and nothing is sent
+    request -> POST, with headers that mirror the body -> JSON: the response
+                                                        | events: notifications, then the response
+    notifications/cancelled -> the HTTP response is closed, and no message is sent
+
+A response that breaks is lost: the client repeats the request with a new id [2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/transports/streamable-http
-Above: streamable_http_client.py, which knows the earlier eras too. Below: mcp_ref/http, basic/headers.py
-Elsewhere: the server's side (http_alone.py)
+Above: client.py, which knows the legacy era too. Below: basic/headers.py. Elsewhere: the server's side (stateless.py)
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from typing import Final
 
@@ -35,20 +35,29 @@ from ..base import Receive, Trace
 from ..trace import Requests
 from .checks import JSON_TYPE, SSE_TYPE, STREAMED, media_type, public_url
 
-log = logging.getLogger(__name__)
+MAX_RESPONSE: Final = 64 * 1024 * 1024
+"""Maximum size of a JSON response or of one event, in bytes (64 MiB)."""
 
-MAX_ANSWER: Final = 64 * 1024 * 1024
-"""Bytes of one JSON answer, or of one event (64 MiB)."""
+MAX_DETAIL: Final = 200
+"""Maximum length of a quoted HTTP error body, in characters."""
 
-MAX_WORDS: Final = 200
-"""Characters of what a server says beside a status that an error repeats."""
+CLOSE_SECONDS: Final = 5.0
+"""Time that cancelled requests have to close their connections, in seconds."""
 
-_NOT_THE_ERA: Final = frozenset({401, 403, 407, 408, 429})
-"""Refusals of the one who asks, which say nothing about what the server speaks."""
+_ABOUT_THE_CALLER: Final = frozenset({401, 403, 407, 408, 429})
+"""The HTTP errors that say nothing about the revisions of the server."""
 
 
 class StatelessRequests:
-    """The requests that stand alone. headers: sent with each. parameters: the headers that a tool's arguments go in."""
+    """The stateless requests in flight.
+
+    Args:
+        url: The MCP endpoint.
+        headers: Headers of every POST, such as `Authorization`.
+        http: The HTTP client.
+        trace: Function that sees every frame.
+        parameters: Function from a tool's name to the headers that mirror its arguments.
+    """
 
     def __init__(
         self, url: str, headers: Mapping[str, str], http: Requests, trace: Trace | None, parameters: ParameterHeaders
@@ -58,10 +67,10 @@ class StatelessRequests:
         self._http = http
         self._trace = trace
         self._parameters = parameters
-        self._asking: dict[RequestId, asyncio.Task[None]] = {}
+        self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
 
     def send(self, request: Request, receive: Receive) -> None:
-        """POST a request; what comes back is handed to `receive`. Raises what `encode` raises."""
+        """POST a request, and deliver the messages of its response to `receive`. Raises as `encode` does."""
         frame = encode(request)
         headers = {
             **self._headers,
@@ -71,35 +80,35 @@ class StatelessRequests:
             **request_headers(request, self._parameters),
         }
         task = asyncio.get_running_loop().create_task(self._post(request, frame, headers, receive))
-        self._asking[request.id] = task
+        self._in_flight[request.id] = task
         task.add_done_callback(lambda _: self._forget(request.id, task))
 
     def _forget(self, id: RequestId, task: asyncio.Task[None]) -> None:
-        if self._asking.get(id) is task:
-            del self._asking[id]
+        if self._in_flight.get(id) is task:
+            del self._in_flight[id]
 
     def cancel(self, id: object) -> bool:
-        """Close the response to a request; False where it is none of these."""
-        task = self._asking.get(id) if isinstance(id, (str, int)) else None
+        """Close the response to a request. Return False if no such request is in flight."""
+        task = self._in_flight.get(id) if isinstance(id, (str, int)) else None
         if task is not None:
             # [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation] closing it is the cancellation
             task.cancel()
         return task is not None
 
-    def leave(self) -> list[asyncio.Task[None]]:
-        """Close all responses; gives those that are being closed."""
-        tasks = list(self._asking.values())
+    def cancel_all(self) -> list[asyncio.Task[None]]:
+        """Close all responses. Return the tasks that close them."""
+        tasks = list(self._in_flight.values())
         for task in tasks:
             task.cancel()
         return tasks
 
     async def close(self) -> None:
-        """Close all responses."""
-        if tasks := self.leave():
-            await asyncio.wait(tasks, timeout=5.0)
+        """Close all responses, and wait until they are closed."""
+        if tasks := self.cancel_all():
+            await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
-        # one that stays open has a connection of its own, however many are in use
+        # A stream that stays open has a connection of its own, so that it does not use up those of the pool.
         posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMED)
         if self._trace is not None:
             self._trace("->", frame)
@@ -107,40 +116,42 @@ class StatelessRequests:
             async with posting as response:
                 why = await self._read(request, response, receive)
                 if why is not None:
-                    receive(Undelivered(request.id, f"{public_url(self._url)}: {why}", tells_the_era(response.status)))
+                    why = f"{public_url(self._url)}: {why}"
+                    receive(Undelivered(request.id, why, suggests_other_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
             receive(Undelivered(request.id, f"{public_url(self._url)}: {error}"))
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
-        """Hand in what a response carries, until the answer has come; gives the reason where there is none."""
+        """Deliver the messages of a response. Return the reason if the JSON-RPC response is not among them."""
         # [2026-07-28 basic/transports/streamable-http#sending-messages] the client MUST support both
         kind = media_type(response.headers)
         if kind == SSE_TYPE and response.status < 300:
-            if await self._follow(request, response, receive):
-                return None
-            return "the response ended without the answer"
-        body = await response.read(MAX_ANSWER)
+            found = await self._read_events(request, response, receive)
+            return None if found else "the event stream ended without the JSON-RPC response"
+        body = await response.read(MAX_RESPONSE)
         message = self._decode(body) if body else None
         if isinstance(message, ErrorResponse):
-            message = _answer_of(request, response.status, message)
-        if message is not None and _is_answer(message, request.id):
+            message = _error_for(request, response.status, message)
+        if message is not None and _responds_to(message, request.id):
             receive(message)
             return None
         if response.status >= 300:
-            return refusal(response, body)
-        return f"the answer is {kind or 'of no content type'}, and no message" if body else "the answer is empty"
+            return http_error(response, body)
+        if not body:
+            return "the response is empty"
+        return f"the body ({kind or 'without content type'}) is not the JSON-RPC response"
 
-    async def _follow(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
-        """Hand in the events of a response, until the answer has come; False where there is none."""
-        parser = EventParser(MAX_ANSWER)
+    async def _read_events(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
+        """Deliver the messages of an event stream. Return True if the JSON-RPC response was among them."""
+        parser = EventParser(MAX_RESPONSE)
         async for piece in response:
             for event in parser.feed(piece):
                 if event.data and event.event == "message":
                     message = self._decode(event.data.encode())
                     if isinstance(message, ErrorResponse):
-                        message = _answer_of(request, response.status, message) or message
+                        message = _error_for(request, response.status, message) or message
                     receive(message)
-                    if _is_answer(message, request.id):
+                    if _responds_to(message, request.id):
                         return True
         return False
 
@@ -150,37 +161,37 @@ class StatelessRequests:
         return decode(frame)
 
 
-def _is_answer(message: Incoming, id: RequestId) -> bool:
+def _responds_to(message: Incoming, id: RequestId) -> bool:
     return isinstance(message, (Response, ErrorResponse, Malformed)) and message.id == id
 
 
-def tells_the_era(status: int) -> bool:
-    """Whether an answer that is no message shows that the server speaks something else than we do.
+def suggests_other_era(status: int) -> bool:
+    """Return True if a response that is not JSON-RPC, with this status, suggests a server of the legacy era."""
+    # [2026-07-28 basic/versioning#compatibility-matrix] a 4xx without a modern error. But proxies send some statuses
+    # too, and a 5xx only means that the server is out of order.
+    return status < 300 or (400 <= status < 500 and status not in _ABOUT_THE_CALLER)
 
-    [2026-07-28 basic/versioning#compatibility-matrix] a 4xx without a modern error: perhaps of the earlier era. Not one
-    that anybody in between may give, nor a server that is out of order.
+
+def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
+    """Return an error with the request's id, or None if it responds to another request.
+
+    Return None too if it leaves open which revisions the server speaks, and `server/discover` asks for just that.
     """
-    return status < 300 or (400 <= status < 500 and status not in _NOT_THE_ERA)
-
-
-def _answer_of(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
-    """An error as the answer to the request of its response; None where it is another's, or says nothing of the era
-    to one who asks for that."""
     if error.id is not None and error.id != request.id:
         return None
-    refused = status >= 300 and not tells_the_era(status) and error.error.code not in MODERN_ERRORS
+    refused = status >= 300 and not suggests_other_era(status) and error.error.code not in MODERN_ERRORS
     if request.method == "server/discover" and refused:
         return None
-    return ErrorResponse(request.id, error.error)  # also one without an id: there is no other request here
+    return ErrorResponse(request.id, error.error)  # an error without an id too: the response has only one request
 
 
-def refusal(response: HttpResponse, body: bytes) -> str:
-    """What an HTTP error says, in the server's own words where it has any."""
-    text, words = f"the server answered HTTP {response.status}", ""
+def http_error(response: HttpResponse, body: bytes) -> str:
+    """Return a text for an HTTP error, with the server's own message if it sent one."""
+    text, detail = f"the server answered HTTP {response.status}", ""
     found = decode(body) if body else None
     if isinstance(found, ErrorResponse):
-        words = found.error.message
+        detail = found.error.message
     elif media_type(response.headers) in (JSON_TYPE, "text/plain"):  # not a page of HTML
-        words = body[: 4 * MAX_WORDS].decode("utf-8", "replace")
-    words = " ".join(words.split())[:MAX_WORDS]
-    return f"{text}: {words}" if words else text
+        detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")
+    detail = " ".join(detail.split())[:MAX_DETAIL]
+    return f"{text}: {detail}" if detail else text

@@ -33,6 +33,7 @@ from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.http_sse import client as http_sse_client
 from mcp_ref.transports.http_sse.client import SseClientTransport
 from mcp_ref.transports.streamable_http import client as streamable_http_client
+from mcp_ref.transports.streamable_http import resumption
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
 from tests.scripted import (
     JSON_HEADERS,
@@ -121,13 +122,13 @@ async def talk(url: str, revision: str = LATEST, greeted: bool = True, **headers
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long the client would have waited before it came back for a stream. It does not wait."""
     found: list[float] = []
-    pause = streamable_http_client._pause
+    pause = resumption.pause
 
     def noted(*arguments: object) -> float:
         found.append(pause(*arguments))  # type: ignore[arg-type]
         return 0.0
 
-    monkeypatch.setattr(streamable_http_client, "_pause", noted)
+    monkeypatch.setattr(resumption, "pause", noted)
     return found
 
 
@@ -248,13 +249,13 @@ async def test_what_comes_before_the_answer_is_handed_in_before_it_and_nothing_i
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (status(200, b"<html>", ("Content-Type", "text/html")), "the answer is text/html, not application/json"),
-        (status(202, b"", ("X", "y")), "of no content type"),
-        (status(200), "without the response"),
-        (status(200, result(99)), "without the response"),
-        (events(), "without the response"),
-        (events(encode_event(result("1"))), "without the response"),
-        (events(encode_event(result(1)).rstrip(b"\n")), "without the response"),
+        (status(200, b"<html>", ("Content-Type", "text/html")), "the response is text/html, not application/json"),
+        (status(202, b"", ("X", "y")), "without content type"),
+        (status(200), "without the JSON-RPC response"),
+        (status(200, result(99)), "without the JSON-RPC response"),
+        (events(), "without the JSON-RPC response"),
+        (events(encode_event(result("1"))), "without the JSON-RPC response"),
+        (events(encode_event(result(1)).rstrip(b"\n")), "without the JSON-RPC response"),
         (status(302, b"", ("Location", "/login")), "HTTP 302"),
         (status(401), "HTTP 401"),
         (status(404, b"gone"), "HTTP 404|refused a new one"),
@@ -310,7 +311,8 @@ async def test_an_answer_to_another_request_on_this_ones_stream_counts_for_both_
     "step", [events(b"data: " + b"x" * 2000), events(b"x" * 2000), status(200, result(1, a="x" * 2000))]
 )
 async def test_what_is_too_large_fails_its_request_only(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streamable_http_client, "MAX_ANSWER", 1000)
+    monkeypatch.setattr(streamable_http_client, "MAX_RESPONSE", 1000)
+    monkeypatch.setattr(resumption, "MAX_RESPONSE", 1000)
 
     async with scripted() as site:
         site.on("ping", step)
@@ -502,7 +504,7 @@ async def test_a_call_that_is_cancelled_while_its_session_is_renewed_leaves_that
         client.send(Request(1, "ping"))
         client.send(Request(2, "ping"))
         await eventually(lambda: site.keys.count("ping") == 2 and site.keys.count("initialize") == 2)
-        first = client.transport._asking[1]
+        first = client.transport._in_flight[1]
         first.cancel()
         await asyncio.wait([first])
         gate.set()
@@ -575,7 +577,7 @@ async def test_a_call_that_is_cancelled_while_its_session_is_renewed_in_vain_lea
         site.on("initialize", after(gate, status(500)))
         client.send(Request(1, "ping"))
         await eventually(lambda: site.keys.count("initialize") == 2)
-        (post,) = (task for id, task in client.transport._asking.items() if id == 1)
+        (post,) = (task for id, task in client.transport._in_flight.items() if id == 1)
         post.cancel()
         await asyncio.wait([post])
         gate.set()
@@ -692,7 +694,7 @@ async def test_a_stream_that_brings_nothing_is_come_back_for_five_times_ever_lat
         pauses.clear()
         site.on("ping", events(b"id: a\nretry: 100\ndata:\n\n"))
         site.on("GET", events(), status(500), status(503), events(b": nothing\n\n"), events())
-        assert "without the response" in await client.fails()
+        assert "without the JSON-RPC response" in await client.fails()
         assert pauses == [0.1, 0.2, 0.4, 0.8, 1.6]
 
 
@@ -767,7 +769,7 @@ async def test_a_server_that_offers_no_listening_stream_is_not_asked_again(step:
 async def test_a_listening_stream_of_events_too_large_is_come_back_for_ever_later(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable_http_client, "MAX_ANSWER", 1000)
+    monkeypatch.setattr(resumption, "MAX_RESPONSE", 1000)
 
     async with scripted() as site:
         site.on("GET", *[events(b"x" * 2000, hold=True)] * 9, events(encode_event(note("x")), hold=True))
@@ -1013,7 +1015,7 @@ async def test_our_own_server_is_called_over_either_transport(path: str) -> None
     async with server.serve_http() as url, Client(url.replace("/mcp", path)) as client:
         transport = client.session.transport
         assert isinstance(transport, StreamableHttpClientTransport)
-        assert (transport._older is not None) == (path == "/sse")
+        assert (transport._http_sse is not None) == (path == "/sse")
         results = await asyncio.gather(*(client.call_tool("add", {"a": n, "b": 1}) for n in range(50)))
         assert [result.text for result in results] == [str(n + 1) for n in range(50)]
 

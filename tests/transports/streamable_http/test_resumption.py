@@ -17,7 +17,7 @@ import pytest
 
 from mcp_ref import Client, ConnectionClosed, Context, Server, SyncClient
 from mcp_ref.jsonrpc.errors import McpError
-from mcp_ref.transports.streamable_http import client as streamable_http_client
+from mcp_ref.transports.streamable_http import resumption
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
 from tests.http_program import serving
 from tests.support import PATIENCE, run
@@ -39,7 +39,7 @@ async def eventually(true: Callable[[], bool]) -> None:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client comes back for a stream without much of a pause."""
-    monkeypatch.setattr(streamable_http_client, "_pause", lambda *_: 0.01)
+    monkeypatch.setattr(resumption, "pause", lambda *_: 0.01)
 
 
 # ------------------------------------------------------------------------------------------------ the way in between
@@ -377,7 +377,7 @@ def test_a_server_killed_in_mid_stream_and_started_again_has_kept_all_that_it_st
                         if finished:
                             assert (await call).text == "counted"
                         else:
-                            with pytest.raises(ConnectionClosed, match="without the response"):
+                            with pytest.raises(ConnectionClosed, match="without the JSON-RPC response"):
                                 await call
                     assert seen.progress == list(range(1, steps + 1))
                     assert of_call(seen) == stored(store)[: steps + finished]

@@ -97,7 +97,7 @@ async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
 def under_way(client: Client) -> int:
     transport = client.session.transport
     assert isinstance(transport, StreamableHttpClientTransport)
-    return len(transport._stateless._asking)
+    return len(transport._stateless._in_flight)
 
 
 # ------------------------------------------------------------------------------------------------ what is posted
@@ -303,20 +303,23 @@ async def test_notifications_before_the_answer_are_heard_and_nothing_after_it_is
 
 
 ENDS: dict[str, tuple[Step, str]] = {
-    "no events": (events(), "the response ended without the answer"),
-    "notifications alone": (events(encode_event(note("x"), id="1")), "the response ended without the answer"),
-    "half an event": (events(b'data: {"jsonrpc":"2.0","id":2'), "the response ended without the answer"),
+    "no events": (events(), "the event stream ended without the JSON-RPC response"),
+    "notifications alone": (
+        events(encode_event(note("x"), id="1")),
+        "the event stream ended without the JSON-RPC response",
+    ),
+    "half an event": (events(b'data: {"jsonrpc":"2.0","id":2'), "the event stream ended without the JSON-RPC response"),
     "the answer to another": (
         events(b'data: {"jsonrpc":"2.0","id":99,"result":{}}\n\n'),
-        "the response ended without the answer",
+        "the event stream ended without the JSON-RPC response",
     ),
-    "nothing": (status(200), "the answer is empty"),
-    "accepted": (status(202), "the answer is empty"),
-    "html": (status(200, b"<p>", ("Content-Type", "text/html")), "the answer is text/html, and no message"),
-    "no json": (status(200, b"{"), "the answer is application/json, and no message"),
-    "a batch": (status(200, b"[]"), "the answer is application/json, and no message"),
-    "a notification": (status(200, note("x")), "the answer is application/json, and no message"),
-    "another's result": (status(200, b'{"jsonrpc":"2.0","id":99,"result":{}}'), "and no message"),
+    "nothing": (status(200), "the response is empty"),
+    "accepted": (status(202), "the response is empty"),
+    "html": (status(200, b"<p>", ("Content-Type", "text/html")), "the body (text/html) is not the JSON-RPC response"),
+    "no json": (status(200, b"{"), "the body (application/json) is not the JSON-RPC response"),
+    "a batch": (status(200, b"[]"), "the body (application/json) is not the JSON-RPC response"),
+    "a notification": (status(200, note("x")), "the body (application/json) is not the JSON-RPC response"),
+    "another's result": (status(200, b'{"jsonrpc":"2.0","id":99,"result":{}}'), "is not the JSON-RPC response"),
     "an encoding": (status(200, b"x", ("Content-Encoding", "gzip")), "encoded"),
     "404": (status(404), "the server answered HTTP 404"),
     "404 of text": (status(404, b"no such path", ("Content-Type", "text/plain")), "HTTP 404: no such path"),
@@ -425,7 +428,7 @@ async def test_an_answer_that_is_malformed_but_names_its_request_fails_it_at_onc
 
 @pytest.mark.parametrize("how", ["json", "one event", "an event without end", "a refusal"])
 async def test_an_answer_that_is_too_large_fails_its_request_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stateless_client, "MAX_ANSWER", 2000)
+    monkeypatch.setattr(stateless_client, "MAX_RESPONSE", 2000)
     large = text("x" * 3000)
     steps = {
         "json": says(large),

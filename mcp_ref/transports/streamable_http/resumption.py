@@ -1,0 +1,147 @@
+"""Resumption on the client: how a broken event stream is continued, and how the listening stream is kept open.
+
+A client that lost a stream's connection sends a GET with the id of the last event that it saw, in `Last-Event-ID`. The
+server replays the later events of that stream. Since 2025-11-25 a server may also close a connection on purpose; the
+client then "polls": it MUST wait for the `retry` time of the stream, and reconnects. 2026-07-28 has no resumption.
+
+    stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID -> the stream goes on
+                                                                    405, 404, 400          -> its requests fail
+
+Spec:  basic/transports#resumability-and-redelivery, #listening-for-messages-from-the-server (2025-03-26 to 2025-11-25)
+Above: client.py. Elsewhere: the server's side (session.py, event_store.py)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from ...jsonrpc.errors import ConnectionClosed
+from ...jsonrpc.messages import RequestId
+from ...lib.http.client import HttpError, HttpResponse
+from ...lib.http.sse import EventParser, EventTooLarge
+from .checks import SSE_TYPE, media_type
+from .stateless_client import MAX_RESPONSE
+
+log = logging.getLogger(__name__)
+
+MAX_RETRY: Final = 60.0
+"""Maximum time that a server can make the client wait before it reconnects, in seconds."""
+
+MIN_RETRY: Final = 0.05
+"""Minimum time that the client waits before it reconnects, in seconds."""
+
+ATTEMPTS: Final = 5
+"""Maximum number of reconnections without any event in between. Then the stream's requests fail."""
+
+_CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
+
+Get = Callable[[dict[str, str]], AbstractAsyncContextManager[HttpResponse]]
+"""A function that sends a GET in the current session, with additional headers."""
+
+Read = Callable[[bytes], None]
+"""A function that takes the data of each event: one message."""
+
+
+async def follow(response: HttpResponse, unanswered: set[RequestId], read: Read, get: Get) -> None:
+    """Read a POST's event stream until no request is unanswered, and resume it when it breaks.
+
+    Args:
+        response: The response to the POST.
+        unanswered: Ids of the requests without a response. `read` removes them.
+        read: Function that takes each message.
+        get: Function that sends the GET that resumes the stream.
+    """
+    parser = EventParser(MAX_RESPONSE)
+    await _read_events(response, parser, read, unanswered)
+    attempts = 0
+    while unanswered and resume_header(parser) and attempts < ATTEMPTS:
+        before = parser.last_event_id
+        await asyncio.sleep(pause(parser, attempts))
+        parser = parser.resumed()
+        try:
+            # [2025-11-25 basic/transports#resumability-and-redelivery] SHOULD: a GET with the last event's id
+            async with get(resume_header(parser)) as again:
+                if again.status == 200 and media_type(again.headers) == SSE_TYPE:
+                    await _read_events(again, parser, read, unanswered)
+                elif again.status < 500:
+                    return  # the server no longer knows the stream
+        except HttpError as error:
+            log.debug("a stream was not resumed: %s", error)
+        attempts = 0 if parser.last_event_id != before else attempts + 1
+
+
+async def _read_events(
+    response: HttpResponse, parser: EventParser, read: Read, unanswered: set[RequestId] | None
+) -> None:
+    """Read events until the response ends, or until no request is unanswered."""
+    try:
+        async for piece in response:
+            for event in parser.feed(piece):
+                if event.data and event.event == "message":  # an event without data only gives an id
+                    read(event.data.encode())
+            if unanswered is not None and not unanswered:
+                return
+    except HttpError as error:
+        log.debug("a stream broke: %s", error)
+
+
+async def listen(
+    get: Get, read: Read, session: Callable[[], str | None], renew: Callable[[str | None], Awaitable[None]]
+) -> None:
+    """Keep a stream open for messages that belong to no request, if the server offers one.
+
+    Args:
+        get: Function that sends the GET.
+        read: Function that takes each message.
+        session: Function that returns the id of the current session.
+        renew: Function that begins a new session if the server has ended the given one.
+    """
+    parser = EventParser(MAX_RESPONSE)
+    loop = asyncio.get_running_loop()
+    attempts = 0
+    listened = None  # the session in which the server offered the stream
+    while True:
+        began, last, current = loop.time(), parser.last_event_id, session()
+        parser = parser.resumed()
+        ended = False
+        try:
+            async with get(resume_header(parser)) as response:
+                if response.status == 200 and media_type(response.headers) == SSE_TYPE:
+                    listened = current
+                    await _read_events(response, parser, read, None)
+                elif response.status == 404 and current is not None and listened == current:
+                    ended = True
+                elif 400 <= response.status < 500 and (last or session() != current):
+                    parser = EventParser(MAX_RESPONSE)  # the missed events are gone: listen from now on
+                elif response.status < 500:
+                    # [2025-11-25 basic/transports#listening-for-messages-from-the-server] 405: no stream is offered
+                    return
+            if ended:
+                parser = EventParser(MAX_RESPONSE)
+                await renew(current)
+        except ConnectionClosed:
+            return  # the next request begins a new session
+        except (HttpError, EventTooLarge) as error:
+            log.debug("the listening stream broke: %s", error)
+        useful = parser.last_event_id != last or loop.time() > began + MAX_RETRY / 2
+        attempts = 0 if useful else attempts + 1
+        await asyncio.sleep(pause(parser, attempts))
+
+
+def resume_header(parser: EventParser) -> dict[str, str]:
+    """Return the header that names the last event; empty if the stream cannot be resumed."""
+    # An id is any text, and is sent as UTF-8. But a header cannot hold control characters.
+    last = parser.last_event_id.encode()
+    return {"Last-Event-ID": last.decode("latin-1")} if last and not _CONTROL.search(last) else {}
+
+
+def pause(parser: EventParser, attempts: int) -> float:
+    """Return the time to wait before reconnecting, in seconds: the stream's `retry`, doubled for each failure."""
+    # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST respect the retry field
+    retry = parser.retry / 1000 if parser.retry is not None else 1.0
+    return float(min(max(retry, MIN_RETRY) * 2 ** min(attempts, 10), MAX_RETRY))
