@@ -139,7 +139,7 @@ class StatelessRequests:
             return http_error(response, body)
         if not body:
             return "the response is empty"
-        return f"the body ({kind or 'without content type'}) is not the JSON-RPC response"
+        return f"the body of type {kind or '(none)'} is not the JSON-RPC response"
 
     async def _read_events(self, request: Request, response: HttpResponse, receive: Receive) -> bool:
         """Deliver the messages of an event stream. Return True if the JSON-RPC response was among them."""
