@@ -16,7 +16,10 @@ and after an error or a timeout it sends `initialize`.
 The identity is not verified. It is for display and logs, and clients SHOULD NOT base security decisions on it.
 
 Spec:  2026-07-28 server/discover; schema: DiscoverResult
-Wire:  C->S server/discover
+Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}}}
+       {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}}, "ttlMs": 3600000, "cacheScope": "public"}}
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Tasks: requests that return a handle at once, and whose result is fetched later.
 
-They are for work that takes longer than a request should wait: builds, batch jobs, approvals. A blocked request ties up
-a connection, hits timeouts, and is lost with the connection; a task id survives that. The *requestor* sends the
-request. The *receiver* serves it, returns a task, and goes on working. The requestor asks from time to time
-(`tasks/get`) for the status:
+They are for long work: builds, batch jobs, approvals. A request that waits so long ties up a connection, runs into
+timeouts, and is lost with the connection. A task id survives all that. The *requestor* sends the request. The
+*receiver* returns a task at once, and goes on working. The requestor polls the status (`tasks/get`):
 
-    working <-> input_required -> completed | failed | cancelled    (the last three are terminal: they never change)
+    working <-> input_required
+       both -> completed | failed | cancelled (terminal: they never change)
 
                   2025-11-25, part of the core, experimental     2026-07-28, extension (SEP-2663)
     decided by    the requestor: `task: {ttl}` in the params,    the server, for a client that declares the extension;
@@ -19,15 +19,16 @@ request. The *receiver* serves it, returns a task, and goes on working. The requ
                   `tasks/result`                                 responses with `tasks/update`
     isError       status `failed`                                status `completed`: `failed` is for JSON-RPC errors
     cancel        returns the task; -32602 if it is over         empty result; the server may finish all the same
-    list          `tasks/list`                                   none: without sessions it would show others' tasks
+    list          `tasks/list`                                   none: no session says whose tasks to list
     notification  `notifications/tasks/status`, MAY              `notifications/tasks`, with `taskIds` in
                                                                  `subscriptions/listen`
 
-The extension polls because `tasks/result` forced connections to stay open, and because servers send no requests any
-more. Security: a task id gives access to a result. Receivers MUST bind a task to the authorization context, and where
-they cannot, ids MUST be unguessable, and `tasks/list` SHOULD NOT be offered
-[2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. They SHOULD limit tasks per requestor and their
-time, or forgotten tasks would fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
+The extension only polls, because `tasks/result` kept connections open, and because servers no longer send requests.
+
+Security. A task id gives access to a result. Receivers MUST bind a task to the authorization context. Where they cannot,
+ids MUST be unguessable, and the capability `tasks.list` SHOULD NOT be declared
+[2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Receivers SHOULD limit the tasks of a requestor and
+their `ttl`, because forgotten tasks would fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"taskId": "786512e2"}}
