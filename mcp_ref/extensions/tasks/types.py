@@ -25,9 +25,9 @@ timeouts, and is lost with the connection. A task id survives all that. The *req
 
 The extension only polls, because `tasks/result` kept connections open, and because servers no longer send requests.
 
-Security. A task id gives access to a result. Receivers MUST bind a task to the authorization context. Where they cannot,
+Security. A task id gives access to a result. Receivers MUST bind a task to the authorization context. If they cannot,
 ids MUST be unguessable, and the capability `tasks.list` SHOULD NOT be declared
-[2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Receivers SHOULD limit the tasks of a requestor and
+[2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Receivers SHOULD limit the number of tasks and
 their `ttl`, because forgotten tasks would fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
