@@ -207,15 +207,6 @@ class ListTasksResult:
 
 # ---------------------------------------------------------------------------------------------------- its life
 
-# [2025-11-25 basic/utilities/tasks#task-status-lifecycle] the only valid transitions
-_TRANSITIONS: Final[dict[TaskStatus, frozenset[TaskStatus]]] = {
-    "working": frozenset({"working", "input_required", "completed", "failed", "cancelled"}),
-    "input_required": frozenset({"working", "input_required", "completed", "failed", "cancelled"}),
-    "completed": frozenset(),
-    "failed": frozenset(),
-    "cancelled": frozenset(),
-}
-
 
 def timestamp(now: float) -> str:
     """Return a time, given in seconds since the epoch, in ISO 8601."""
@@ -250,7 +241,8 @@ def with_status(
 
     now: seconds since the epoch. message: None keeps the present message, unless the status is terminal.
     """
-    if status not in _TRANSITIONS[task.status]:
+    # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] a terminal status MUST NOT change
+    if task.is_over:
         raise ValueError(f"a task cannot go from {task.status} to {status}")
     if message is None and status not in TERMINAL:
         message = task.status_message
@@ -392,9 +384,7 @@ class MemoryTaskStore(TaskStore):
         size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
         grown = self._bytes + size - (before.size if before is not None else 0)
         if grown > self._max_bytes and (before is None or size > before.size):
-            raise ProtocolError(
-                INTERNAL_ERROR, "the store of tasks is full: no room for the result of this task; retry later"
-            )
+            raise ProtocolError(INTERNAL_ERROR, "the store of tasks has no room for this result; retry later")
         serial = before.serial if before is not None else self._serial
         self._kept[task.task_id] = _Kept(task, owner, until, size, serial)
         self._bytes = grown
@@ -416,9 +406,7 @@ class MemoryTaskStore(TaskStore):
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 20):
-            raise ProtocolError(
-                INVALID_PARAMS, "Invalid params: unknown cursor; use nextCursor as the last page gave it"
-            )
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: unknown cursor; use the last page's nextCursor")
         after, now = int(cursor or 0), self._clock()
         found = [kept for kept in self._kept.values() if kept.owner == owner and kept.until > now]
         rest = [kept for kept in found if kept.serial > after]
