@@ -79,7 +79,9 @@ class Codec:
     def encode(self, value: object) -> Object:
         """Return the JSON object for a dataclass instance. Raise NotInRevision if a `Life` refuses a value."""
         cls = type(value)
-        write = self._writers.get(cls) or self._class_writer(cls)
+        write = self._writers.get(cls)
+        if write is None:
+            write = self._writers[cls] = self._class_writer(cls)
         return cast(Object, write(value))
 
     def decode(self, cls: type[T], value: JSON) -> T:
@@ -94,9 +96,9 @@ class Codec:
         life: Life | None = getattr(cls, "life", None)
         if life is not None and not life.covers(revision):
             if life.instead is None:
-                return self._keep(cls, _refuser(f"{cls.__name__} does not exist in revision {revision}"))
+                return _refuser(f"{cls.__name__} does not exist in revision {revision}")
             instead = life.instead
-            return self._keep(cls, lambda value: self.encode(instead(value)))
+            return lambda value: self.encode(instead(value))
 
         hints = _hints(cls)
         plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, wire name, writer, default
@@ -123,10 +125,6 @@ class Codec:
                     raise NotInRevision(f"{cls.__name__}.{name} does not exist in revision {revision}")
             return adjust(value, wire, revision) if adjust else wire
 
-        return self._keep(cls, write)
-
-    def _keep(self, cls: type, write: _Write) -> _Write:
-        self._writers[cls] = write
         return write
 
     def _writer(self, hint: object) -> _Write | None:

@@ -3,13 +3,11 @@
 One union, `ContentBlock`, serves all of them; `type` tells its members apart. A block that an older peer does not know
 is written as text, so that the model at least reads about it.
 
-    text, image     2024-10-07; `annotations` (audience, priority) since 2024-11-05, `lastModified` since 2025-06-18
-    resource        2024-11-05 in tool results and prompts: the contents of a resource, embedded
-    audio           2025-03-26; written as a text for older peers
-    resource_link   2025-06-18: a URI that the client may read; written as a text for older peers
-    tool_use, tool_result  2025-11-25, in sampling only (features/sampling.py)
-    `_meta` of a block     2025-06-18
-    icons           2025-11-25: images for tools, prompts, resources and peers (not a content block)
+    2024-10-07  text, image
+    2024-11-05  resource: the contents of a resource, embedded; `annotations`: audience, priority
+    2025-03-26  audio
+    2025-06-18  resource_link: a URI that the client may read; `_meta` on blocks; `lastModified` in annotations
+    2025-11-25  tool_use, tool_result, in sampling only (features/sampling.py); icons (not a content block)
 
 Content comes from the server and is untrusted. An icon's URI MUST be `https:` or `data:`; `file:` or `javascript:`
 would read local files or run code. It is fetched without credentials or redirects to other origins, or it would track

@@ -11,13 +11,16 @@ revisions, whose headers nobody compares. [2026-07-28 basic/transports/streamabl
     Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
 
 A value that is not plain ASCII, has outer spaces, or looks encoded, MUST be sent as `=?base64?...?=`: a line break in a
-value would let its author add headers. A client MUST drop a tool whose marks break the rules, and keep the others.
+value would let its author add headers. A client over HTTP MUST drop a tool whose marks break the rules, and keep the
+others; over stdio it MAY ignore marks. After -32020 it SHOULD list the tools again and retry: the marks may be new.
+Gateways see the values, so a server SHOULD NOT mark passwords, tokens or personal data.
 
     2024-11-05, 2025-03-26  none
     2025-06-18, 2025-11-25  MCP-Protocol-Version on each request after `initialize` (MUST). Without it the server SHOULD
                             assume 2025-03-26; an invalid one is HTTP 400
-    2026-07-28              all four on each request (MUST), and equal to the body (MUST). Without MCP-Protocol-Version:
-                            -32020, but a server of clients before 2025-06-18 MAY assume 2025-03-26
+    2026-07-28              MCP-Protocol-Version and Mcp-Method on each request, Mcp-Name for the methods in
+                            `NAME_FIELDS`, Mcp-Param-* for each marked argument that is present and not null (MUST).
+                            Without MCP-Protocol-Version: -32020, or 2025-03-26 on a server of older clients (MAY)
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
        [2025-06-18 basic/transports#protocol-version-header]
@@ -39,14 +42,9 @@ METHOD_HEADER: Final = "Mcp-Method"
 NAME_HEADER: Final = "Mcp-Name"
 PARAM_PREFIX: Final = "Mcp-Param-"
 
-NAME_FIELDS: Final = {
-    "tools/call": "name",
-    "prompts/get": "name",
-    "resources/read": "uri",
-    "tasks/get": "taskId",
-    "tasks/update": "taskId",
-    "tasks/cancel": "taskId",
-}
+NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
+    ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
+)
 """Methods with an Mcp-Name header -> the member that it repeats. A task's id leads to the process that runs it."""
 
 MAX_SAFE: Final = 2**53 - 1
@@ -84,14 +82,12 @@ def decode_value(header: str) -> str:
         return header.strip(" \t")
     try:
         data = base64.b64decode(encoded[1], validate=True)
-        if base64.b64encode(data).decode() != encoded[1]:  # else two spellings of a value could pass as different
+        if base64.b64encode(data).decode() != encoded[1]:  # one value has one spelling
             raise ValueError("it has unused bits")
         return data.decode()
     except ValueError as error:
         raise ValueError(f"invalid Base64: {error}") from None
 
-
-# ---------------------------------------------------------------------------------------------------- parameters
 
 ArgumentPath = tuple[str, ...]
 

@@ -1,25 +1,26 @@
 """The handshake that opens a session in the legacy era, up to 2025-11-25.
 
-The client's first request, `initialize`, names its revision (SHOULD be its latest), itself and its capabilities. The
-server responds with the revision to speak: the same one if it supports it (MUST), else another, SHOULD its latest. A
-client that does not speak that one SHOULD disconnect. It confirms with `notifications/initialized` (MUST).
+The client's first request, `initialize`, names a revision (SHOULD be its latest), itself and its capabilities. The
+server responds with the revision to speak: the same one if it supports it (MUST), else another one (SHOULD be its
+latest). A client that does not speak that one SHOULD disconnect. Else it sends `notifications/initialized` (MUST).
 
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
-A peer learns the other's capabilities before it can use them, so neither meets a message that it cannot handle. Until
-the response, a client SHOULD send pings only. Until `initialized`, a server SHOULD send pings and log messages only:
-the client has not said that it is ready. The names of peers are self-reported, and no reason to grant access.
+Each side learns the other's capabilities before it can use them, so neither gets a message that it cannot handle. Until
+the response, a client SHOULD NOT send requests except pings. Until `initialized`, a server SHOULD NOT send requests
+except pings (and log messages): the client is not ready for them. Names of peers are self-reported, and no reason to
+grant access. [2025-11-25 basic/lifecycle#initialization]
 
-    2024-11-05  `initialize` MUST come first; respect the negotiated revision and capabilities (SHOULD); shutdown is the
-                closing of the transport
-    2025-03-26  `initialize` MUST NOT be part of a batch; server capability `completions`; a time limit for each request
-                (SHOULD), which progress MAY restart up to a maximum (SHOULD)
-    2025-06-18  respect the negotiation: SHOULD -> MUST; on HTTP each later request names the revision in a header
-                (MUST); client capability `elicitation`; `title`
-    2025-11-25  client `elicitation` {form, url}, `sampling` {tools, context}; both sides `tasks`; `description`,
+    2024-11-05  `initialize` MUST come first; both sides SHOULD respect the negotiated revision and capabilities;
+                shutdown has no message: the transport closes
+    2025-03-26  `initialize` MUST NOT be part of a batch; server capability `completions`; each request SHOULD have a
+                time limit, which progress MAY restart up to a maximum (SHOULD)
+    2025-06-18  both sides MUST (before: SHOULD) respect the negotiation; on HTTP each later request MUST name the
+                revision in a header; client capability `elicitation`; `title` of peers
+    2025-11-25  client `elicitation` {form, url}, `sampling` {tools, context}; `tasks` on both sides; `description`,
                 `icons`, `websiteUrl` of peers
-    2026-07-28  gone: each request carries revision and capabilities (versioning.py); `extensions` came, `tasks` went
-[2025-11-25 basic/lifecycle#initialization] [2025-11-25 basic/lifecycle#operation] [2025-06-18 changelog#major-changes]
+    2026-07-28  replaced: each request carries revision and capabilities (versioning.py). `extensions` came
+[2025-11-25 basic/lifecycle#version-negotiation] [2025-06-18 basic/lifecycle#operation]
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25); schema: InitializeRequest, InitializeResult, Implementation,
        ClientCapabilities, ServerCapabilities
@@ -55,7 +56,7 @@ from .content import Icon
 
 @dataclass
 class Implementation:
-    """The name and version of a peer, as it claims. For display and logs; never a reason to grant access."""
+    """The name and version that a peer claims to have, for display and logs."""
 
     name: str
     version: str
@@ -130,7 +131,7 @@ class InitializeResult:
 
 
 class UnsupportedRevision(McpError):
-    """Client and server have no revision in common. The connection is closed."""
+    """The failure of a negotiation: client and server have no revision in common."""
 
 
 def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:

@@ -1,7 +1,7 @@
 """`_meta`: the part of a message that belongs to no feature, and the params and results that have nothing else.
 
-It holds the progress token, trace context, and anything that two peers agree on. A key is `name` or `prefix/name`. The
-prefix keeps the keys of different vendors apart; the reserved prefixes leave the protocol room for new keys.
+It holds the progress token, trace context, and anything else that two peers agree on. A key is `name` or `prefix/name`.
+The prefix keeps the keys of different vendors apart; the reserved prefixes leave the protocol room for new keys.
 Implementations MUST NOT make assumptions about values at reserved keys. [2026-07-28 basic/index#_meta]
 
     2024-10-07 to 2025-03-26  on params and results; `progressToken` is the only key with a meaning
@@ -9,9 +9,9 @@ Implementations MUST NOT make assumptions about values at reserved keys. [2026-0
                               prefixes in which `modelcontextprotocol` or `mcp` is followed by one more label (mcp.dev/)
     2025-11-25                reserved: prefixes whose second label is one of the two (io.modelcontextprotocol/);
                               prefixes SHOULD be reverse DNS names (com.example/). Tasks add `related-task`
-    2026-07-28                each request MUST have revision and client capabilities here, and SHOULD have the client's
-                              name; results SHOULD have the server's (versioning.py). Messages of a subscription MUST
-                              have its id. `traceparent`, `tracestate`, `baggage` are reserved without a prefix
+    2026-07-28                on requests: revision and client capabilities (MUST), client name (SHOULD); on results:
+                              server name (SHOULD); see versioning.py. On messages of a subscription: its id (MUST).
+                              `traceparent`, `tracestate`, `baggage` are reserved without a prefix
 
 Spec:  basic/index#_meta (2025-06-18 on); schema: RequestParams, NotificationParams, Result, PaginatedRequestParams
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"_meta": {"progressToken": "abc123"}}}
@@ -63,7 +63,8 @@ _KEY = re.compile(rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_
 
 def is_meta_key(key: str) -> bool:
     """Return True if `key` follows the grammar of `_meta` keys: an optional `label.label/` prefix, then a name."""
-    # [2025-11-25 basic/index#_meta] key name format. The pattern matches in one way only, so it cannot backtrack.
+    # [2025-11-25 basic/index#_meta] A label starts with a letter and may have hyphens inside. A name starts and ends
+    # with a letter or digit and may have "-", "_" and "." inside. The pattern matches in one way, so it is fast.
     return len(key) <= 256 and _KEY.fullmatch(key) is not None
 
 

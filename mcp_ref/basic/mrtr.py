@@ -8,22 +8,23 @@ response could reach another process, so servers needed shared storage. Now the 
 ends, and any process can serve the retry. A handler that awaits `context.elicit(...)` runs again from its first line,
 and then finds the response: effects before the `await` happen twice. [2026-07-28 basic/patterns/mrtr#intro]
 
-The server keeps nothing: responses of earlier rounds travel in `requestState`, which the client MUST echo unread. So it
-is attacker-controlled input, and sealed against these attacks [2026-07-28
-basic/patterns/mrtr#server-requirements-basic-workflow]:
-    forged or altered state, to skip a consent or inject responses   HMAC-SHA256 (MUST protect integrity, MUST reject)
-    a state stolen from another user                                 the principal (SHOULD)
-    a state of another request, such as consent to a smaller payment method and digest of the params (SHOULD)
-    an old state                                                     expiry after `STATE_SECONDS` (SHOULD)
-A state can be sent twice within its time. A server that must accept it once only MUST remember it.
+The server keeps nothing: responses of earlier rounds travel in `requestState`, which the client MUST return unread and
+unchanged. So it is attacker-controlled input. `seal` signs it, but does not encrypt it, against:
+    a forged or altered state, to skip a consent    HMAC-SHA256 (MUST protect its integrity, MUST reject it)
+    a state stolen from another user                the principal is part of it (SHOULD)
+    a state of another request, such as a consent   the method and a digest of the params are part of it (SHOULD)
+        to a smaller payment
+    an old state                                    it expires after `STATE_SECONDS` (SHOULD)
+It can still be sent twice within that time. A server that must accept it once only MUST remember it.
+[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
 
-    allowed for   tools/call, prompts/get, resources/read; MUST NOT be used for others
-    a result has  `inputRequests`, `requestState` or both (MUST); only features that the client declared (MUST)
-    the inputs    elicitation/create, sampling/createMessage, roots/list: without id; their responses without resultType
-    the retry     same params, a new id (MUST be different), `requestState` only if there was one
-    the server    asks again for missing responses, ignores unknown ones (SHOULD); the client may never come back
-    2025-11-25    requests of the server, on the stream of the client's request; -32042 with URL elicitations
-    2026-07-28    this pattern; servers MUST NOT send requests, clients send no responses
+    requests    only tools/call, prompts/get and resources/read may get an `input_required` result (MUST)
+    result      `inputRequests`, `requestState` or both (MUST); only features that the client declared (MUST)
+    inputs      elicitation/create, sampling/createMessage, roots/list, without id
+    retry       the same params, a different id (MUST), `requestState` only if the result had one (MUST)
+    server      asks again for missing responses and ignores unknown ones (SHOULD); the client may never retry
+    2025-11-25  before: requests of the server, on the stream of the client's request; -32042 with URL elicitations
+    2026-07-28  servers MUST NOT send requests, clients send no responses
 
 Spec:  2026-07-28 basic/patterns/mrtr
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "requestState": "sealed",
@@ -38,7 +39,7 @@ import hashlib
 import hmac
 import json
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from ..jsonrpc.errors import InvalidMessage, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
@@ -54,7 +55,7 @@ METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 
 class InputRequired(BaseException):
-    """The request needs input from the client. `requests`: key -> {"method": ..., "params": ...}.
+    """The end of a handler that needs input. `requests`: key -> {"method": ..., "params": ...}.
 
     Not an Exception, so that a handler's `except Exception` does not catch it.
     """
@@ -70,13 +71,9 @@ def merge_input_required(group: BaseExceptionGroup[BaseException]) -> InputRequi
     if found is None or others is not None:
         return None
     requests: dict[str, Object] = {}
-    waiting: list[BaseException] = [found]
-    while waiting:
-        error = waiting.pop(0)
-        if isinstance(error, BaseExceptionGroup):
-            waiting.extend(error.exceptions)
-        elif isinstance(error, InputRequired):
-            requests.update(error.requests)
+    for error in found.exceptions:
+        inner = merge_input_required(error) if isinstance(error, BaseExceptionGroup) else error
+        requests.update(inner.requests if inner is not None else {})
     return InputRequired(requests)
 
 
@@ -87,13 +84,13 @@ def request_digest(method: str, params: Object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def seal(key: bytes, answers: Object, request: str, principal: str | None, now: float) -> str:
+def seal(key: bytes, responses: Object, request: str, principal: str | None, now: float) -> str:
     """Return a state that holds responses. Raise ProtocolError if it is too long.
 
-    `key` is a secret that all processes of the server share. `answers` are responses in any form, `request` is a
+    `key` is a secret that all processes of the server share. `responses` have any form, `request` is a
     `request_digest`, `now` is in seconds since the epoch.
     """
-    payload: Object = {"answers": answers, "for": _binding(request, principal), "until": int(now) + STATE_SECONDS}
+    payload: Object = {"answers": responses, "for": _binding(request, principal), "until": int(now) + STATE_SECONDS}
     text = _encoded(json.dumps(payload, separators=(",", ":")).encode())
     state = f"{text}.{_encoded(_signature(key, text))}"
     if len(state) > MAX_STATE:
@@ -112,8 +109,7 @@ def unseal(key: bytes, state: JSON, request: str, principal: str | None, now: fl
         raise _state_error("belongs to another request")
     if payload["until"] < now:
         raise _state_error("has expired; send the request again without it")
-    answers: Object = payload["answers"]
-    return answers
+    return cast(Object, payload["answers"])
 
 
 def _state_error(fault: str) -> ProtocolError:
@@ -132,8 +128,6 @@ def _signature(key: bytes, text: str) -> bytes:
 def _encoded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode()
 
-
-# ---------------------------------------------------------------------------------------------------- client
 
 MAX_ROUNDS: Final = 16
 """Maximum number of rounds that a client follows for one request."""
@@ -162,21 +156,21 @@ def read_input_requests(result: Object) -> dict[str, InputRequest]:
         raise InvalidMessage("the result says input_required, but has neither inputRequests nor requestState")
     if len(requests) > MAX_INPUT_REQUESTS:
         raise InvalidMessage(f"the result has {len(requests)} inputRequests; at most {MAX_INPUT_REQUESTS} are handled")
-    questions = {}
+    found = {}
     for key, request in requests.items():
         method = request.get("method") if isinstance(request, dict) else None
         params = request.get("params", {}) if isinstance(request, dict) else None
         if not isinstance(method, str) or not isinstance(params, dict):
             raise InvalidMessage(f"inputRequests.{key[:80]} is not a request with a method and params")
-        questions[key] = InputRequest(method, params)
-    return questions
+        found[key] = InputRequest(method, params)
+    return found
 
 
-def retry_params(params: Object, result: Object, answers: Object) -> Object:
+def retry_params(params: Object, result: Object, responses: Object) -> Object:
     """Return the params of the retry: those of the request, the responses, and the state as it came."""
     again = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
-    if answers:
-        again["inputResponses"] = answers
+    if responses:
+        again["inputResponses"] = responses
     # [2026-07-28 basic/patterns/mrtr#client-requirements-basic-workflow] MUST echo it; MUST NOT include one if none
     if result.get("requestState") is not None:
         again["requestState"] = result["requestState"]

@@ -1,23 +1,24 @@
 """Stateless requests, the modern era: each request names its revision, its client and the client's capabilities.
 
 A server MUST NOT rely on earlier requests, even on the same connection. So any process can serve any request, a crash
-loses no session, and one client cannot borrow the capabilities that another declared. State that spans requests MUST
-have an explicit identifier that the client passes on each request. [2026-07-28 basic/index#statelessness]
+loses no session, and no request can borrow the capabilities that another one declared. State that spans requests MUST
+have an explicit identifier, which the client sends with each request. [2026-07-28 basic/index#statelessness]
 
     `_meta` without revision or capabilities   -32602, HTTP 400
     headers differ from the body               -32020, HTTP 400 (headers.py)
-    an undeclared capability is needed         -32021 with `requiredCapabilities`, HTTP 400: a server MUST NOT assume it
+    an undeclared client capability is needed  -32021 with `requiredCapabilities`, HTTP 400
     a revision that the server does not speak  -32022 with `supported`, HTTP 400: the client SHOULD choose one of these
     an unknown method                          -32601, HTTP 404
--32000 to -32019 are legacy: SDKs gave them meanings of their own, so they MUST NOT be interpreted, except -32002.
--32020 to -32099 belong to the specification. Own codes SHOULD be outside -32768 to -32000. [2026-07-28
+-32000 to -32019 are legacy: SDKs gave them different meanings, so receivers MUST NOT interpret them, except -32002.
+-32020 to -32099 belong to the specification. Other codes SHOULD be outside -32768 to -32000. [2026-07-28
 basic/index#error-codes]
 
-The revision decides the era, request by request. A dual-era server serves a request with modern `_meta` by that `_meta`
-alone; `initialize` opens a legacy session, and never negotiates 2026-07-28. A dual-era client sends `server/discover`
-first: a result or a modern error means a modern server, anything else or silence a legacy one. It SHOULD remember the
-era. A modern client and a legacy server, or the reverse, fail; the server SHOULD name its revisions in the error.
-[2026-07-28 basic/versioning#compatibility-matrix]
+A *dual-era* server serves a request with modern `_meta` by that `_meta` alone. `initialize` opens a legacy session, and
+never negotiates 2026-07-28. A dual-era client asks `server/discover` first: a result or a modern error means a modern
+server, anything else or silence a legacy one. It SHOULD remember the era for the process (stdio) or origin (HTTP). A
+modern server that gets `initialize` SHOULD name its revisions in the error: a legacy client can only show that to its
+user. Names of clients and servers are self-reported, for display only. [2026-07-28
+basic/versioning#backward-compatibility-with-initialization-based-versions]
 
 Spec:  2026-07-28 basic/versioning, basic/index#_meta. The legacy handshake is in `lifecycle.py`.
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {

@@ -113,8 +113,6 @@ class Dispatcher(Requester):
         self._patience: asyncio.TimerHandle | None = None
         self._closed = False
 
-    # ------------------------------------------------------------------------------------- incoming messages
-
     def receive(self, incoming: Incoming) -> None:
         """Take the content of one frame from the transport. Never raises, never waits, does nothing once closed."""
         if self._closed:
@@ -239,11 +237,8 @@ class Dispatcher(Requester):
         if not self._closed:
             self._transport.send(Notification(method, params), related)
 
-    # ------------------------------------------------------------------------------------- slots
-
     def _hold_slot(self) -> None:
-        """Hold a slot until the peer has read an error. Else a peer that sends garbage and never reads would grow our
-        buffer."""
+        """Hold a slot until the peer has read an error. A peer that sends garbage must not fill our buffer."""
         if len(self._tasks) < self._limits.max_in_flight:
             self._occupy(self._transport.drain())
         else:
@@ -253,36 +248,30 @@ class Dispatcher(Requester):
         """Run a coroutine in a slot. With the last free slot, the reading stops."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._vacate)
+        task.add_done_callback(self._resume)
         if len(self._tasks) >= self._limits.max_in_flight:
             self._pause()
         return task
-
-    def _vacate(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._resume()
 
     def _pause(self) -> None:
         self._transport.pause_reading()
         if self._patience is None:
             self._patience = asyncio.get_running_loop().call_later(self._limits.patience, self._resume)
 
-    def _resume(self) -> None:
+    def _resume(self, done: asyncio.Task[None] | None = None) -> None:
+        if done is not None:
+            self._tasks.discard(done)
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
             self._transport.resume_reading()
 
-    # ------------------------------------------------------------------------------------- cancelling and closing
-
     def cancel(self, id: JSON) -> bool:
-        """Stop serving the peer's request `id`, which gets no response. Return False if it is not being served: the
-        cancellation and our response may have crossed on the wire."""
+        """Stop serving the peer's request `id`, which gets no response. Return False if it is not being served."""
         entry = self._serving.get(id) if is_request_id(id) else None
-        if entry is None:
-            return False
-        entry.stop()
-        return True
+        if entry is not None:
+            entry.stop()
+        return entry is not None
 
     def is_serving(self, id: RequestId) -> bool:
         """Return True if the peer's request `id` still waits for its response."""
@@ -302,13 +291,13 @@ class Dispatcher(Requester):
                 self._patience.cancel()
                 self._patience = None
             self.fail_pending(reason or ConnectionClosed("the connection was closed"))
-        me = asyncio.current_task()
-        others = [task for task in self._tasks if task is not me]
-        serving = [entry for entry in self._serving.values() if entry.task is not me]
-        for entry in serving:
-            entry.stop()
-        for task in set(others) - {entry.task for entry in serving}:  # those whose response waits to be read
-            task.cancel()
+        others = self._tasks - {asyncio.current_task()}
+        serving = {entry.task: entry for entry in self._serving.values()}
+        for task in others:
+            if task in serving:
+                serving[task].stop()
+            else:  # its response waits to be read
+                task.cancel()
         if others:
             _, stuck = await asyncio.wait(others, timeout=grace)
             if stuck:

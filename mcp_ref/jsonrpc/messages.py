@@ -128,9 +128,6 @@ Outgoing: TypeAlias = Message | Batch
 Incoming: TypeAlias = Message | Malformed | Batch | Undelivered
 
 
-# ---------------------------------------------------------------------------------------------------- reading
-
-
 class _NotJSON(ValueError):
     """The text breaks a rule of JSON that `json.loads` does not enforce."""
 
@@ -253,8 +250,6 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
     return Malformed(Error(INVALID_REQUEST, f"Invalid response: {fault}"), id, is_response=True)
 
 
-# ------------------------------------------------------------------------------- the id of an unreadable frame
-
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _TOKEN = re.compile(_STRING + r'|[\[\]{},:]|[^\s"\[\]{},:]++')
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -301,8 +296,6 @@ def _depth(text: str) -> int:
     brackets = re.finditer(_STRING + r"|[\[\]{}]", text)
     return max(itertools.accumulate(steps.get(match[0], 0) for match in brackets))
 
-
-# ---------------------------------------------------------------------------------------------------- writing
 
 # ensure_ascii=False writes UTF-8 as it is, and a lone surrogate fails here instead of at the peer. allow_nan=False,
 # because JSON has no NaN. A frame has no raw newline: JSON escapes it in strings, and these separators add none.

@@ -38,8 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class Transport(Protocol):
-    """The part of a transport that sends. `related` is the peer's request that a message belongs to: a transport with
-    a stream for each request needs it. `transports/base.py` adds starting and closing."""
+    """The sending part of a transport. `related` is the peer's request that a message belongs to, for its stream."""
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Queue one message. Raises ValueError, TypeError or RecursionError if JSON cannot hold it."""
@@ -129,7 +128,7 @@ class Requester:
             related: the request of the peer that caused this one.
             before_send: called with the request's id.
 
-        Raises RemoteError, RequestTimeout, ConnectionClosed, and InvalidMessage for a malformed response.
+        Raises RemoteError, RequestTimeout, ConnectionClosed, or InvalidMessage for a malformed response.
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -173,8 +172,6 @@ class Requester:
     def _give_up(self, id: RequestId | None, batch: _UnsentBatch | None, reason: str) -> None:
         if id is not None and (batch is None or id not in batch.requests):
             self._abandoned(id, reason)  # only a request that was sent
-
-    # ------------------------------------------------------------------------------------- batches
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Run calls, and send the first request of each in one array. [2025-03-26 basic/index#batching]
@@ -225,8 +222,6 @@ class Requester:
                     self._transport.send(request)
                 except (ValueError, TypeError, RecursionError) as error:
                     self.pending[request.id].fail(error)
-
-    # ------------------------------------------------------------------------------------- responses
 
     def settle(self, response: Response | ErrorResponse) -> None:
         """Give a response to the caller that waits for it. A late or unknown one is ignored."""
