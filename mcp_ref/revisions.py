@@ -181,7 +181,7 @@ def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
         raise TypeError(f"revisions is a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
     if not chosen:
-        raise ValueError(f"revisions is empty; choose from {', '.join(_BY_NAME)}")
+        raise ValueError(f"revisions is empty; name at least one revision of {', '.join(_BY_NAME)}")
     return chosen
 
 
