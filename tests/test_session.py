@@ -244,7 +244,7 @@ async def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get
     transport = Broken("none", OSError())
     client = Client(transport, timeout=None)
     connecting = asyncio.create_task(client.connect())
-    while not (client._connector._session is not None and client._connector._session.dispatcher.pending):
+    while not (client._session is not None and client._session.dispatcher.pending):
         assert not connecting.done(), connecting.exception()
         await asyncio.sleep(0)
     assert transport.lost is not None

@@ -32,7 +32,6 @@ from ..session import TIMEOUT
 from ..version import __version__
 from .connector import Connector, InProcessServer, Target
 from .negotiation import ClientIdentity
-from .session import ClientSession
 from .subscriptions import ServerNotifications, Subscription
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Client:
+class Client(Connector):
     """An MCP client for one server. It is an async context manager, and connects once.
 
     A request raises NotInRevision or CapabilityError if the server cannot serve it (nothing is sent), RemoteError for
@@ -140,14 +139,10 @@ class Client:
         target = Target(server, env, cwd, on_stderr, headers, http, trace)
         cached = ServerCache(self.cache, target.cache_key, target.credential)
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
-        self._notifications = ServerNotifications(on_log, on_changed, cached)
-        self._connector = Connector(
-            target, limits, self._handlers, cached, timeout, {} if eras is None else eras,
-            self._notifications.receive, self._notifications.disconnected,
-        )  # fmt: skip
+        self._notifications = told = ServerNotifications(on_log, on_changed, cached)
+        eras = {} if eras is None else eras
+        super().__init__(target, limits, self._handlers, cached, timeout, eras, told.receive, told.disconnected)
         self._closing: asyncio.Task[None] | None = None
-
-    # ------------------------------------------------------------------------------------- connect and close
 
     async def __aenter__(self) -> Client:
         await self.connect()
@@ -169,8 +164,8 @@ class Client:
         capabilities = self._handlers.capabilities() if self._handlers is not None else ClientCapabilities()
         capabilities.extensions = self._extensions
         try:
-            await self._connector.connect(ClientIdentity(self.revisions, self._info, capabilities))
-            await self._notifications.listen(self._connector)
+            await self._connect(ClientIdentity(self.revisions, self._info, capabilities))
+            await self._notifications.listen(self)
         except BaseException:
             await self.close()
             raise
@@ -182,35 +177,18 @@ class Client:
         await asyncio.shield(self._closing)  # it goes on if a caller is cancelled
 
     async def _close(self) -> None:
-        await self._connector.stop_reconnecting()
+        await self.stop_reconnecting()
         await self._notifications.close()
         if "_tools" in self.__dict__:
             await self._tools.close()
-        await self._connector.close()
+        await self._close_session()
         if self._handlers is not None:
             await self._handlers.close()
-
-    # ------------------------------------------------------------------------------------- the session
-
-    @property
-    def is_used(self) -> bool:
-        """True if the client has connected, or has tried to."""
-        return self._connector.is_used
-
-    @property
-    def session(self) -> ClientSession:
-        """The session with the server. Raises RuntimeError before `connect`."""
-        return self._connector.session
-
-    @property
-    def revision(self) -> Revision:
-        """The negotiated revision."""
-        return self.session.revision
 
     @property
     def server_info(self) -> Implementation:
         """The server's name and version, as it claims."""
-        return self._connector.server_identity.info
+        return self.server_identity.info
 
     @property
     def server_capabilities(self) -> Object:
@@ -220,24 +198,7 @@ class Client:
     @property
     def instructions(self) -> str | None:
         """The server's instructions for the model."""
-        return self._connector.server_identity.instructions
-
-    def server_can(self, capability: str) -> bool:
-        """Return True if the server declared a capability.
-
-        Args:
-            capability: Path of the capability, such as "tools" or "resources.subscribe".
-        """
-        return self._connector.server_can(capability)
-
-    @property
-    def timeout(self) -> float | None:
-        """Time limit of a request without its own, in seconds."""
-        return self._connector.timeout
-
-    @timeout.setter
-    def timeout(self, seconds: float | None) -> None:
-        self._connector.timeout = seconds
+        return self.server_identity.instructions
 
     @property
     def subscriptions(self) -> dict[str, list[Subscription]]:
@@ -255,9 +216,7 @@ class Client:
     def _tools(self) -> ToolCalls:
         from .tools import ToolCalls  # lazy: a client that calls no tool needs no schemas
 
-        return ToolCalls(self._connector)
-
-    # ------------------------------------------------------------------------------------- requests
+        return ToolCalls(self)
 
     async def ping(self, *, timeout: float | None = None) -> None:
         """Check that the server responds. The modern era has no ping, so `server/discover` is sent there.
@@ -266,8 +225,8 @@ class Client:
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
         method = "ping" if self.revision.era == "legacy" else "server/discover"
-        self._connector.cache.forget(method)  # a cached result says nothing about the server now
-        await self._connector.request(method, RequestParams(), EmptyResult, timeout)
+        self.server_cache.forget(method)  # a cached result says nothing about the server now
+        await self.request(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
         """Return all tools. From then on, results are checked against the output schemas of the tools.
@@ -303,7 +262,8 @@ class Client:
         Raises:
             RemoteError: If the server refuses the call.
         """
-        return await self._tools.call_tool(name, arguments, meta, on_progress, timeout, max_timeout)
+        params = self._tools.params(name, arguments, meta)
+        return await self._tools.call_tool(params, on_progress, timeout, max_timeout)
 
     async def start_tool(
         self,
@@ -328,7 +288,8 @@ class Client:
         Returns:
             The task, with `status()`, `result()` and `cancel()`.
         """
-        return await self._tools.start_tool(name, arguments, meta, on_progress, timeout, ttl)
+        params = self._tools.params(name, arguments, meta)
+        return await self._tools.start_tool(params, on_progress, timeout, ttl)
 
     async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
         """Return a task of a tool call of this client, or of an earlier one with the same credentials.
@@ -348,7 +309,7 @@ class Client:
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
         """
-        return cast("list[Task]", await self._connector.request_all("tasks/list", "tasks", timeout))
+        return cast("list[Task]", await self.request_all("tasks/list", "tasks", timeout))
 
     async def list_resources(self, *, timeout: float | None = None) -> list[Resource]:
         """Return all resources.
@@ -356,7 +317,7 @@ class Client:
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
         """
-        return cast("list[Resource]", await self._connector.request_all("resources/list", "resources", timeout))
+        return cast("list[Resource]", await self.request_all("resources/list", "resources", timeout))
 
     async def list_resource_templates(self, *, timeout: float | None = None) -> list[ResourceTemplate]:
         """Return all resource templates.
@@ -364,7 +325,7 @@ class Client:
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
         """
-        templates = await self._connector.request_all("resources/templates/list", "resource_templates", timeout)
+        templates = await self.request_all("resources/templates/list", "resource_templates", timeout)
         return cast("list[ResourceTemplate]", templates)
 
     async def read_resource(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
@@ -377,7 +338,7 @@ class Client:
         Raises:
             RemoteError: If the resource does not exist. The code depends on the revision.
         """
-        return cast("ReadResourceResult", await self._connector.request_by_name("resources/read", timeout, uri=uri))
+        return cast("ReadResourceResult", await self.request_by_name("resources/read", timeout, uri=uri))
 
     def subscribe(self, uri: str) -> Subscription:
         """Return a subscription to the updates of a resource.
@@ -388,7 +349,7 @@ class Client:
         Args:
             uri: URI of the resource. Updates of resources below it are included.
         """
-        return Subscription(self._connector, self._notifications.subscriptions, uri)
+        return Subscription(self, self._notifications.subscriptions, uri)
 
     async def list_prompts(self, *, timeout: float | None = None) -> list[Prompt]:
         """Return all prompts.
@@ -396,7 +357,7 @@ class Client:
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
         """
-        return cast("list[Prompt]", await self._connector.request_all("prompts/list", "prompts", timeout))
+        return cast("list[Prompt]", await self.request_all("prompts/list", "prompts", timeout))
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str] | None = None, *, timeout: float | None = None
@@ -408,7 +369,7 @@ class Client:
             arguments: Arguments by name.
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
-        result = await self._connector.request_by_name("prompts/get", timeout, name=name, arguments=arguments)
+        result = await self.request_by_name("prompts/get", timeout, name=name, arguments=arguments)
         return cast("GetPromptResult", result)
 
     async def complete(
@@ -433,7 +394,7 @@ class Client:
 
         context = completion.CompleteContext(arguments) if arguments is not None else None
         params = completion.CompleteRequestParams(ref, completion.CompleteArgument(argument, value), context)
-        result = await self._connector.request("completion/complete", params, completion.CompleteResult, timeout)
+        result = await self.request("completion/complete", params, completion.CompleteResult, timeout)
         return result.completion
 
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
@@ -449,7 +410,7 @@ class Client:
             # [2026-07-28 server/utilities/logging#per-request-log-level] each request carries the level
             self.session.request_meta[LOG_LEVEL] = level
         else:
-            await self._connector.request_by_name("logging/setLevel", timeout, level=level)
+            await self.request_by_name("logging/setLevel", timeout, level=level)
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Send several requests in one JSON-RPC batch (2025-03-26): `await client.batch(client.ping(), ...)`.
@@ -463,7 +424,7 @@ class Client:
         Raises:
             CapabilityError: If the negotiated revision has no batches.
         """
-        if not self._connector.is_connected or not self.revision.batch:
+        if not self.is_connected or not self.revision.batch:
             for call in calls:
                 call.close()
         if not self.revision.batch:

@@ -163,7 +163,7 @@ _NEXT = {
 
 
 class Connector:
-    """The way of one client to its server. It owns the session, and replaces it when the server is restarted."""
+    """A client without features: it connects, sends requests and reconnects. `Client` adds the features."""
 
     def __init__(
         self,
@@ -176,9 +176,10 @@ class Connector:
         on_notification: Callable[[str, object], None],
         on_disconnect: Callable[[], None],
     ) -> None:
-        self.timeout = timeout  # of a request without its own, in seconds
+        self.timeout = timeout
+        """Time limit of a request without its own, in seconds. None means no limit."""
         self.target = target
-        self.cache = cache
+        self.server_cache = cache
         self.state = State.NEW
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The arguments that HTTP headers repeat, by tool: header name -> path of the argument."""
@@ -198,8 +199,6 @@ class Connector:
             return False
         self.state = state
         return True
-
-    # ------------------------------------------------------------------------------------- the session
 
     @property
     def session(self) -> ClientSession:
@@ -221,14 +220,16 @@ class Connector:
         return self._server_identity
 
     def server_can(self, capability: str) -> bool:
-        """Return True if the server declared a capability, such as "tools" or "resources.subscribe"."""
-        return declares(self.session.peer_capabilities, capability)
+        """Return True if the server declared a capability.
 
-    # ------------------------------------------------------------------------------------- connect and close
+        Args:
+            capability: Path of the capability, such as "tools" or "resources.subscribe".
+        """
+        return declares(self.session.peer_capabilities, capability)
 
     @property
     def is_used(self) -> bool:
-        """True if `connect` was called, even if it failed."""
+        """True if the client has connected, or has tried to."""
         return self._session is not None
 
     @property
@@ -236,7 +237,7 @@ class Connector:
         """True once a revision is negotiated, also after the session has ended."""
         return self._server_identity is not None
 
-    async def connect(self, identity: ClientIdentity) -> None:
+    async def _connect(self, identity: ClientIdentity) -> None:
         """Open a transport to the server and negotiate a revision. Raise what `Client.connect` documents."""
         self._enter(State.CONNECTING)
         name = self.target.name
@@ -283,14 +284,12 @@ class Connector:
             self._restart_task.cancel()
             await asyncio.wait([self._restart_task])
 
-    async def close(self) -> None:
+    async def _close_session(self) -> None:
         """Close the session, and end the server process if there is one."""
         if self._session is not None:
             await self._session.close()
         if self._server_task is not None:
             await asyncio.wait([self._server_task], timeout=5.0)
-
-    # ------------------------------------------------------------------------------------- reconnect
 
     def _disconnected(self, session: ClientSession) -> None:
         """Report the end of a session. Restart the server process if its era allows it."""
@@ -323,7 +322,7 @@ class Connector:
         self._enter(State.LOST if old.ended.done() else State.CONNECTED)
 
     def can_reconnect(self) -> bool:
-        """True if a lost request can be sent again: requests are stateless, and the server can be reached again."""
+        """Return True if a lost request can be sent again: it is stateless, and the server can be reached again."""
         is_open = self.state in (State.CONNECTED, State.RESTARTING) and self.revision.era == "modern"
         return is_open and (self.target.is_url or self.target.is_process)
 
@@ -338,8 +337,6 @@ class Connector:
         if self.state is State.RESTARTING and self._restart_task is not None:
             await asyncio.wait([self._restart_task])
         return self.session
-
-    # ------------------------------------------------------------------------------------- requests
 
     async def request(
         self,
@@ -363,7 +360,7 @@ class Connector:
                 before_send=before_send,
             )  # fmt: skip
         except InvalidMessage:
-            self.cache.forget(method)  # a cached result would be invalid again, as long as it is fresh
+            self.server_cache.forget(method)  # a cached result would be invalid again, as long as it is fresh
             raise
         except ForeignAnswer:
             raise
@@ -391,6 +388,6 @@ class Connector:
         except RemoteError as error:
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] a cursor from the cache may be invalid
             # by now: SHOULD discard all cached pages
-            if error.code != INVALID_PARAMS or not self.cache.forget(method):
+            if error.code != INVALID_PARAMS or not self.server_cache.forget(method):
                 raise
         return await all_pages(fetch)

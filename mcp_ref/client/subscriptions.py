@@ -289,7 +289,7 @@ class ListenRequest:
             self._state = ListenState.LISTENING
 
     def _report(self, method: str, uri: str | None) -> None:
-        self._connector.cache.invalidate(method, uri)
+        self._connector.server_cache.invalidate(method, uri)
         self._on_change(method, uri)
 
     def _report_all(self) -> None:

@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeAlias, cast
 
 from ..basic.headers import parameter_headers
 from ..basic.meta import check_meta_keys
@@ -35,6 +35,9 @@ from ..revisions import Revision
 from .connector import Connector
 
 log = logging.getLogger(__name__)
+
+OnProgress: TypeAlias = ProgressHandler | None
+Seconds: TypeAlias = float | None
 
 
 @dataclass
@@ -60,14 +63,22 @@ class ToolCalls:
         self._task_support: dict[str, str] = {}  # by name of each listed tool
         self._cancellations: set[asyncio.Task[None]] = set()  # of tasks whose call was abandoned
 
+    @staticmethod
+    def params(
+        name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
+    ) -> CallToolRequestParams:
+        """Return the params of `tools/call`. The encoder finds values that JSON cannot hold."""
+        own = None if meta is None else cast("Object", dict(meta))
+        if own:
+            check_meta_keys(own)
+        return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), own)
+
     async def close(self) -> None:
         """Wait a moment until the server has been told of abandoned tasks."""
         if self._cancellations:
             await asyncio.wait(self._cancellations, timeout=1.0)
 
-    # ------------------------------------------------------------------------------------- the list
-
-    async def list_tools(self, timeout: float | None) -> list[Tool]:
+    async def list_tools(self, timeout: Seconds) -> list[Tool]:
         """Return all tools, and learn their output schemas, headers and task support."""
         tools = cast("list[Tool]", await self._connector.request_all("tools/list", "tools", timeout))
         tools = self._with_valid_headers(tools)
@@ -97,36 +108,24 @@ class ToolCalls:
         core = self._connector.revision.tasks_are_core
         return core and self._connector.server_can("tasks.requests.tools.call")
 
-    def _required_task(self, name: str) -> TaskMetadata | None:
-        """Return the `task` member for a tool that cannot be called without one."""
+    def _required_task(self) -> TaskMetadata | None:
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST be called as a task where that is required, and
         # MUST NOT where the server does not declare it
-        needed = self._task_support.get(name) == "required" and self._calls_can_be_tasks
-        return TaskMetadata() if needed else None
+        return TaskMetadata() if self._calls_can_be_tasks else None
 
     def _check(self, name: str | None, result: CallToolResult) -> None:
         """Raise InvalidMessage if a result does not match the tool's output schema."""
         if name is not None and self._checker is not None and self._connector.revision.structured_results:
             self._checker.check(name, result)
 
-    # ------------------------------------------------------------------------------------- calls
-
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, object] | None,
-        meta: Mapping[str, object] | None,
-        on_progress: ProgressHandler | None,
-        timeout: float | None,
-        max_timeout: float | None,
+        self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResult:
         """Return the result of a call. A task is followed to its result; if the caller leaves, it is cancelled."""
-        params = _params(name, arguments, meta, self._required_task(name))
         outcome = await self._call(params, on_progress, timeout, max_timeout)
         if outcome.result is not None:
-            self._check(name, outcome.result)
             return outcome.result
-        running = self._running(name, outcome)
+        running = self._running(params.name, outcome)
         try:
             return await running.result(max_timeout if max_timeout is not None else timeout)
         except BaseException:
@@ -134,90 +133,62 @@ class ToolCalls:
             raise
 
     async def start_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, object] | None,
-        meta: Mapping[str, object] | None,
-        on_progress: ProgressHandler | None,
-        timeout: float | None,
-        ttl: float | None,
+        self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, ttl: Seconds
     ) -> RunningTask[CallToolResult]:
-        """Return the task of a call, or its result as a task that is over. The time to live is in seconds."""
-        task = None
+        """Return the task of a call, or its result as a task that is over."""
         if self._calls_can_be_tasks:
-            if name not in self._task_support:
+            if params.name not in self._task_support:
                 await self.list_tools(timeout)
             # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST NOT be tried where it is forbidden
-            if self._task_support.get(name) in ("optional", "required"):
-                task = TaskMetadata(None if ttl is None else round(ttl * 1000))
-        outcome = await self._call(_params(name, arguments, meta, task), on_progress, timeout)
-        if outcome.result is not None:
-            self._check(name, outcome.result)
-        return self._running(name, outcome)
+            if self._task_support.get(params.name) in ("optional", "required"):
+                params.task = TaskMetadata(None if ttl is None else round(ttl * 1000))
+        return self._running(params.name, await self._call(params, on_progress, timeout, None))
 
-    async def find_task(self, id: str, timeout: float | None) -> RunningTask[CallToolResult]:
+    async def find_task(self, id: str, timeout: Seconds) -> RunningTask[CallToolResult]:
         """Return a task of an earlier call by its id."""
         task = await self._connector.request("tasks/get", TaskRequestParams(id), Task, timeout)
         return self._running(None, CallToolOutcome(task=CreateTaskResult(task)))
 
     async def _call(
-        self,
-        params: CallToolRequestParams,
-        on_progress: ProgressHandler | None,
-        timeout: float | None,
-        max_timeout: float | None = None,
+        self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolOutcome:
-        """Send `tools/call`, and once more if the error says how to call the tool."""
+        """Send `tools/call`, and once more if the list of tools says how the call must be made."""
+        if params.task is None and self._task_support.get(params.name) == "required":
+            params.task = self._required_task()
         ids: list[RequestId] = []
-        request = self._connector.request
+        bounds = (timeout, max_timeout, on_progress, ids.append)
         try:
-            outcome = await request(
-                "tools/call", params, CallToolOutcome, timeout, max_timeout, on_progress, ids.append
-            )
+            outcome = await self._connector.request("tools/call", params, CallToolOutcome, *bounds)
         except RemoteError as error:
             if not await self._can_retry(error, params, timeout):
                 raise
-            outcome = await request(
-                "tools/call", params, CallToolOutcome, timeout, max_timeout, on_progress, ids.append
-            )
-        if outcome.task is not None and on_progress is not None:
+            outcome = await self._connector.request("tools/call", params, CallToolOutcome, *bounds)
+        if outcome.result is not None:
+            self._check(params.name, outcome.result)
+        elif on_progress is not None:
             self._connector.session.follow_progress(ids[-1], on_progress)
         return outcome
 
-    async def _can_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: float | None) -> bool:
+    async def _can_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
         """True if the list of tools says how a refused call must be made. Sets the `task` member if it is missing."""
         connector = self._connector
         if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
             before = connector.parameter_headers.get(params.name, {})
-            connector.cache.forget("tools/list")
+            connector.server_cache.forget("tools/list")
             await self.list_tools(timeout)
             return connector.parameter_headers.get(params.name, {}) != before
         if error.code == METHOD_NOT_FOUND and params.task is None and connector.server_can("tasks.requests.tools.call"):
             await self.list_tools(timeout)
-            params.task = self._required_task(params.name)
+            needed = self._task_support.get(params.name) == "required"
+            params.task = self._required_task() if needed else None
             return params.task is not None
         return False
 
     def _running(self, name: str | None, outcome: CallToolOutcome) -> RunningTask[CallToolResult]:
+        connector, task = self._connector, outcome.task.task if outcome.task is not None else None
+        handle = connector.session.handle_input_request
         return RunningTask(
-            self._connector.request,
-            self._connector.revision,
-            outcome.task.task if outcome.task is not None else None,
-            CallToolResult,
-            outcome.result,
-            self._connector.session.handle_input_request,
+            connector.request, connector.revision, task, CallToolResult, outcome.result, handle,
             lambda result: self._check(name, result),
-        )
-
-
-def _params(
-    name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None, task: TaskMetadata | None
-) -> CallToolRequestParams:
-    """Return the params of `tools/call`. The encoder finds values that JSON cannot hold."""
-    given = None if arguments is None else cast("Object", dict(arguments))
-    if meta is None:
-        return CallToolRequestParams(name, given, None, task)
-    own = cast("Object", dict(meta))
-    check_meta_keys(own)
-    return CallToolRequestParams(name, given, own, task)
+        )  # fmt: skip

@@ -295,7 +295,7 @@ async def test_a_cache_that_clients_share_gives_what_is_private_to_the_same_cred
 def test_servers_in_processes_with_other_variables_are_others(scope: str) -> None:
     cache = ResponseCache()
     made = [Client(["server"], cache=cache, env=env) for env in ({"TOKEN": "a"}, {"TOKEN": "b"}, {"TOKEN": "a"})]
-    one, two, three = [client._connector.target for client in made]
+    one, two, three = [client.target for client in made]
     result: Object = {"resultType": "complete", "tools": [], "ttlMs": 60_000, "cacheScope": scope}
     cache.put(one.name, one.credential, "tools/list", {}, result)
     found = [cache.get(each.name, each.credential, "tools/list", {}) is not None for each in (one, two, three)]
@@ -307,7 +307,7 @@ def test_who_makes_the_requests_is_a_credential_too() -> None:
     # It may show a certificate, or add what it was given elsewhere.
     cache = ResponseCache()
     ours, theirs = HttpClient(), HttpClient()
-    made = [Client("http://x/", http=http, cache=cache)._connector.cache for http in (ours, theirs, ours)]
+    made = [Client("http://x/", http=http, cache=cache).server_cache for http in (ours, theirs, ours)]
     made[0].put("tools/list", {}, {"tools": [], "ttlMs": 60_000, "cacheScope": "private"}, cache.changes)
     assert [each.get("tools/list", {}) is not None for each in made] == [True, False, True]
 

@@ -628,7 +628,7 @@ def test_what_the_cache_answers_is_no_answer_of_a_process_that_does_not_stay(tmp
             assert len(await client.list_tools()) == 1
             kill(client)
             for _ in range(2 * MAX_RESTARTS):
-                await asyncio.wait_for((await client._connector.ready()).ended, PATIENCE)
+                await asyncio.wait_for((await client.ready()).ended, PATIENCE)
                 assert len(await client.list_tools()) == 1
             with pytest.raises(ConnectionClosed):
                 await client.call_tool("t")

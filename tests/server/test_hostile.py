@@ -290,7 +290,7 @@ def test_a_client_greets_with_no_server_whose_greeting_has_a_wrong_shape(caplog:
                         _ = client.revision
                     await asyncio.wait_for(wire.closed.wait(), PATIENCE)
                 else:
-                    assert has_type(client._connector.server_identity, ServerIdentity), wrong
+                    assert has_type(client.server_identity, ServerIdentity), wrong
                     assert (await wire.receive_object())["method"] == "notifications/initialized"
 
     run(test())

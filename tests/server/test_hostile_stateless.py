@@ -139,7 +139,7 @@ def test_a_server_that_says_who_it_is_in_any_wrong_shape_is_met_or_shaken_hands_
                 assert isinstance(connecting.exception(), McpError), (connecting, wrong)
                 await asyncio.wait_for(wire.closed.wait(), PATIENCE)
                 return "handshake" if asked["method"] == "initialize" else "refused"
-            assert has_type(client._connector.server_identity, ServerIdentity), wrong
+            assert has_type(client.server_identity, ServerIdentity), wrong
             return "met"
 
     async def test() -> None:

@@ -1,12 +1,17 @@
-"""Following a task: for whoever has sent a request, and was answered by a handle.
+"""The requestor of a task: it sent a request, got a task as the result, and follows the task to its outcome.
 
-    tools/call -> a task -> tasks/get ... tasks/get -> its outcome
-                            2025-11-25: tasks/result has the outcome, and brings what the task asks
-                            2026-07-28: tasks/get has both, and tasks/update takes the answers
+    tools/call -> a task -> tasks/get ... tasks/get -> the outcome
+                            2025-11-25: `tasks/result` returns the outcome, and requests for input come on its stream
+                            2026-07-28: `tasks/get` returns both, and `tasks/update` takes the responses to the input
 
-Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks
-Above: calling.py, for tools; server_connection.py, for what a server asks of its client. Below:
-basic/patterns/tasks.py
+The requestor polls, at the interval that the receiver suggests. Notifications of the status are optional, so it MUST
+NOT rely on them [2025-11-25 basic/utilities/tasks#task-status-notification]. Receivers SHOULD limit the rate of task
+operations, so a requestor that polls faster is slowed down, or refused. The interval, the time and the number of input
+requests are bounded here, so that a receiver cannot make the requestor spin, wait or ask its user without end.
+
+Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
+Wire:  {"jsonrpc": "2.0", "id": 5, "method": "tasks/cancel", "params": {"taskId": "786512e2"}}
+Above: client/tools.py, server/session.py. Below: types.py
 """
 
 from __future__ import annotations
@@ -22,122 +27,130 @@ from ...codec import ShapeError, codec_for
 from ...jsonrpc.errors import InvalidMessage, McpError, RemoteError, RequestTimeout
 from ...jsonrpc.messages import Object
 from ...revisions import Revision
-from .types import (
-    POLL_INTERVAL,
-    Task,
-    TaskRequestParams,
-    UpdateTaskRequestParams,
-    unknown_task,
-)
+from .types import POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams, unknown_task
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 MIN_POLL = 0.02
-"""Seconds between two looks at a task, at least, whatever its server suggests."""
+"""Minimum time between two `tasks/get`, in seconds, even if the receiver suggests less."""
 
 MAX_POLL = 60.0
-"""Seconds between two looks at a task, at most."""
+"""Maximum time between two `tasks/get`, in seconds."""
 
 MAX_FOLLOWED = 7 * 24 * 3600.0
-"""Seconds that a task is waited for which its server keeps for ever, by default (a week)."""
+"""Default time to wait for a task without a time to live, in seconds (a week)."""
 
-MAX_TASK_QUESTIONS = 1000
-"""Questions that one task may ask of us."""
+MAX_INPUT_REQUESTS = 1000
+"""Maximum number of input requests of one task."""
 
 CANCEL_SECONDS = 5.0
-"""Seconds that cancelling a task nobody waits for any more may take."""
+"""Maximum time to cancel an abandoned task, in seconds."""
 
 
-class Ask(Protocol):
-    """Sends a request, and reads its result."""
+class SendRequest(Protocol):
+    """A function that sends a request to the receiver of the task."""
 
     async def __call__(self, method: str, params: object, result: type[R], timeout: float | None) -> R:
-        """timeout: seconds; None for what is usual."""
-
-
-Answer = Callable[[InputRequest], Awaitable[Object]]
-"""Answers what a task asks of the requestor."""
+        """Send a request and return its result. The timeout is in seconds; None means the default."""
 
 
 class RunningTask(Generic[T]):
-    """A request that the other side serves as a task; or one that it has answered at once, which is over already."""
+    """A request that the other side runs as a task, or one that has its result already.
+
+    Args:
+        request: Sends a request about the task.
+        revision: The negotiated revision.
+        task: The task as created. None for a request that became no task.
+        outcome: Dataclass of the result of the request.
+        result: The result, if the request has it already.
+        handle: Returns the response to an input request of the task, as JSON.
+        check: Called with the result. Raises an error if it is invalid.
+    """
 
     def __init__(
         self,
-        ask: Ask,
+        request: SendRequest,
         revision: Revision,
         task: Task | None,
         outcome: type[T],
         result: T | None = None,
-        answer: Answer | None = None,
+        handle: Callable[[InputRequest], Awaitable[Object]] | None = None,
         check: Callable[[T], None] | None = None,
     ) -> None:
         self.task = task
-        """How it was when we last looked; None for a request that never became a task."""
-        self._ask = ask
-        self._revision = revision
-        self._outcome = outcome
-        self._result = result
-        self._answer = answer
-        self._check = check
-        self._answering: dict[str, asyncio.Task[None]] = {}
+        """The task as last seen. None for a request that became no task."""
+        self._request, self._revision = request, revision
+        self._outcome, self._result = outcome, result
+        self._handle, self._check = handle, check
+        self._responding: dict[str, asyncio.Task[None]] = {}  # by key of the input request
 
     @property
     def id(self) -> str | None:
-        """The task's id, by which any client of the same owner finds it; None for a request that never became one."""
+        """The id of the task, by which a later client finds it. None for a request that became no task."""
         return self.task.task_id if self.task is not None else None
 
     async def status(self) -> Task | None:
-        """How it is now; None for a request that never became a task. Raises RemoteError where it is not known any
-        more."""
+        """Fetch the current state of the task.
+
+        Returns:
+            The task, or None for a request that became no task.
+
+        Raises:
+            RemoteError: If the receiver does not know the task any longer.
+        """
         if self.task is not None and not self.task.is_over:
-            self.task = await self._ask("tasks/get", TaskRequestParams(self.task.task_id), Task, None)
+            self.task = await self._request("tasks/get", TaskRequestParams(self.task.task_id), Task, None)
         return self.task
 
     async def cancel(self) -> None:
-        """Ask for it to be stopped. One that is over stays as it is."""
+        """Request that the task be stopped. A task that is over stays as it is."""
         if self.task is None or self.task.is_over:
             return
         params = TaskRequestParams(self.task.task_id)
         if not self._revision.tasks_are_core:
-            await self._ask("tasks/cancel", params, EmptyResult, None)
+            await self._request("tasks/cancel", params, EmptyResult, None)
             return
         try:
-            self.task = await self._ask("tasks/cancel", params, Task, None)
+            self.task = await self._request("tasks/cancel", params, Task, None)
         except RemoteError as error:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] it was over before: MUST be refused
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] a task that was over before: MUST be refused
             if error.code != unknown_task().code:
                 raise
 
     async def result(self, timeout: float | None = None) -> T:
-        """Wait until it is over, answering what it asks; gives what the request would have given.
+        """Wait until the task is over, and handle its input requests. May be called again, also after a timeout.
 
-        timeout: seconds; by default, as long as the task is kept. It may be asked for again, after a RequestTimeout
-        too. Raises what the request would have raised, and McpError for a task that was cancelled.
+        Args:
+            timeout: Time limit in seconds. Defaults to the time for which the receiver keeps the task.
+
+        Returns:
+            The result that the request would have had.
+
+        Raises:
+            RequestTimeout: If the task is not over in time.
+            RemoteError: If the request failed.
+            McpError: If the task was cancelled.
         """
-        if self._result is not None:
-            return self._result
-        assert self.task is not None
-        kept = MAX_FOLLOWED if self.task.ttl is None else min(self.task.ttl / 1000 + MAX_POLL, MAX_FOLLOWED)
-        seconds = kept if timeout is None else timeout
-        try:
-            async with asyncio.timeout(seconds):
-                self._result = await (self._of_core() if self._revision.tasks_are_core else self._of_extension())
-        except RequestTimeout:
-            raise
-        except TimeoutError:
-            raise RequestTimeout(f"the task {self.id} is not over after {seconds} seconds") from None
-        finally:
-            await self._stop_answering()
-        if self._check is not None:
-            self._check(self._result)
+        if self._result is None:
+            task = self._known
+            kept = MAX_FOLLOWED if task.ttl is None else min(task.ttl / 1000 + MAX_POLL, MAX_FOLLOWED)
+            seconds = kept if timeout is None else timeout
+            try:
+                async with asyncio.timeout(seconds):
+                    self._result = await (self._of_core() if self._revision.tasks_are_core else self._of_extension())
+            except RequestTimeout:
+                raise
+            except TimeoutError:
+                raise RequestTimeout(f"the task {self.id} is not over after {seconds} seconds") from None
+            finally:
+                await self._stop_responding()
+            if self._check is not None:
+                self._check(self._result)
         return self._result
 
-    # ------------------------------------------------------------------------------------- looking
-
     async def _of_core(self) -> T:
-        # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD poll until it is over or wants something
+        # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD poll until it is over or requires input
         while (task := self._known).status == "working":
             await asyncio.sleep(_interval(task))
             await self.status()
@@ -146,9 +159,9 @@ class RunningTask(Generic[T]):
         while True:
             try:
                 # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD preemptively call tasks/result
-                return await self._ask("tasks/result", TaskRequestParams(task.task_id), self._outcome, None)
+                return await self._request("tasks/result", TaskRequestParams(task.task_id), self._outcome, None)
             except RequestTimeout:
-                await self.status()  # if that is not answered either, it is what this raises
+                await self.status()  # raises if the receiver is silent, else the task goes on
 
     async def _of_extension(self) -> T:
         while not (task := self._known).is_over:
@@ -170,36 +183,36 @@ class RunningTask(Generic[T]):
         return self.task
 
     async def _wait(self, task: Task) -> None:
-        """Until it is time to look again: after a while, or when something that the task has asked is answered."""
-        for key, question in read_input_requests({"inputRequests": task.input_requests or {}}).items():
-            # The extension: SHOULD NOT answer a key twice, which is the same question as long as the task lives
-            if key not in self._answering:
-                self._answering[key] = asyncio.create_task(self._answer_one(key, question))
-        if len(self._answering) > MAX_TASK_QUESTIONS:
-            raise InvalidMessage(f"task {self.id} asks more than {MAX_TASK_QUESTIONS} questions")
-        open_ = [each for each in self._answering.values() if not each.done()]
+        """Wait for the interval, or until the response to an input request is sent."""
+        for key, request in read_input_requests({"inputRequests": task.input_requests or {}}).items():
+            # SEP-2663: SHOULD NOT respond to a key twice; it is the same request as long as the task lives
+            if key not in self._responding:
+                self._responding[key] = asyncio.create_task(self._respond(key, request))
+        if len(self._responding) > MAX_INPUT_REQUESTS:
+            raise InvalidMessage(f"task {self.id} has more than {MAX_INPUT_REQUESTS} input requests")
+        open_ = [each for each in self._responding.values() if not each.done()]
         if not open_:
             return await asyncio.sleep(_interval(task))
         done, _ = await asyncio.wait(open_, timeout=_interval(task), return_when=asyncio.FIRST_COMPLETED)
         for each in done:
             each.result()
 
-    async def _answer_one(self, key: str, question: InputRequest) -> None:
-        if self._answer is None:
-            raise InvalidMessage(f"task {self.id} asks for {question.method[:80]}")
-        params = UpdateTaskRequestParams(self._known.task_id, {key: await self._answer(question)})
-        await self._ask("tasks/update", params, EmptyResult, None)
+    async def _respond(self, key: str, request: InputRequest) -> None:
+        if self._handle is None:
+            raise InvalidMessage(f"task {self.id} requires input by {request.method[:80]}, which nobody handles")
+        params = UpdateTaskRequestParams(self._known.task_id, {key: await self._handle(request)})
+        await self._request("tasks/update", params, EmptyResult, None)
 
-    async def _stop_answering(self) -> None:
-        tasks = [each for each in self._answering.values() if not each.done()]
+    async def _stop_responding(self) -> None:
+        tasks = [each for each in self._responding.values() if not each.done()]
         for each in tasks:
             each.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._answering = {key: each for key, each in self._answering.items() if each not in tasks}
+        self._responding = {key: each for key, each in self._responding.items() if each not in tasks}
 
 
-def give_up(running: RunningTask[T], kept: set[asyncio.Task[None]]) -> None:
-    """Nobody waits for a task any more: have it cancelled, without waiting for that. kept: the attempts under way."""
+def give_up(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
+    """Cancel an abandoned task in the background. `attempts` holds the cancellations that are under way."""
 
     async def cancel() -> None:
         with contextlib.suppress(McpError, TimeoutError):
@@ -207,16 +220,16 @@ def give_up(running: RunningTask[T], kept: set[asyncio.Task[None]]) -> None:
                 await running.cancel()
 
     attempt = asyncio.get_running_loop().create_task(cancel())
-    kept.add(attempt)
-    attempt.add_done_callback(kept.discard)
+    attempts.add(attempt)
+    attempt.add_done_callback(attempts.discard)
 
 
 def _interval(task: Task) -> float:
-    """Seconds until the next look."""
+    """Return the time until the next `tasks/get`, in seconds."""
     # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD respect the interval that the receiver suggests
     suggested = POLL_INTERVAL if task.poll_interval is None else task.poll_interval
     return min(max(suggested / 1000, MIN_POLL), MAX_POLL)
 
 
 def _cancelled(task: Task) -> McpError:
-    return McpError(f"the task was cancelled: {task.status_message or 'nobody says why'}")
+    return McpError(f"the task was cancelled: {task.status_message or 'the receiver gives no reason'}")
