@@ -1,4 +1,4 @@
-"""URI templates: RFC 6570's examples, its grammar, and matching that a hostile URI can neither slow nor fool."""
+"""Tests of lib/uritemplate.py: the examples and the grammar of RFC 6570, and matching of hostile URIs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUITE = DATA / "uritemplate-suite" if DATA else None
 
 
 def examples(*files: str) -> Iterator[tuple[str, int, str, dict[str, Value], object]]:
-    """Section, level, template, values, and the expansion: a string, several that are right, or False."""
+    """Yield section, level, template, values and expansion: a string, a list of valid strings, or False."""
     for file in files if SUITE else ():
         assert SUITE
         for section, group in json.loads((SUITE / file).read_text("utf-8")).items():
@@ -29,7 +29,7 @@ needs_suite = pytest.mark.skipif(SUITE is None, reason="the URI Template test su
 
 
 @needs_suite
-def test_every_example_of_the_rfc_expands_as_it_says() -> None:
+def test_expand_follows_every_example_of_the_rfc() -> None:
     wrong = []
     count = 0
     for section, _, template, values, expected in examples("spec-examples.json", "spec-examples-by-section.json"):
@@ -42,7 +42,7 @@ def test_every_example_of_the_rfc_expands_as_it_says() -> None:
 
 
 @needs_suite
-def test_what_the_suite_calls_an_error_is_one() -> None:
+def test_template_error_for_every_negative_case_of_the_suite() -> None:
     accepted = []
     for _, _, template, values, expected in examples("negative-tests.json"):
         assert expected is False
@@ -54,7 +54,7 @@ def test_what_the_suite_calls_an_error_is_one() -> None:
 
 
 @needs_suite
-def test_what_templates_up_to_level_3_expand_to_matches_and_expands_again_to_the_same() -> None:
+def test_match_of_an_expanded_template_up_to_level_3_expands_to_the_same_uri() -> None:
     refused = []
     count = 0
     for _, _, template, values, _ in examples("spec-examples.json", "spec-examples-by-section.json"):
@@ -68,7 +68,7 @@ def test_what_templates_up_to_level_3_expand_to_matches_and_expands_again_to_the
             refused.append(template)
             continue
         assert parsed.expand(found) == uri, template
-    # in these a value holds a slash, encoded, where the template wants one segment
+    # in these, a value has an encoded slash where the template expects one segment
     assert set(refused) == {"{base}index", "{/who,dub}"}
     assert count > 80
 
@@ -116,7 +116,7 @@ def test_what_templates_up_to_level_3_expand_to_matches_and_expands_again_to_the
         ("x://fixed", "x://fixed2", None),
     ],
 )
-def test_matching_gives_the_values_of_a_uri(template: str, uri: str, expected: object) -> None:
+def test_match_returns_the_values_of_a_uri(template: str, uri: str, expected: object) -> None:
     assert UriTemplate(template).match(uri) == expected
 
 
@@ -135,7 +135,7 @@ PREFIXES = {
 
 
 def uri_with(template: str, value: str) -> str:
-    """A URI in which `x` of the template would be this value."""
+    """Return a URI in which `x` of the template has this value."""
     start = next((PREFIXES[key] for key in PREFIXES if template.startswith("f://" + key)), "")
     return "f://" + start + value + ("/end" if template.endswith("/end") else "")
 
@@ -144,13 +144,13 @@ def uri_with(template: str, value: str) -> str:
 @pytest.mark.parametrize(
     "value", ["..", "%2e%2e", "..%2F", "..%2fetc%2Fpasswd", "a%2Fb", "a%5Cb", "..%5c", "%2F", "x%00", "%2E.", "a%2f.."]
 )
-def test_no_value_leaves_its_segment(template: str, value: str) -> None:
+def test_match_refuses_values_that_leave_their_segment(template: str, value: str) -> None:
     assert UriTemplate(template).match(uri_with(template, "fine")) is not None
     assert UriTemplate(template).match(uri_with(template, value)) is None
 
 
 @pytest.mark.parametrize("template", SPANNING_TEMPLATES)
-def test_where_a_value_may_span_segments_none_of_them_goes_up(template: str) -> None:
+def test_match_refuses_parent_segments_in_values_that_span_segments(template: str) -> None:
     parsed = UriTemplate(template)
     assert parsed.match(uri_with(template, "a%2Fb%2F..c")) is not None
     for value in ["..", "a%2F..%2Fb", "..%2Fa", "a%5C..", "%2e%2e%2Fetc", "a%2F%2E%2E", "%00"]:
@@ -161,7 +161,7 @@ def test_where_a_value_may_span_segments_none_of_them_goes_up(template: str) -> 
 @pytest.mark.parametrize(
     "uri", ["f://%ff", "f://%", "f://%2", "f://%zz", "f://\ud800", "f://a b", "f://a\n", "f://<a>", ""]
 )
-def test_what_is_no_uri_does_not_match(uri: str) -> None:
+def test_match_of_an_invalid_uri_is_none(uri: str) -> None:
     assert UriTemplate("f://{x}").match(uri) is None
     assert UriTemplate("f://{+x}").match(uri) is None
 
@@ -169,23 +169,23 @@ def test_what_is_no_uri_does_not_match(uri: str) -> None:
 @pytest.mark.parametrize(
     "template", ["{", "}", "a{b", "a}b", "{}", "{,}", "{a,}", "{a b}", "a b", "{a:}", "{a:1*}", "{|a}"]
 )
-def test_a_bad_template_says_what_is_wrong_with_it(template: str) -> None:
+def test_template_error_names_the_fault(template: str) -> None:
     with pytest.raises(TemplateError, match="RFC 6570"):
         UriTemplate(template)
 
 
-def test_a_template_has_a_bounded_length() -> None:
+def test_template_over_max_template_is_an_error() -> None:
     UriTemplate("a" * MAX_TEMPLATE)
     with pytest.raises(TemplateError, match="8192"):
         UriTemplate("a" * (MAX_TEMPLATE + 1))
 
 
-def test_variables_are_named_once_in_order() -> None:
+def test_variables_are_listed_once_in_order() -> None:
     assert UriTemplate("{b}{a,b}{?c*,a:3}").variables == ("b", "a", "c")
     assert UriTemplate("plain").variables == ()
 
 
-def test_numbers_expand_as_their_text_and_none_as_nothing() -> None:
+def test_expand_writes_numbers_as_text_and_none_as_nothing() -> None:
     assert UriTemplate("x://{a}{?b,c,d}").expand({"a": 1, "b": 2.5, "c": None, "d": []}) == "x://1?b=2.5"
 
 
@@ -204,10 +204,10 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("template", "uri"), HOSTILE)
-def test_a_hostile_uri_has_nothing_to_backtrack_into(template: str, uri: str) -> None:
-    """No repetition gives back what it took. The bench has the times; here what is not linear would not end."""
+def test_match_of_a_hostile_uri_does_not_backtrack(template: str, uri: str) -> None:
+    # No repetition gives back characters. The benchmark has the times; here, quadratic time would exceed the limit.
     parsed = UriTemplate(template)
-    # each repetition stands in something that is looked ahead for, and then taken whole
+    # each repetition stands in a lookahead, whose text is then taken as a whole
     outside = re.sub(r"\(\?=\(\?P<whole(\d+)>.*?\)\)\(\?P=whole\1\)", "", parsed._pattern.pattern)
     assert not re.search(r"(?<!\\)[*?+]", outside), outside
     start = time.process_time()
@@ -215,7 +215,7 @@ def test_a_hostile_uri_has_nothing_to_backtrack_into(template: str, uri: str) ->
     assert time.process_time() - start < 5
 
 
-def test_random_values_come_back_from_the_uris_that_they_make() -> None:
+def test_match_returns_the_random_values_of_an_expanded_uri() -> None:
     rng = random.Random(6570)
     templates = [
         "x://{a}/{b}", "x://h{/a,b}", "x://h{?a,b}", "x://h{;a,b}", "x://{a}{?b}", "x://{+a}#{b}", "x://{a}:{b}!{&c}",
@@ -227,5 +227,5 @@ def test_random_values_come_back_from_the_uris_that_they_make() -> None:
         uri = template.expand(values)
         assert uri.isascii()
         if template.template.startswith("x://{+a}") and "%" in str(values["a"]):
-            continue  # what is already encoded stays so: "%41" and "A" make the same URI
+            continue  # encoded characters stay encoded: "%41" and "A" make the same URI
         assert template.match(uri) == values, (template, values, uri)

@@ -1,4 +1,4 @@
-"""The ASGI side, called as an ASGI server calls it: scopes and messages in, messages out."""
+"""Tests of lib/http/asgi.py: the application is called as an ASGI server calls it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Message = MutableMapping[str, object]
 
 
 class Call:
-    """One request of an ASGI server: what the application receives, and what it has sent."""
+    """One request of an ASGI server: the messages for the application, and those it has sent."""
 
     def __init__(self, *messages: Message) -> None:
         self.inbox: asyncio.Queue[Message] = asyncio.Queue()
@@ -32,17 +32,17 @@ class Call:
         self.may_send.set()
 
     async def receive(self) -> Message:
-        """What comes next."""
+        """Return the next message for the application."""
         return await self.inbox.get()
 
     async def send(self, message: Message) -> None:
-        """Take a message, if the client reads."""
+        """Record a message, and wait while the client does not read."""
         self.sent.append(message)
         self.changed.set()
         await self.may_send.wait()
 
     async def until(self, count: int) -> None:
-        """Return when so many messages were sent."""
+        """Wait until the application has sent this many messages."""
         async with asyncio.timeout(PATIENCE):
             while len(self.sent) < count:
                 self.changed.clear()
@@ -50,7 +50,7 @@ class Call:
 
     @property
     def body(self) -> bytes:
-        """All pieces of the body."""
+        """The body sent so far."""
         found = b""
         for message in self.sent:
             piece = message.get("body", b"")
@@ -60,7 +60,7 @@ class Call:
 
 
 def scope(method: str = "POST", path: str = "/mcp", **others: object) -> Message:
-    """A request's scope, as uvicorn writes it."""
+    """Return the scope of a request, as uvicorn makes it."""
     return {
         "type": "http",
         "method": method,
@@ -74,7 +74,7 @@ def scope(method: str = "POST", path: str = "/mcp", **others: object) -> Message
 
 
 def body(data: bytes = b"", more: bool = False) -> Message:
-    """A piece of a request's body."""
+    """Return a message with a piece of a request's body."""
     return {"type": "http.request", "body": data, "more_body": more}
 
 
@@ -82,11 +82,11 @@ GONE: Message = {"type": "http.disconnect"}
 
 
 def calling(handler: Handler, call: Call, limits: HttpLimits | None = None, **others: object) -> Awaitable[None]:
-    """The application's answer to one request."""
+    """Call the application for one request."""
     return application(handler, limits=limits)(scope(**others), call.receive, call.send)  # type: ignore[arg-type]
 
 
-async def test_a_request_is_handed_in_whole_and_its_answer_sent() -> None:
+async def test_asgi_scope_becomes_a_request_and_the_response_is_sent() -> None:
     seen: list[Exchange] = []
 
     async def handler(exchange: Exchange) -> None:
@@ -105,7 +105,7 @@ async def test_a_request_is_handed_in_whole_and_its_answer_sent() -> None:
     assert rest == {"type": "http.response.body", "body": b"yes"}
 
 
-async def test_a_handler_has_a_task_and_a_context_of_its_own_whoever_calls() -> None:
+async def test_asgi_handler_has_its_own_task_and_context() -> None:
     variable, seen = contextvars.ContextVar("variable", default="unset"), []
 
     async def handler(exchange: Exchange) -> None:
@@ -120,7 +120,7 @@ async def test_a_handler_has_a_task_and_a_context_of_its_own_whoever_calls() -> 
     assert asyncio.current_task() not in [task for _, task in seen]
 
 
-async def test_who_gives_up_the_call_of_an_application_ends_its_handler() -> None:
+async def test_asgi_cancelled_call_ends_the_handler() -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def handler(exchange: Exchange) -> None:
@@ -139,7 +139,7 @@ async def test_who_gives_up_the_call_of_an_application_ends_its_handler() -> Non
 
 
 @pytest.mark.parametrize("pieces", [[b"12345"], [b"123", b"45"]])
-async def test_a_body_that_is_too_large_is_refused(pieces: list[bytes]) -> None:
+async def test_asgi_body_over_body_size_is_413(pieces: list[bytes]) -> None:
     async def handler(exchange: Exchange) -> None:
         raise AssertionError
 
@@ -149,7 +149,7 @@ async def test_a_body_that_is_too_large_is_refused(pieces: list[bytes]) -> None:
     assert b"larger than 4 bytes" in call.body
 
 
-async def test_a_client_that_leaves_before_its_body_has_come_is_forgotten() -> None:
+async def test_asgi_disconnect_before_the_whole_body_calls_no_handler() -> None:
     async def handler(exchange: Exchange) -> None:
         raise AssertionError
 
@@ -158,7 +158,7 @@ async def test_a_client_that_leaves_before_its_body_has_come_is_forgotten() -> N
     assert call.sent == []
 
 
-async def test_a_stream_begins_at_once_and_ends_with_its_handler() -> None:
+async def test_asgi_stream_sends_its_head_at_once_and_ends_with_the_handler() -> None:
     go_on = asyncio.Event()
 
     async def handler(exchange: Exchange) -> None:
@@ -170,14 +170,16 @@ async def test_a_stream_begins_at_once_and_ends_with_its_handler() -> None:
     call = Call(body())
     task = asyncio.ensure_future(calling(handler, call))
     await call.until(2)
-    assert call.sent[1] == {"type": "http.response.body", "body": b"", "more_body": True}, "or no head would go out"
+    assert call.sent[1] == {"type": "http.response.body", "body": b"", "more_body": True}, (
+        "without an empty piece, the server would not send the head"
+    )
     go_on.set()
     await task
     assert call.body == b"onetwo"
     assert not call.sent[-1].get("more_body")
 
 
-async def test_who_asks_whether_the_client_has_left_is_told_and_need_not_answer_then() -> None:
+async def test_asgi_exchange_gone_is_done_after_a_disconnect_and_no_response_is_needed() -> None:
     async def handler(exchange: Exchange) -> None:
         await exchange.gone()
         assert exchange.gone().done()
@@ -188,7 +190,7 @@ async def test_who_asks_whether_the_client_has_left_is_told_and_need_not_answer_
 
 
 @pytest.mark.parametrize("leaves", ["before the stream", "in the stream", "not"])
-async def test_a_stream_takes_over_from_who_has_asked(leaves: str) -> None:
+async def test_asgi_stream_notices_a_disconnect_after_exchange_gone_was_called(leaves: str) -> None:
     call = Call(body(), *([GONE] if leaves == "before the stream" else []))
 
     async def handler(exchange: Exchange) -> None:
@@ -210,7 +212,7 @@ async def test_a_stream_takes_over_from_who_has_asked(leaves: str) -> None:
     assert call.body == (b"all" if leaves == "not" else b"")
 
 
-async def test_who_has_asked_may_answer_at_once() -> None:
+async def test_asgi_respond_works_after_exchange_gone_was_called() -> None:
     async def handler(exchange: Exchange) -> None:
         assert not exchange.gone().done()
         await exchange.respond(200, [], b"here")
@@ -220,7 +222,7 @@ async def test_who_has_asked_may_answer_at_once() -> None:
     assert call.body == b"here"
 
 
-async def test_a_stream_knows_when_its_client_has_left() -> None:
+async def test_asgi_stream_is_gone_after_a_disconnect() -> None:
     async def handler(exchange: Exchange) -> None:
         stream = await exchange.stream(200, [])
         await stream.gone
@@ -232,7 +234,7 @@ async def test_a_stream_knows_when_its_client_has_left() -> None:
     assert b"dropped" not in call.body
 
 
-async def test_a_client_that_does_not_read_is_waited_for_and_left_when_too_much_waits(
+async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(asgi, "MAX_QUEUED", 10)
@@ -258,7 +260,7 @@ async def test_a_client_that_does_not_read_is_waited_for_and_left_when_too_much_
     assert call.body == b"12345"
 
 
-async def test_a_client_that_never_reads_does_not_keep_the_handler(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_asgi_stream_to_a_client_that_never_reads_lets_the_handler_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi, "MAX_QUEUED", 100)
 
     async def handler(exchange: Exchange) -> None:
@@ -274,7 +276,7 @@ async def test_a_client_that_never_reads_does_not_keep_the_handler(monkeypatch: 
         await calling(handler, client)
 
 
-async def test_a_server_that_fails_to_send_ends_the_stream() -> None:
+async def test_asgi_send_that_fails_ends_the_stream() -> None:
     async def handler(exchange: Exchange) -> None:
         stream = await exchange.stream(200, [])
         stream.write(b"x")
@@ -290,7 +292,7 @@ async def test_a_server_that_fails_to_send_ends_the_stream() -> None:
 
 
 @pytest.mark.parametrize("how", ["respond", "stream"])
-async def test_an_answer_to_a_client_that_has_left_is_dropped(how: str) -> None:
+async def test_asgi_response_after_a_disconnect_is_dropped(how: str) -> None:
     done = []
 
     async def handler(exchange: Exchange) -> None:
@@ -310,7 +312,7 @@ async def test_an_answer_to_a_client_that_has_left_is_dropped(how: str) -> None:
     assert done
 
 
-async def test_an_exchange_is_answered_once() -> None:
+async def test_asgi_second_response_is_a_runtime_error() -> None:
     async def handler(exchange: Exchange) -> None:
         await exchange.respond(204, [], b"")
         with pytest.raises(RuntimeError):
@@ -322,7 +324,7 @@ async def test_an_exchange_is_answered_once() -> None:
     assert call.sent[0]["headers"] == []
 
 
-async def test_lifespan_is_answered_and_closes() -> None:
+async def test_asgi_lifespan_events_are_completed_and_close_is_awaited() -> None:
     closed: list[bool] = []
 
     async def close() -> None:
@@ -339,20 +341,19 @@ async def test_lifespan_is_answered_and_closes() -> None:
         await application(handler)({"type": "websocket"}, call.receive, call.send)
 
 
-async def test_below_another_application_the_endpoint_of_http_sse_is_named_with_the_path_that_leads_there() -> None:
+async def test_asgi_root_path_precedes_the_endpoint_of_http_sse() -> None:
     call = Call(body())
     asked = scope("GET", "/apps/sse", root_path="/apps", raw_path=b"/apps/sse")
     answering = asyncio.ensure_future(Server("mounted").asgi()(asked, call.receive, call.send))
-    await call.until(3)  # the head, nothing, and the first event
+    await call.until(3)  # the head, an empty piece, and the first event
     call.inbox.put_nowait(GONE)
     await asyncio.wait_for(answering, PATIENCE)
     assert call.body.startswith(b"event: endpoint\ndata: /apps/messages?session=")
 
 
 @pytest.mark.parametrize("says", [False, True], ids=["before an answer in JSON", "in the middle of a stream"])
-async def test_a_client_may_leave_a_function_whose_tasks_have_failed(says: bool) -> None:
-    """On Python 3.11 and 3.12, a task in which a TaskGroup failed as it was left counts a cancellation ever after."""
-
+async def test_asgi_disconnect_cancels_a_tool_whose_task_group_has_failed(says: bool) -> None:
+    # In Python 3.11 and 3.12, a task keeps a cancellation count after a TaskGroup in it has failed.
     server, begun, ended = Server("s"), asyncio.Event(), asyncio.Event()
 
     async def fail() -> None:
@@ -378,7 +379,7 @@ async def test_a_client_may_leave_a_function_whose_tasks_have_failed(says: bool)
     answering = asyncio.ensure_future(server.asgi()(asked, call.receive, call.send))
     await asyncio.wait_for(begun.wait(), PATIENCE)
     if says:
-        await call.until(3)  # the head, nothing, and the first event
+        await call.until(3)  # the head, an empty piece, and the first event
     call.inbox.put_nowait(GONE)
-    await asyncio.wait_for(answering, PATIENCE)  # it does not fail
+    await asyncio.wait_for(answering, PATIENCE)  # must not raise
     assert ended.is_set()

@@ -1,4 +1,4 @@
-"""The HTTP client, against servers on raw sockets that do what a script says: well, badly, and late."""
+"""Tests of lib/http/client.py, against servers on raw sockets that follow a script."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIMIT = 1 << 20
 
 @dataclass
 class Asked:
-    """A request as it came."""
+    """A received request."""
 
     line: str
     headers: dict[str, str]
@@ -38,7 +38,7 @@ class Conversation:
         self.reader, self.writer = reader, writer
 
     async def request(self) -> Asked | None:
-        """The next request; None when the client has left instead."""
+        """Return the next request, or None if the client has left."""
         try:
             head = await self.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, OSError):
@@ -54,7 +54,7 @@ class Conversation:
             await self.writer.drain()
 
     async def until_left(self) -> None:
-        """Stay, and say nothing more."""
+        """Keep the connection open without sending until the client leaves."""
         with contextlib.suppress(OSError):
             while await self.reader.read(1 << 16):
                 pass
@@ -69,17 +69,17 @@ Step = bytes | Callable[[Conversation], Awaitable[None]]
 
 
 async def hold(conversation: Conversation) -> None:
-    """Do not answer."""
+    """Keep the connection open without a response."""
     await conversation.until_left()
 
 
 async def hang_up(conversation: Conversation) -> None:
-    """Close instead of answering."""
+    """Close the connection without a response."""
     conversation.writer.close()
 
 
 def then_hold(data: bytes) -> Step:
-    """Begin to answer, and go no further."""
+    """Return a step that sends the start of a response and then keeps the connection open."""
 
     async def step(conversation: Conversation) -> None:
         await conversation.say(data)
@@ -90,9 +90,9 @@ def then_hold(data: bytes) -> Step:
 
 @dataclass
 class Scripted:
-    """A server that follows a script: a list of steps for each connection, one step for each request on it.
+    """A server that follows a script: a list of steps for each connection, one step a request.
 
-    After its last step a connection is kept until the client leaves.
+    After the last step, the connection stays open until the client leaves.
     """
 
     script: Sequence[Sequence[Step]]
@@ -131,7 +131,7 @@ class Scripted:
 async def listening(
     serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]], tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Accept connections on a port, and wait at the end until all are done with."""
+    """Accept connections on a free port. At the end, wait until all are closed."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -178,7 +178,7 @@ async def get(
 
 
 async def eventually(true: Callable[[], bool]) -> None:
-    """Wait for what no event announces, with a bound."""
+    """Wait until a condition is true, with a time limit."""
     async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.002)
@@ -192,10 +192,10 @@ def chunked(body: bytes) -> bytes:
     return answer("Transfer-Encoding: chunked", body=body)
 
 
-# ------------------------------------------------------------------------------------------------ requests
+# ------------------------------------------------------------------------------------------ requests
 
 
-async def test_a_request_says_who_is_asked_how_long_its_body_is_and_that_nothing_is_to_be_compressed() -> None:
+async def test_request_has_host_content_length_and_accept_encoding_identity() -> None:
     async with scripted([OK, OK]) as server, client() as http:
         await get(http, server.url("/a%20b?c=d&e#f"), Accept="text/plain")
         await get(http, server.url(), "POST", b"\x00body", X="y")
@@ -220,7 +220,7 @@ async def test_a_request_says_who_is_asked_how_long_its_body_is_and_that_nothing
      "http://host/a b", "http://host/ä", "http://host/\x7f", "http://ho st/", "http://h/\r\nX: y", "http://ho\x01st/",
      "http://user@host/", "http://" + "a" * 70 + ".example/"],
 )  # fmt: skip
-async def test_a_url_that_cannot_be_asked_is_a_value_error(url: str) -> None:
+async def test_url_that_is_unusable_is_a_value_error(url: str) -> None:
     async with client(proxies={"http": "http://127.0.0.1:9"}) as http:
         with pytest.raises(ValueError):
             await get(http, url)
@@ -231,7 +231,7 @@ async def test_a_url_that_cannot_be_asked_is_a_value_error(url: str) -> None:
     [{"X": "a\r\nY: b"}, {"X": "a\0"}, {"X": "€"}, {"X: y": "z"}, {"": "x"}, {"Content-Length": "3"},
      {"Transfer-Encoding": "chunked"}, {"Host": "elsewhere"}, {"connection": "close"}],
 )  # fmt: skip
-async def test_a_header_that_would_break_the_request_is_a_value_error_and_nothing_is_sent(
+async def test_request_header_with_a_line_break_or_reserved_name_is_a_value_error(
     headers: dict[str, str],
 ) -> None:
     async with scripted([OK]) as server, client() as http:
@@ -240,7 +240,7 @@ async def test_a_header_that_would_break_the_request_is_a_value_error_and_nothin
         assert server.asked == []
 
 
-# ------------------------------------------------------------------------------------------------ connections
+# ------------------------------------------------------------------------------------------ connections
 
 
 NO_BODY = answer(status="204 No Content")
@@ -259,7 +259,7 @@ NO_BODY = answer(status="204 No Content")
         ("GET", answer("Content-Length: 0", status="500 Oh")),
     ],
 )
-async def test_a_connection_is_used_again_when_the_response_was_read_to_its_end(method: str, first: bytes) -> None:
+async def test_connection_is_reused_after_a_response_was_read_to_its_end(method: str, first: bytes) -> None:
     async with scripted([first, OK], []) as server, client() as http:
         await get(http, server.url(), method)
         assert await get(http, server.url(), "POST") == (200, b"hello")
@@ -276,14 +276,14 @@ async def test_a_connection_is_used_again_when_the_response_was_read_to_its_end(
         chunked(b"5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"),
     ],
 )
-async def test_a_connection_is_not_used_again_when_it_ends_or_more_was_sent_than_was_asked(first: bytes) -> None:
+async def test_connection_is_not_reused_after_close_or_unrequested_bytes(first: bytes) -> None:
     async with scripted([first, OK], [OK]) as server, client() as http:
         assert await get(http, server.url()) == (200, b"hello")
         assert await get(http, server.url()) == (200, b"hello")
         assert server.connections == 2
 
 
-async def test_a_response_that_is_not_read_to_its_end_closes_its_connection() -> None:
+async def test_response_not_read_to_its_end_closes_its_connection() -> None:
     async with scripted([then_hold(answer("Content-Length: 9", body=b"some"))], [OK]) as server, client() as http:
         async with http.request("GET", server.url()) as response:
             assert response.status == 200
@@ -291,7 +291,7 @@ async def test_a_response_that_is_not_read_to_its_end_closes_its_connection() ->
         assert await get(http, server.url()) == (200, b"hello")
 
 
-async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> None:
+async def test_connection_closed_by_the_server_while_idle_is_not_reused() -> None:
     async def goodbye(conversation: Conversation) -> None:
         await conversation.say(OK)
         conversation.writer.close()
@@ -305,7 +305,7 @@ async def test_an_idle_connection_that_the_server_has_closed_is_not_used() -> No
         assert len(http._all) == 1
 
 
-async def test_a_get_that_meets_a_connection_as_the_server_closes_it_is_sent_again_on_another() -> None:
+async def test_get_on_a_stale_connection_is_repeated_on_another() -> None:
     async with scripted([OK, hang_up], [OK]) as server, client() as http:
         await get(http, server.url("/1"))
         assert await get(http, server.url("/2")) == (200, b"hello")
@@ -313,7 +313,7 @@ async def test_a_get_that_meets_a_connection_as_the_server_closes_it_is_sent_aga
         assert server.connections == 2
 
 
-async def test_a_post_that_meets_a_connection_as_the_server_closes_it_is_not_sent_twice() -> None:
+async def test_post_on_a_stale_connection_is_not_repeated() -> None:
     async with scripted([OK, hang_up], [OK]) as server, client() as http:
         await get(http, server.url())
         with pytest.raises(StaleConnection):
@@ -321,14 +321,14 @@ async def test_a_post_that_meets_a_connection_as_the_server_closes_it_is_not_sen
         assert len(server.asked) == 2 and server.connections == 1
 
 
-async def test_a_new_connection_that_ends_without_an_answer_is_not_tried_again() -> None:
+async def test_get_on_a_new_connection_without_response_is_not_repeated() -> None:
     async with scripted([hang_up], [OK]) as server, client() as http:
         with pytest.raises(HttpError, match="ended without a response"):
             await get(http, server.url())
         assert server.connections == 1
 
 
-async def test_a_connection_is_not_kept_longer_than_the_limit_says() -> None:
+async def test_connection_is_not_kept_longer_than_client_limits_keep() -> None:
     async with scripted([OK], [OK]) as server, client(ClientLimits(keep=0.0)) as http:
         await get(http, server.url())
         await get(http, server.url())
@@ -336,7 +336,7 @@ async def test_a_connection_is_not_kept_longer_than_the_limit_says() -> None:
         await eventually(lambda: server.left == 1)
 
 
-async def test_when_all_connections_are_in_use_the_next_request_waits_for_one() -> None:
+async def test_request_waits_for_a_connection_if_all_are_in_use() -> None:
     release = asyncio.Event()
 
     async def late(conversation: Conversation) -> None:
@@ -351,7 +351,7 @@ async def test_when_all_connections_are_in_use_the_next_request_waits_for_one() 
         assert server.connections == 2
 
 
-async def test_a_request_waits_for_a_connection_only_as_long_as_for_a_response_unless_it_may_have_one_more() -> None:
+async def test_request_waits_first_byte_seconds_for_a_connection_unless_it_is_extra() -> None:
     async with scripted([hold], [OK]) as server, client(ClientLimits(connections=1, first_byte=0.2)) as http:
         asking = asyncio.create_task(get(http, server.url()))
         await eventually(lambda: len(server.asked) == 1)
@@ -363,7 +363,7 @@ async def test_a_request_waits_for_a_connection_only_as_long_as_for_a_response_u
         await asyncio.wait([asking])
 
 
-# ------------------------------------------------------------------------------------------------ bodies
+# ------------------------------------------------------------------------------------------ bodies
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ async def test_a_request_waits_for_a_connection_only_as_long_as_for_a_response_u
     ids=["length", "chunks", "one chunk", "Chunked", "until close", "HTTP/1.0", "identity", "after 102 and 103"],
 )
 @pytest.mark.parametrize("size", [1, 7, 1000])
-async def test_a_body_is_what_was_sent_however_it_is_framed_and_wherever_it_is_cut(data: bytes, size: int) -> None:
+async def test_response_body_is_the_same_for_every_framing_and_every_cut(data: bytes, size: int) -> None:
     async def slowly(conversation: Conversation) -> None:
         own: socket.socket = conversation.writer.get_extra_info("socket")
         own.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -395,7 +395,7 @@ async def test_a_body_is_what_was_sent_however_it_is_framed_and_wherever_it_is_c
         assert await get(http, server.url()) == (200, b"hello world")
 
 
-async def test_a_body_comes_piece_by_piece_as_it_is_sent() -> None:
+async def test_response_body_is_yielded_as_it_arrives() -> None:
     more: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def piecemeal(conversation: Conversation) -> None:
@@ -419,7 +419,7 @@ async def test_a_body_comes_piece_by_piece_as_it_is_sent() -> None:
         assert server.connections == 1
 
 
-async def test_a_large_body_arrives_whole() -> None:
+async def test_response_body_of_many_megabytes_arrives_whole() -> None:
     body = bytes(range(256)) * 20_000
 
     first = answer(f"Content-Length: {len(body)}", body=body)
@@ -434,7 +434,7 @@ async def test_a_large_body_arrives_whole() -> None:
 @pytest.mark.parametrize(
     "data", [answer("Content-Length: 11"), answer(body=b"x" * 11), chunked(b"b\r\nhello world\r\n")]
 )
-async def test_a_body_larger_than_the_reader_takes_is_an_error_and_is_not_waited_for(data: bytes) -> None:
+async def test_response_body_over_the_read_limit_is_an_error_at_once(data: bytes) -> None:
     async with scripted([then_hold(data)]) as server, client() as http:
         async with http.request("GET", server.url()) as response:
             with pytest.raises(HttpError, match=r"more than 10 bytes|11 bytes, more than the limit of 10"):
@@ -442,7 +442,7 @@ async def test_a_body_larger_than_the_reader_takes_is_an_error_and_is_not_waited
         await eventually(lambda: server.left == 1)
 
 
-async def test_a_body_in_a_coding_that_was_not_asked_for_is_an_error_whatever_its_status_says() -> None:
+async def test_content_encoding_gzip_is_an_error() -> None:
     packed = answer("Content-Encoding: gzip", "Content-Length: 3", body=b"\x1f\x8b\x08")
     async with scripted([packed]) as server, client() as http, http.request("GET", server.url()) as response:
         assert response.status == 200
@@ -451,11 +451,11 @@ async def test_a_body_in_a_coding_that_was_not_asked_for_is_an_error_whatever_it
 
 
 @pytest.mark.parametrize("large", [False, True])
-async def test_an_answer_that_comes_before_the_request_was_read_is_the_answer(large: bool) -> None:
+async def test_response_before_the_request_was_read_is_accepted(large: bool) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(answer("Content-Length: 5", status="413 Too Large", body=b"small") if large else OK)
-        await gone.wait()  # and never read
+        await gone.wait()  # the request is never read
         writer.transport.abort()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
@@ -464,11 +464,11 @@ async def test_an_answer_that_comes_before_the_request_was_read_is_the_answer(la
     async with listening(refuse) as port, client() as http:
         body = bytes(32 << 20) if large else b"{}"
         assert (await get(http, f"http://127.0.0.1:{port}/", "POST", body))[0] == (413 if large else 200)
-        assert not large or not http._free  # the rest of the body is still to be sent on it
+        assert not large or not http._free  # the rest of the request body is unsent
         gone.set()
 
 
-# ------------------------------------------------------------------------------------------------ what is no response
+# ------------------------------------------------------------------------------------------ invalid responses
 
 
 @pytest.mark.parametrize(
@@ -504,7 +504,7 @@ async def test_an_answer_that_comes_before_the_request_was_read_is_the_answer(la
         answer(*["X: y"] * 101),
     ],
 )
-async def test_what_is_not_a_response_is_an_error_that_says_so(data: bytes) -> None:
+async def test_response_that_is_not_http_is_an_error_that_says_so(data: bytes) -> None:
     async with scripted([data]) as server, client() as http:
         with pytest.raises(HttpError) as caught:
             await get(http, server.url())
@@ -529,7 +529,7 @@ async def test_what_is_not_a_response_is_an_error_that_says_so(data: bytes) -> N
         b"0\r\nnot a trailer\r\n\r\n",
     ],
 )
-async def test_chunks_that_are_none_are_an_error_and_are_not_waited_for(chunks: bytes) -> None:
+async def test_chunked_body_with_invalid_chunks_is_an_error_at_once(chunks: bytes) -> None:
     async with scripted([then_hold(chunked(chunks))]) as server, client() as http:
         async with http.request("GET", server.url()) as response:
             with pytest.raises(HttpError, match="not HTTP"):
@@ -537,7 +537,7 @@ async def test_chunks_that_are_none_are_an_error_and_are_not_waited_for(chunks: 
         await eventually(lambda: server.left == 1)
 
 
-async def test_a_head_is_taken_up_to_its_limits_and_no_further() -> None:
+async def test_response_head_is_accepted_up_to_its_limits_only() -> None:
     fits = answer("Content-Length: 0", *(f"X{n}: y" for n in range(99)))
     async with scripted([fits]) as server, client() as http, http.request("GET", server.url()) as response:
         assert len(list(response.headers)) == 100
@@ -550,12 +550,12 @@ async def test_a_head_is_taken_up_to_its_limits_and_no_further() -> None:
         assert len(list(response.headers)) == 301 and len(response.headers.get("y") or "") == 200_000
     large = answer("Content-Length: 0", "Y: " + "z" * 70_000)
     async with scripted([large], [then_hold(b"HTTP/1.1 200 " + b"k" * 200_000)]) as server, client() as http:
-        for _ in range(2):  # with an end, and without
+        for _ in range(2):  # a complete head, and an incomplete one
             with pytest.raises(HttpError, match="larger than 65536 bytes"):
                 await get(http, server.url())
 
 
-async def test_headers_keep_their_order_their_repetitions_and_their_bytes() -> None:
+async def test_response_headers_keep_order_duplicates_and_bytes() -> None:
     data = answer(
         "Content-Length: 0", "Set: a", "From : b"[:4] + ": b", "SET:\t c \t", "Empty:", "Latin: \xe9\x85\xa0x"
     )
@@ -566,7 +566,7 @@ async def test_headers_keep_their_order_their_repetitions_and_their_bytes() -> N
         ]  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------ what breaks
+# ------------------------------------------------------------------------------------------ lost connections and time limits
 
 
 @pytest.mark.parametrize(
@@ -575,12 +575,12 @@ async def test_headers_keep_their_order_their_repetitions_and_their_bytes() -> N
      chunked(b"5\r\nhello\r\n"), chunked(b"5\r\nhello\r\n0\r\n")],
 )  # fmt: skip
 @pytest.mark.parametrize("politely", [True, False])
-async def test_a_connection_lost_in_mid_response_is_an_error(data: bytes, politely: bool) -> None:
+async def test_connection_lost_in_a_response_is_an_error(data: bytes, politely: bool) -> None:
     async def part(conversation: Conversation) -> None:
         await conversation.say(data)
         if politely:
             return conversation.writer.close()
-        # what was sent has been taken by the client's machine when its buffer here is empty: then the reset
+        # an empty buffer means that the client's machine has received everything; the reset comes after that
         await eventually(lambda: conversation.writer.transport.get_write_buffer_size() == 0)
         conversation.reset()
 
@@ -590,16 +590,16 @@ async def test_a_connection_lost_in_mid_response_is_an_error(data: bytes, polite
         assert await get(http, server.url()) == (200, b"hello")
 
 
-async def test_a_server_that_is_not_there_is_an_error_that_names_it() -> None:
+async def test_connect_to_a_closed_port_is_an_error_that_names_it() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]  # bound, but nobody listens
+        port = taken.getsockname()[1]  # bound, but not listening
         async with client() as http:
             with pytest.raises(HttpError, match=f"127.0.0.1:{port} cannot be reached"):
                 await get(http, f"http://127.0.0.1:{port}/")
 
 
-async def test_a_server_that_does_not_answer_in_time_is_a_timeout() -> None:
+async def test_response_head_later_than_first_byte_is_a_timeout() -> None:
     async def forever(conversation: Conversation) -> None:
         with contextlib.suppress(OSError):
             while not conversation.writer.is_closing():
@@ -615,7 +615,7 @@ async def test_a_server_that_does_not_answer_in_time_is_a_timeout() -> None:
         await eventually(lambda: server.left == len(slow))
 
 
-async def test_a_body_that_does_not_go_on_in_time_is_a_timeout() -> None:
+async def test_response_body_silent_for_idle_seconds_is_a_timeout() -> None:
     data = answer("Content-Length: 9", body=b"hello")
     async with (
         scripted([then_hold(data)]) as server,
@@ -629,7 +629,7 @@ async def test_a_body_that_does_not_go_on_in_time_is_a_timeout() -> None:
 
 
 @pytest.mark.parametrize("state", ["before the answer", "in its body"])
-async def test_a_request_that_is_cancelled_leaves_no_connection(state: str) -> None:
+async def test_cancelled_request_leaves_no_connection(state: str) -> None:
     step = hold if state == "before the answer" else then_hold(answer("Content-Length: 9", body=b"hello"))
     async with scripted([step], [OK]) as server, client(ClientLimits(connections=1)) as http:
         asking = asyncio.create_task(get(http, server.url()))
@@ -638,10 +638,10 @@ async def test_a_request_that_is_cancelled_leaves_no_connection(state: str) -> N
         with pytest.raises(asyncio.CancelledError):
             await asking
         await eventually(lambda: server.left == 1)
-        assert await get(http, server.url()) == (200, b"hello")  # nor does it keep its place
+        assert await get(http, server.url()) == (200, b"hello")  # the cancelled request has freed its slot
 
 
-async def test_a_client_that_is_closed_breaks_what_is_under_way_and_takes_no_more() -> None:
+async def test_closed_client_breaks_its_requests_and_accepts_no_more() -> None:
     half = then_hold(answer("Content-Length: 9", body=b"hello"))
     async with scripted([OK], [hold], [half]) as server, client() as http:
         await get(http, server.url())
@@ -658,11 +658,11 @@ async def test_a_client_that_is_closed_breaks_what_is_under_way_and_takes_no_mor
             await get(http, server.url())
 
 
-# ------------------------------------------------------------------------------------------------ redirects
+# ------------------------------------------------------------------------------------------ redirects
 
 
 @pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
-async def test_a_redirect_within_the_origin_is_followed_with_method_body_and_headers(status: str) -> None:
+async def test_redirect_307_within_the_origin_repeats_method_body_and_headers(status: str) -> None:
     away = answer("Location: ../b?c", "Content-Length: 0", status=status)
     async with scripted([away, OK]) as server, client() as http:
         async with http.request("POST", server.url("/x/a"), {"Authorization": "Bearer t"}, b"{}") as response:
@@ -673,14 +673,14 @@ async def test_a_redirect_within_the_origin_is_followed_with_method_body_and_hea
         assert first.headers["authorization"] == "Bearer t" and server.connections == 1
 
 
-async def test_a_redirect_to_its_own_absolute_url_is_followed() -> None:
+async def test_redirect_to_an_absolute_url_of_the_origin_is_followed() -> None:
     async with scripted([]) as server, client() as http:
         away = answer(f"Location: {server.url('/there')}", "Content-Length: 0", status="307 T")
         server.script = [[away, OK]]
         assert await get(http, server.url()) == (200, b"hello")
 
 
-async def test_redirects_without_an_end_are_an_error_after_five() -> None:
+async def test_redirect_loop_is_an_error_after_five() -> None:
     away = answer("Location: /", "Content-Length: 0", status="308 P")
     async with scripted([away] * 5 + [OK], [away] * 6) as server, client() as http:
         assert await get(http, server.url()) == (200, b"hello")
@@ -697,7 +697,7 @@ async def test_redirects_without_an_end_are_an_error_after_five() -> None:
      "http://127.0.0.1:{port}@elsewhere.test/", "http://secret:secret@127.0.0.1:{port}/", "file:///etc/passwd",
      "javascript:alert(1)", "http://[::1", "http://127.0.0.1:x/", "/a b", "/\xe9"],
 )  # fmt: skip
-async def test_a_redirect_to_anywhere_else_is_an_error_and_nothing_is_sent_there(location: str) -> None:
+async def test_redirect_to_another_origin_is_an_error_and_nothing_is_sent_there(location: str) -> None:
     async with scripted([]) as server, client() as http:
         place = location.format(port=server.port)
         server.script = [[answer(f"Location: {place}", "Content-Length: 0", status="307 T"), OK]]
@@ -712,13 +712,13 @@ async def test_a_redirect_to_anywhere_else_is_an_error_and_nothing_is_sent_there
     [answer("Location: /b", "Content-Length: 0", status=f"{n} x") for n in (300, 301, 302, 303, 304)]
     + [answer("Content-Length: 0", status="307 x")],
 )
-async def test_other_redirects_which_would_change_the_request_are_the_answer(data: bytes) -> None:
+async def test_redirects_301_302_303_are_returned_as_responses(data: bytes) -> None:
     async with scripted([data]) as server, client() as http:
         assert (await get(http, server.url(), "POST", b"{}"))[0] == int(data.split()[1])
         assert len(server.asked) == 1
 
 
-# ------------------------------------------------------------------------------------------------ TLS
+# ------------------------------------------------------------------------------------------ TLS
 
 
 def server_tls() -> ssl.SSLContext:
@@ -731,7 +731,7 @@ def trust() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=str(PEM))
 
 
-async def test_https_is_asked_over_tls_and_its_connections_are_used_again() -> None:
+async def test_https_request_uses_tls_and_reuses_connections() -> None:
     async with (
         scripted([OK, chunked(b"5\r\nhello\r\n0\r\n\r\n"), OK], tls=server_tls()) as server,
         client(tls=trust()) as http,
@@ -742,7 +742,7 @@ async def test_https_is_asked_over_tls_and_its_connections_are_used_again() -> N
 
 
 @pytest.mark.parametrize("why", ["unknown authority", "another name"])
-async def test_a_certificate_that_is_not_good_is_an_error_and_nothing_is_sent(
+async def test_tls_certificate_that_fails_verification_is_an_error_and_nothing_is_sent(
     why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if why == "another name":
@@ -758,7 +758,7 @@ async def test_a_certificate_that_is_not_good_is_an_error_and_nothing_is_sent(
         assert server.asked == []
 
 
-async def test_a_redirect_from_https_to_http_is_an_error() -> None:
+async def test_redirect_from_https_to_http_is_an_error() -> None:
     async with scripted([], tls=server_tls()) as server, client(tls=trust()) as http:
         place = server.url().replace("https", "http")
         server.script = [[answer(f"Location: {place}", "Content-Length: 0", status="307 T")]]
@@ -766,7 +766,7 @@ async def test_a_redirect_from_https_to_http_is_an_error() -> None:
             await get(http, server.url())
 
 
-async def test_a_server_that_does_not_shake_hands_or_not_as_tls_is_an_error() -> None:
+async def test_tls_handshake_that_fails_is_an_error() -> None:
     async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(OK)
@@ -782,11 +782,11 @@ async def test_a_server_that_does_not_shake_hands_or_not_as_tls_is_an_error() ->
         await eventually(lambda: server.left == 1)
 
 
-# ------------------------------------------------------------------------------------------------ proxies
+# ------------------------------------------------------------------------------------------ proxies
 
 
 def resolve_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every host name is this machine."""
+    """Resolve every host name to this machine."""
 
     async def getaddrinfo(loop: object, host: str, port: int, **rest: object) -> list[object]:
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
@@ -798,7 +798,7 @@ SECRET = "p%40ss-word"
 BASIC = "Basic dXNlcjpwQHNzLXdvcmQ="  # user:p@ss-word
 
 
-async def test_http_is_asked_through_the_proxy_that_the_environment_names(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_http_proxy_of_the_environment_gets_http_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     async with scripted([OK], [OK]) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://us%65r:{SECRET}@127.0.0.1:{proxy.port}")
         monkeypatch.delenv("http_proxy", raising=False)
@@ -815,7 +815,7 @@ async def test_http_is_asked_through_the_proxy_that_the_environment_names(monkey
 
 @dataclass
 class Tunnel:
-    """A proxy that leads every CONNECT to one server."""
+    """A proxy that connects every CONNECT to one server."""
 
     target: int
     answer: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n"
@@ -842,7 +842,7 @@ class Tunnel:
 
 
 def names_asked(context: ssl.SSLContext) -> list[str | None]:
-    """The host names for which TLS clients of a server ask."""
+    """Return the list that receives the host names for which TLS clients ask."""
     names: list[str | None] = []
 
     def note(_: ssl.SSLObject | ssl.SSLSocket, name: str | None, __: ssl.SSLContext) -> None:
@@ -854,11 +854,11 @@ def names_asked(context: ssl.SSLContext) -> list[str | None]:
 
 def nameless_trust() -> ssl.SSLContext:
     context = trust()
-    context.check_hostname = False  # the certificate is that of localhost, which no proxy is asked for
+    context.check_hostname = False  # the certificate is for localhost, which is never reached through a proxy
     return context
 
 
-async def test_https_goes_through_a_tunnel_that_the_proxy_of_the_environment_opens(
+async def test_https_proxy_of_the_environment_opens_a_tunnel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tls = server_tls()
@@ -875,7 +875,7 @@ async def test_https_goes_through_a_tunnel_that_the_proxy_of_the_environment_ope
         assert names == ["mcp.example.test"]
 
 
-async def test_what_a_proxy_says_before_the_tunnel_is_secure_is_not_taken_for_the_server() -> None:
+async def test_proxy_bytes_before_the_tls_handshake_are_an_error() -> None:
     async with scripted([OK], tls=server_tls()) as server:
         evil = answer("Content-Length: 4", body=b"evil")
         tunnel = Tunnel(server.port, b"HTTP/1.1 200 OK\r\n\r\n" + evil)
@@ -898,9 +898,7 @@ async def test_what_a_proxy_says_before_the_tunnel_is_secure_is_not_taken_for_th
         (answer(), "cannot be reached"),
     ],
 )
-async def test_a_proxy_that_opens_no_tunnel_is_an_error_that_says_why_and_not_our_password(
-    step: Step, why: str
-) -> None:
+async def test_proxy_that_refuses_connect_is_an_error_without_the_password(step: Step, why: str) -> None:
     async with scripted([step] if step != answer() else [then_close(answer())]) as proxy:
         named = {"https": f"http://user:{SECRET}@127.0.0.1:{proxy.port}"}
         async with client(ClientLimits(connect=0.2), trust(), named) as http:
@@ -923,7 +921,7 @@ def then_close(data: bytes) -> Step:
     ["socks5://user:s3cret@127.0.0.1:1080", "https://user:s3cret@127.0.0.1:3128", "http://user:s3cret#x@127.0.0.1:1",
      "http://user:s3cret@127.0.0.1:s3cret", "http://[user:s3cret", "http://user:s3cret@"],
 )  # fmt: skip
-async def test_a_proxy_that_cannot_be_used_is_an_error_and_its_password_is_not_told(url: str) -> None:
+async def test_proxy_url_that_is_unusable_is_an_error_without_the_password(url: str) -> None:
     async with client(ClientLimits(connect=1.0), proxies={"http": url}) as http:
         with pytest.raises(HttpError) as caught:
             await get(http, "http://mcp.example.test/")
@@ -952,12 +950,12 @@ async def test_a_proxy_that_cannot_be_used_is_an_error_and_its_password_is_not_t
         ("", "LOCALHOST", True),
     ],
 )
-async def test_no_proxy_names_what_is_asked_directly_and_loopback_always_is(
+async def test_no_proxy_hosts_and_loopback_are_reached_directly(
     exceptions: str, host: str, direct: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     resolve_everything(monkeypatch)
 
-    async with scripted([OK]) as server:  # the proxy and the server in one: they are asked in different ways
+    async with scripted([OK]) as server:  # one server plays both: a proxy gets absolute targets
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv("no_proxy", exceptions.format(port=server.port))
         async with asyncio.timeout(PATIENCE), HttpClient() as http:
@@ -966,7 +964,7 @@ async def test_no_proxy_names_what_is_asked_directly_and_loopback_always_is(
         assert server.asked[0].line == f"GET {whole}/a HTTP/1.1"
 
 
-async def test_a_redirect_from_http_to_https_of_the_same_host_is_followed() -> None:
+async def test_redirect_from_http_to_https_on_the_same_host_is_followed() -> None:
     away = answer("Location: https://mcp.example.test/a", "Content-Length: 0", status="308 P")
     async with (
         scripted([OK], tls=server_tls()) as server,
@@ -980,12 +978,10 @@ async def test_a_redirect_from_http_to_https_of_the_same_host_is_followed() -> N
         assert server.asked[0].body == b"{}"
 
 
-# ------------------------------------------------------------------------------------------------ secrets
+# ------------------------------------------------------------------------------------------ secrets
 
 
-def test_credentials_are_in_no_error_and_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever goes wrong."""
-
+def test_credentials_appear_in_no_error_and_no_log(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         told = []
         headers = {"Authorization": "Bearer s3cret"}

@@ -1,4 +1,4 @@
-"""The HTTP server, on raw sockets: what it answers, what it refuses, what it survives."""
+"""Tests of lib/http/server.py over raw sockets: responses, refusals, limits, disconnects and shutdown."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OK = [("Content-Type", "text/plain")]
 
 @dataclass
 class Answer:
-    """A response as it came."""
+    """A received response."""
 
     status: int
     headers: dict[str, str]
@@ -36,7 +36,7 @@ class Answer:
 
 @dataclass
 class Client:
-    """The bare end of a connection."""
+    """A client on a raw socket."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -75,12 +75,12 @@ class Client:
         return await self.answer()
 
     async def ended(self) -> bytes:
-        """What still comes until the server closes the connection."""
+        """Return the bytes that arrive until the server closes the connection."""
         async with asyncio.timeout(PATIENCE):
             return await self.reader.read()
 
     async def cut(self) -> None:
-        """Leave without a word: the server is sent a reset."""
+        """Reset the connection."""
         own: socket.socket = self.writer.get_extra_info("socket")
         own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await self.close()
@@ -92,7 +92,7 @@ class Client:
 
 
 async def echo(exchange: Exchange) -> None:
-    """Say what was asked."""
+    """Respond with the method, path, query and body of the request."""
     request = exchange.request
     told = f"{request.method} {request.path} {request.query} {len(request.body)} ".encode()
     await exchange.respond(200, OK, told + request.body)
@@ -100,7 +100,7 @@ async def echo(exchange: Exchange) -> None:
 
 @dataclass
 class Bench:
-    """A server, and the clients that a test opens."""
+    """A server, and the clients of a test."""
 
     server: HttpServer
     clients: list[Client] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Bench:
         return client
 
     async def is_well(self) -> None:
-        """A fresh client is served within a second, and every connection before it is gone."""
+        """Assert that a new client is served within a second, and that no other connection is left."""
         for client in self.clients:
             await client.close()
         self.clients.clear()
@@ -133,7 +133,7 @@ def chunked(body: bytes) -> bytes:
 
 
 async def eventually(true: Callable[[], bool]) -> None:
-    """Wait for what no event announces, with a bound."""
+    """Wait until a condition is true, with a time limit."""
     async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.005)
@@ -154,10 +154,10 @@ async def bench(
         assert server.connections == 0
 
 
-# ---------------------------------------------------------------------------------------------------- what it answers
+# ------------------------------------------------------------------------------------------ requests and responses
 
 
-async def test_a_request_is_handed_in_as_it_was_asked() -> None:
+async def test_request_reaches_the_handler_as_it_was_sent() -> None:
     seen: list[Exchange] = []
 
     async def keep(exchange: Exchange) -> None:
@@ -180,7 +180,7 @@ async def test_a_request_is_handed_in_as_it_was_asked() -> None:
         assert "B" in headers and len(headers) == 5
 
 
-async def test_an_answer_has_its_length_the_date_and_its_headers() -> None:
+async def test_response_has_content_length_date_and_the_handlers_headers() -> None:
     async with bench() as b:
         answer = await (await b.client()).ask(GET)
         assert answer.status == 200
@@ -189,7 +189,7 @@ async def test_an_answer_has_its_length_the_date_and_its_headers() -> None:
         assert answer.headers == {"content-type": "text/plain", "content-length": "11"}
 
 
-async def test_a_connection_is_used_again_and_a_repeated_head_is_the_same_object() -> None:
+async def test_connection_is_reused_and_a_repeated_head_gives_the_same_headers_object() -> None:
     seen = []
 
     async def keep(exchange: Exchange) -> None:
@@ -201,12 +201,12 @@ async def test_a_connection_is_used_again_and_a_repeated_head_is_the_same_object
         for number in range(3):
             assert (await client.ask(post(b"%d" % number))).body == b"POST /  1 %d" % number
         assert seen[0] is seen[1] is seen[2]
-        for number in range(30):  # more heads than are remembered
+        for number in range(30):  # more heads than the cache keeps
             assert (await client.ask(post(b"x" * number))).status == 200
         assert b.server.connections == 1
 
 
-async def test_a_request_may_come_byte_by_byte() -> None:
+async def test_request_may_arrive_byte_by_byte() -> None:
     async with bench() as b:
         client = await b.client(limit=1024)
         for request in (post(b"12345"), chunked(b"3\r\nabc\r\n0\r\n\r\n")):
@@ -216,7 +216,7 @@ async def test_a_request_may_come_byte_by_byte() -> None:
             assert (await client.answer()).status == 200
 
 
-async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
+async def test_pipelined_requests_are_handled_in_order_one_at_a_time() -> None:
     running = 0
 
     async def slow_first(exchange: Exchange) -> None:
@@ -235,7 +235,7 @@ async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
         assert bodies == [b"POST /  0 ", b"POST /  1 1", b"POST /  2 ab", b"GET /a b 0 "]
 
 
-async def test_what_a_request_sets_in_its_context_is_not_seen_by_the_next_one() -> None:
+async def test_context_variables_of_a_request_do_not_leak_into_the_next() -> None:
     variable = contextvars.ContextVar("variable", default="unset")
     seen = []
 
@@ -248,14 +248,14 @@ async def test_what_a_request_sets_in_its_context_is_not_seen_by_the_next_one() 
     variable.set("set where the server was started")
     async with bench(sets) as b:
         client = await b.client()
-        await client.send(GET + GET)  # the second begins when the first ends
+        await client.send(GET + GET)  # the second request starts when the first ends
         assert [(await client.answer()).status for _ in range(2)] == [200, 200]
         assert (await client.ask(GET)).status == 200
     assert seen == ["set where the server was started"] * 3
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks are of Python 3.12")
-async def test_a_loop_whose_tasks_begin_eagerly_answers_a_long_pipeline_too() -> None:
+async def test_pipelined_requests_work_with_an_eager_task_factory() -> None:
     asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined,unused-ignore]
     async with bench() as b:
         client = await b.client()
@@ -263,7 +263,7 @@ async def test_a_loop_whose_tasks_begin_eagerly_answers_a_long_pipeline_too() ->
         assert [(await client.answer()).status for _ in range(1500)] == [200] * 1500
 
 
-async def test_a_client_that_sends_far_ahead_is_not_read_until_it_is_answered() -> None:
+async def test_pipelined_requests_over_max_ahead_pause_reading() -> None:
     gate = asyncio.Event()
 
     async def wait(exchange: Exchange) -> None:
@@ -277,7 +277,7 @@ async def test_a_client_that_sends_far_ahead_is_not_read_until_it_is_answered() 
         await eventually(lambda: len(b.server._connections.open) == 1)
         [connection] = b.server._connections.open
         await eventually(lambda: connection._reading_paused)
-        assert len(connection.parser.buffer) < 1_000_000  # ten have been sent
+        assert len(connection.parser.buffer) < 1_000_000  # the client sends ten million
         gate.set()
         for _ in range(count):
             assert len((await client.answer()).body) == 10_000 + len("POST /  10000 ")
@@ -293,41 +293,43 @@ async def test_a_client_that_sends_far_ahead_is_not_read_until_it_is_answered() 
         b"5 ; a\r\nhello\r\n0\r\nTrailer: 1\r\nOther: 2\r\n\r\n",
     ],
 )
-async def test_a_chunked_body_is_put_together(body: bytes) -> None:
+async def test_chunked_body_is_decoded(body: bytes) -> None:
     async with bench() as b:
         client = await b.client()
         for _ in range(2):
             assert (await client.ask(chunked(body))).body == b"POST /  5 hello"
 
 
-async def test_hexadecimal_sizes_are_read_in_both_cases() -> None:
+async def test_chunk_size_is_hexadecimal_in_either_case() -> None:
     async with bench() as b:
         client = await b.client()
         answer = await client.ask(chunked(b"1a\r\n" + b"x" * 26 + b"\r\nB\r\n" + b"y" * 11 + b"\r\n0\r\n\r\n"))
         assert answer.body == b"POST /  37 " + b"x" * 26 + b"y" * 11
 
 
-async def test_expect_100_continue_is_granted_before_the_body_and_not_after_it() -> None:
+async def test_expect_100_continue_is_sent_only_if_the_client_waits() -> None:
     async with bench() as b:
         client = await b.client()
         head, body = post(b"abc", "Expect: 100-continue")[:-3], b"abc"
         await client.send(head)
         assert (await client.head()).status == 100
         assert (await client.ask(body)).body == b"POST /  3 abc"
-        assert (await client.ask(head + body)).body == b"POST /  3 abc"  # it did not wait: nothing to grant
+        assert (
+            await client.ask(head + body)
+        ).body == b"POST /  3 abc"  # the client did not wait, and gets no 100 response
         await client.send(chunked(b"").replace(b"\r\n\r\n", b"\r\nExpect: 100-Continue\r\n\r\n"))
         assert (await client.head()).status == 100
         assert (await client.ask(b"1\r\nx\r\n0\r\n\r\n")).body == b"POST /  1 x"
 
 
-async def test_expect_100_continue_is_refused_for_a_body_that_is_too_large() -> None:
+async def test_expect_100_continue_with_a_too_large_body_is_413() -> None:
     async with bench(limits=HttpLimits(body_size=10)) as b:
         client = await b.client()
         assert (await client.ask(post(b"", "Expect: 100-continue", length=11))).status == 413
         assert await client.ended() == b""
 
 
-async def test_http_1_0_is_answered_and_the_connection_closed() -> None:
+async def test_http_1_0_connection_is_closed_after_the_response() -> None:
     async with bench() as b:
         for request in (b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"):
             client = await b.client()
@@ -337,16 +339,16 @@ async def test_http_1_0_is_answered_and_the_connection_closed() -> None:
 
 
 @pytest.mark.parametrize("value", ["close", "Close", "foo, close"])
-async def test_a_connection_closes_when_the_client_says_so(value: str) -> None:
+async def test_connection_close_header_closes_the_connection(value: str) -> None:
     async with bench() as b:
         client = await b.client()
         answer = await client.ask(post(b"1", f"Connection: {value}") + GET)
         assert answer.headers["connection"] == "close"
-        assert await client.ended() == b""  # what was sent after it is not answered
+        assert await client.ended() == b""  # the request after it gets no response
         await b.is_well()
 
 
-async def test_head_and_options_come_to_the_handler_and_head_is_answered_without_body() -> None:
+async def test_head_and_options_reach_the_handler_and_head_gets_no_body() -> None:
     async with bench() as b:
         client = await b.client()
         await client.send(GET.replace(b"GET", b"HEAD"))
@@ -356,7 +358,7 @@ async def test_head_and_options_come_to_the_handler_and_head_is_answered_without
         assert (await client.ask(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")).body == b"OPTIONS *  0 "
 
 
-async def test_a_target_may_be_a_url_of_the_same_host() -> None:
+async def test_absolute_target_of_the_same_host_is_accepted() -> None:
     async with bench() as b:
         client = await b.client()
         assert (await client.ask(b"GET http://X:1/p?q HTTP/1.1\r\nHost: x:1\r\n\r\n")).body == b"GET /p q 0 "
@@ -364,7 +366,7 @@ async def test_a_target_may_be_a_url_of_the_same_host() -> None:
         assert (await client.ask(b"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n")).status == 400
 
 
-async def test_a_client_that_has_sent_all_may_close_its_half_and_is_still_answered() -> None:
+async def test_half_closed_connection_still_gets_its_responses() -> None:
     async def slow(exchange: Exchange) -> None:
         for _ in range(10):
             await asyncio.sleep(0)
@@ -378,7 +380,7 @@ async def test_a_client_that_has_sent_all_may_close_its_half_and_is_still_answer
         assert await client.ended() == b""
 
 
-# ---------------------------------------------------------------------------------------------------- streams
+# ------------------------------------------------------------------------------------------ streams
 
 
 def streaming(use: Callable[[StreamingResponse], object]) -> Handler:
@@ -395,10 +397,10 @@ def streaming(use: Callable[[StreamingResponse], object]) -> Handler:
 STREAM = b"GET /s HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-async def test_a_stream_is_chunked_and_the_connection_goes_on_after_it() -> None:
+async def test_stream_is_chunked_and_the_connection_is_reused() -> None:
     def use(stream: StreamingResponse) -> None:
         stream.write(b"one")
-        stream.write(b"")  # which would be the end, were it a chunk
+        stream.write(b"")  # as a chunk, an empty piece would end the body
         stream.write(b"two")
         stream.close()
         stream.close()
@@ -414,7 +416,7 @@ async def test_a_stream_is_chunked_and_the_connection_goes_on_after_it() -> None
         assert (await client.ask(GET)).status == 200
 
 
-async def test_a_stream_to_http_1_0_ends_with_the_connection() -> None:
+async def test_stream_to_http_1_0_ends_with_the_connection() -> None:
     def use(stream: StreamingResponse) -> None:
         stream.write(b"one")
         stream.write(b"two")
@@ -428,7 +430,7 @@ async def test_a_stream_to_http_1_0_ends_with_the_connection() -> None:
         assert await client.ended() == b"onetwo"
 
 
-async def test_a_stream_to_head_has_no_body() -> None:
+async def test_stream_in_response_to_head_has_no_body() -> None:
     def use(stream: StreamingResponse) -> None:
         stream.write(b"one")
         stream.close()
@@ -440,7 +442,7 @@ async def test_a_stream_to_head_has_no_body() -> None:
         assert (await client.ask(GET)).body == b"GET /a b 0 "
 
 
-async def test_a_stream_ends_with_its_handler() -> None:
+async def test_stream_ends_with_its_handler() -> None:
     async def forgetful(exchange: Exchange) -> None:
         (await exchange.stream(200, OK)).write(b"x")
 
@@ -449,7 +451,7 @@ async def test_a_stream_ends_with_its_handler() -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half"])
-async def test_a_stream_is_gone_when_the_client_leaves(how: str) -> None:
+async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
     streams: list[StreamingResponse] = []
 
     async with bench(streaming(streams.append)) as b:
@@ -470,7 +472,7 @@ async def test_a_stream_is_gone_when_the_client_leaves(how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "reset", "half"])
-def test_who_asks_whether_the_client_has_left_is_told_and_need_not_answer_then(
+def test_exchange_gone_is_done_after_a_disconnect_and_no_response_is_needed(
     how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     began, left = asyncio.Event(), asyncio.Event()
@@ -504,7 +506,7 @@ def test_who_asks_whether_the_client_has_left_is_told_and_need_not_answer_then(
     assert not caplog.records
 
 
-async def test_a_handler_goes_on_when_the_client_leaves() -> None:
+async def test_handler_continues_after_a_disconnect() -> None:
     began, gate = asyncio.Event(), asyncio.Event()
     done = []
 
@@ -526,7 +528,7 @@ async def test_a_handler_goes_on_when_the_client_leaves() -> None:
         await b.is_well()
 
 
-async def test_a_stream_that_opens_after_the_client_has_left_is_gone_at_once() -> None:
+async def test_stream_opened_after_a_disconnect_is_gone_at_once() -> None:
     gate, ended = asyncio.Event(), asyncio.Event()
 
     async def late(exchange: Exchange) -> None:
@@ -547,7 +549,7 @@ async def test_a_stream_that_opens_after_the_client_has_left_is_gone_at_once() -
             await ended.wait()
 
 
-async def test_a_reader_that_never_reads_is_disconnected_at_the_bound() -> None:
+async def test_stream_to_a_client_that_never_reads_is_cut_at_write_buffer() -> None:
     pieces = 0
 
     async def flood(exchange: Exchange) -> None:
@@ -564,11 +566,11 @@ async def test_a_reader_that_never_reads_is_disconnected_at_the_bound() -> None:
         client = await b.client(limit=1024)
         await client.send(STREAM)
         await eventually(lambda: b.server.connections == 0)
-        assert pieces * 10_000 < 20_000_000  # what the kernel took, and one megabyte of ours
+        assert pieces * 10_000 < 20_000_000  # the buffers of the kernel, and one megabyte of the server
         await b.is_well()
 
 
-async def test_a_reader_that_stops_reading_is_disconnected_in_time() -> None:
+async def test_response_to_a_client_that_stops_reading_is_cut_after_write_time() -> None:
     async def large(exchange: Exchange) -> None:
         size = 50_000_000 if exchange.request.path == "/s" else 1
         await exchange.respond(200, OK, b"x" * size)
@@ -580,7 +582,7 @@ async def test_a_reader_that_stops_reading_is_disconnected_in_time() -> None:
         await b.is_well()
 
 
-async def test_a_slow_reader_that_reads_is_not_disconnected() -> None:
+async def test_response_to_a_slow_client_that_reads_is_not_cut() -> None:
     async def large(exchange: Exchange) -> None:
         await exchange.respond(200, OK, b"x" * 20_000_000)
 
@@ -589,13 +591,13 @@ async def test_a_slow_reader_that_reads_is_not_disconnected() -> None:
         await client.send(GET)
         head = await client.head()
         left = int(head.headers["content-length"])
-        for _ in range(8):  # over 0.8 s, more than twice the time that one may read nothing
+        for _ in range(8):  # over 0.8 s, more than twice write_time
             left -= len(await client.reader.readexactly(1_000_000))
             await asyncio.sleep(0.1)
         await client.reader.readexactly(left)
 
 
-async def test_drain_waits_until_the_client_has_read() -> None:
+async def test_stream_drain_waits_until_the_client_has_read() -> None:
     drained: list[bool] = []
 
     async def large(exchange: Exchange) -> None:
@@ -613,31 +615,43 @@ async def test_drain_waits_until_the_client_has_read() -> None:
         await eventually(lambda: bool(drained))
 
 
-# ---------------------------------------------------------------------------------------------------- what it refuses
+# ------------------------------------------------------------------------------------------ refusals
 
 REFUSED = {
-    "a length and chunks": (
+    "Content-Length with Transfer-Encoding": (
         400,
         b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
     ),
-    "two lengths": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd"),
-    "the same length twice": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc"),
-    "a list of lengths": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3, 3\r\n\r\nabc"),
-    "a length with a sign": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +3\r\n\r\nabc"),
-    "a negative length": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"),
-    "a length with underscores": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1_0\r\n\r\n"),
-    "a hexadecimal length": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x3\r\n\r\nabc"),
-    "an empty length": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\n"),
-    "a huge length": (413, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n"),
-    "another coding": (501, b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"),
-    "chunked twice": (
+    "Content-Length twice, different": (
+        400,
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+    ),
+    "Content-Length twice, equal": (
+        400,
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+    ),
+    "Content-Length with a list": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3, 3\r\n\r\nabc"),
+    "Content-Length with a sign": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: +3\r\n\r\nabc"),
+    "Content-Length negative": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"),
+    "Content-Length with underscores": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1_0\r\n\r\n"),
+    "Content-Length in hexadecimal": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x3\r\n\r\nabc"),
+    "Content-Length empty": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\n"),
+    "Content-Length huge": (413, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n"),
+    "Transfer-Encoding gzip": (501, b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"),
+    "Transfer-Encoding chunked twice": (
         501,
         b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
     ),
-    "chunked with a control character": (400, b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: \x0bchunked\r\n\r\n"),
-    "chunks in 1.0": (400, b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-    "a folded field": (400, b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n"),
-    "a fold before any field": (400, b"GET / HTTP/1.1\r\n Host: x\r\n\r\n"),
+    "Transfer-Encoding with a control character": (
+        400,
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: \x0bchunked\r\n\r\n",
+    ),
+    "Transfer-Encoding in HTTP/1.0": (
+        400,
+        b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ),
+    "folded header": (400, b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n"),
+    "folded line before the first header": (400, b"GET / HTTP/1.1\r\n Host: x\r\n\r\n"),
     "bare LF everywhere": (400, b"GET / HTTP/1.1\nHost: x\n\n"),
     "bare LF in one line": (400, b"GET / HTTP/1.1\r\nHost: x\nA: b\r\n\r\n"),
     "bare LF at the end": (400, b"GET / HTTP/1.1\r\nHost: x\r\n\n"),
@@ -645,53 +659,53 @@ REFUSED = {
     "NUL in a value": (400, b"GET / HTTP/1.1\r\nHost: x\r\nA: b\0c\r\n\r\n"),
     "NUL in a name": (400, b"GET / HTTP/1.1\r\nHost: x\r\nA\0: b\r\n\r\n"),
     "NUL in the target": (400, b"GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n"),
-    "a space before the colon": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length : 3\r\n\r\nabc"),
-    "a field without colon": (400, b"GET / HTTP/1.1\r\nHost: x\r\nA\r\n\r\n"),
-    "a field without name": (400, b"GET / HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n"),
-    "a method that is no token": (400, b"G@T / HTTP/1.1\r\nHost: x\r\n\r\n"),
-    "no method": (400, b" / HTTP/1.1\r\nHost: x\r\n\r\n"),
-    "two spaces": (400, b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n"),
-    "a space in the target": (400, b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n"),
-    "a target that is no ASCII": (400, b"GET /\xe9 HTTP/1.1\r\nHost: x\r\n\r\n"),
-    "a fragment": (400, b"GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n"),
-    "a target that is neither path nor URL": (400, b"GET a HTTP/1.1\r\nHost: x\r\n\r\n"),
-    "a target that is a broken URL": (400, b"GET http://[x HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "header with a space before the colon": (400, b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length : 3\r\n\r\nabc"),
+    "header without colon": (400, b"GET / HTTP/1.1\r\nHost: x\r\nA\r\n\r\n"),
+    "header without name": (400, b"GET / HTTP/1.1\r\nHost: x\r\n: b\r\n\r\n"),
+    "method with an invalid character": (400, b"G@T / HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "method missing": (400, b" / HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "request line with two spaces": (400, b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "target with a space": (400, b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "target with a byte outside ASCII": (400, b"GET /\xe9 HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "target with a fragment": (400, b"GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "target neither path nor URL": (400, b"GET a HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "target a broken URL": (400, b"GET http://[x HTTP/1.1\r\nHost: x\r\n\r\n"),
     "CONNECT": (400, b"CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n"),
-    "no version": (400, b"GET /\r\nHost: x\r\n\r\n"),
-    "a version in lower case": (400, b"GET / http/1.1\r\nHost: x\r\n\r\n"),
-    "a long version": (400, b"GET / HTTP/1.10\r\nHost: x\r\n\r\n"),
+    "version missing": (400, b"GET /\r\nHost: x\r\n\r\n"),
+    "version in lower case": (400, b"GET / http/1.1\r\nHost: x\r\n\r\n"),
+    "version HTTP/1.10": (400, b"GET / HTTP/1.10\r\nHost: x\r\n\r\n"),
     "HTTP/2": (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
     "HTTP/0.9": (505, b"GET / HTTP/0.9\r\n\r\n"),
-    "no host": (400, b"GET / HTTP/1.1\r\n\r\n"),
-    "two hosts": (400, b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n"),
-    "two empty lines before": (400, b"\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "Host missing": (400, b"GET / HTTP/1.1\r\n\r\n"),
+    "Host twice": (400, b"GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n"),
+    "two empty lines before the request": (400, b"\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n"),
     "TLS": (400, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x0a\x0d\x0a\r\n\r\n"),
     "too many headers": (431, b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 100 + b"\r\n"),
-    "a head too large": (431, b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 40_000 + b"\r\n\r\n"),
-    "a head too large that does not end": (431, b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 40_000),
-    "a body too large": (413, post(b"", length=4 * 1024 * 1024 + 1)),
-    "a chunk size that is none": (400, chunked(b"g\r\n")),
-    "an empty chunk size": (400, chunked(b"\r\n")),
-    "a chunk size with a prefix": (400, chunked(b"0x3\r\nabc\r\n0\r\n\r\n")),
-    "a chunk size with a sign": (400, chunked(b"+3\r\nabc\r\n0\r\n\r\n")),
-    "a chunk size with a space before": (400, chunked(b" 3\r\nabc\r\n0\r\n\r\n")),
-    "a chunk size of many digits": (400, chunked(b"1" * 16 + b"\r\n")),
-    "a chunk larger than it says": (400, chunked(b"3\r\nabcd\r\n0\r\n\r\n")),
-    "a chunk larger than it says, nothing after": (400, chunked(b"3\r\nabcd")),
-    "a chunk smaller than it says": (400, chunked(b"5\r\nabc\r\n0\r\n\r\n")),
-    "a chunk that ends in LF": (400, chunked(b"3\r\nabc\n0\r\n\r\n")),
-    "a chunk size that ends in LF": (400, chunked(b"3\nabc\r\n0\r\n\r\n")),
+    "head too large": (431, b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 40_000 + b"\r\n\r\n"),
+    "head too large without an end": (431, b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 40_000),
+    "body too large": (413, post(b"", length=4 * 1024 * 1024 + 1)),
+    "chunk size not a number": (400, chunked(b"g\r\n")),
+    "chunk size empty": (400, chunked(b"\r\n")),
+    "chunk size with a prefix": (400, chunked(b"0x3\r\nabc\r\n0\r\n\r\n")),
+    "chunk size with a sign": (400, chunked(b"+3\r\nabc\r\n0\r\n\r\n")),
+    "chunk size with a space before": (400, chunked(b" 3\r\nabc\r\n0\r\n\r\n")),
+    "chunk size of many digits": (400, chunked(b"1" * 16 + b"\r\n")),
+    "chunk larger than its size": (400, chunked(b"3\r\nabcd\r\n0\r\n\r\n")),
+    "chunk larger than its size, without more bytes": (400, chunked(b"3\r\nabcd")),
+    "chunk smaller than its size": (400, chunked(b"5\r\nabc\r\n0\r\n\r\n")),
+    "chunk that ends in LF": (400, chunked(b"3\r\nabc\n0\r\n\r\n")),
+    "chunk size that ends in LF": (400, chunked(b"3\nabc\r\n0\r\n\r\n")),
     "LF in a chunk extension": (400, chunked(b"3;a\nb\r\nabc\r\n0\r\n\r\n")),
     "NUL in a chunk extension": (400, chunked(b"3;a\0\r\nabc\r\n0\r\n\r\n")),
-    "a chunk extension too large": (400, chunked(b"3;" + b"a" * 17_000)),
-    "many chunk extensions": (400, chunked((b"1;" + b"a" * 100 + b"\r\nx\r\n") * 200)),
-    "many trailers": (400, chunked(b"0\r\n" + b"A: b\r\n" * 5000)),
-    "a trailer that is none": (400, chunked(b"0\r\nA b\r\n\r\n")),
+    "chunk extension too large": (400, chunked(b"3;" + b"a" * 17_000)),
+    "chunk extensions too many": (400, chunked((b"1;" + b"a" * 100 + b"\r\nx\r\n") * 200)),
+    "trailers too many": (400, chunked(b"0\r\n" + b"A: b\r\n" * 5000)),
+    "trailer without colon": (400, chunked(b"0\r\nA b\r\n\r\n")),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-async def test_what_is_not_http_is_refused_and_the_connection_closed(case: str) -> None:
+async def test_invalid_request_is_refused_and_the_connection_closed(case: str) -> None:
     status, request = REFUSED[case]
 
     async with bench() as b:
@@ -702,11 +716,11 @@ async def test_what_is_not_http_is_refused_and_the_connection_closed(case: str) 
         assert answer.headers["connection"] == "close"
         assert answer.headers["content-type"].startswith("text/plain")
         assert 10 < len(answer.body) < 250 and answer.body.endswith(b"\n")
-        assert await client.ended() == b""  # what follows is not read as a request
+        assert await client.ended() == b""  # the next bytes are not parsed as a request
         await b.is_well()
 
 
-async def test_a_refusal_says_what_was_wrong() -> None:
+async def test_invalid_request_gets_a_response_that_names_the_fault() -> None:
     async with bench() as b:
         for request, words in (
             (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", b"folded"),
@@ -716,7 +730,7 @@ async def test_a_refusal_says_what_was_wrong() -> None:
             assert words in (await (await b.client()).ask(request)).body
 
 
-async def test_a_chunked_body_is_counted_as_it_comes() -> None:
+async def test_chunked_body_over_body_size_is_413() -> None:
     async with bench(limits=HttpLimits(body_size=1000)) as b:
         client = await b.client()
         assert (await client.ask(chunked(b"3e8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n"))).status == 200
@@ -725,9 +739,8 @@ async def test_a_chunked_body_is_counted_as_it_comes() -> None:
         await b.is_well()
 
 
-async def test_a_refusal_is_read_by_a_client_that_still_sends() -> None:
-    """Closing at once would reset the connection, and the client would lose the answer."""
-
+async def test_refusal_reaches_a_client_that_still_sends() -> None:
+    # Closing at once would reset the connection, and the client would lose the response.
     async with bench(limits=HttpLimits(body_size=1000)) as b:
         client = await b.client()
         await client.send(post(b"", length=3_000_000))
@@ -737,17 +750,17 @@ async def test_a_refusal_is_read_by_a_client_that_still_sends() -> None:
         assert await client.ended() == b""
 
 
-async def test_one_empty_line_before_a_request_is_skipped() -> None:
+async def test_empty_line_before_a_request_is_skipped() -> None:
     async with bench() as b:
         client = await b.client()
         assert (await client.ask(b"\r\n" + GET)).status == 200
         assert (await client.ask(b"\r\n" + GET)).status == 200
 
 
-# ---------------------------------------------------------------------------------------------------- time and number
+# ------------------------------------------------------------------------------------------ limits of time and number
 
 
-async def test_a_slow_head_is_408_however_steadily_it_comes() -> None:
+async def test_slow_head_is_408_even_if_bytes_arrive_steadily() -> None:
     async with bench(limits=HttpLimits(head_time=0.2)) as b:
         client = await b.client()
         began = time.monotonic()
@@ -762,14 +775,14 @@ async def test_a_slow_head_is_408_however_steadily_it_comes() -> None:
 
 
 @pytest.mark.parametrize("start", [post(b"abc", length=4), chunked(b""), chunked(b"5\r\nab")])
-async def test_a_slow_body_is_408(start: bytes) -> None:
+async def test_slow_body_is_408(start: bytes) -> None:
     async with bench(limits=HttpLimits(body_time=0.2, idle_time=60, head_time=60)) as b:
         answer = await (await b.client()).ask(start)
         assert answer.status == 408 and b"body" in answer.body
         await b.is_well()
 
 
-async def test_a_connection_without_request_is_closed_in_silence() -> None:
+async def test_idle_connection_is_closed_without_a_response() -> None:
     async with bench(limits=HttpLimits(head_time=0.2, idle_time=0.2)) as b:
         client = await b.client()
         assert await client.ended() == b""
@@ -779,7 +792,7 @@ async def test_a_connection_without_request_is_closed_in_silence() -> None:
         await eventually(lambda: b.server.connections < 2)
 
 
-async def test_a_handler_may_take_longer_than_any_of_these_times() -> None:
+async def test_handler_may_run_longer_than_every_time_limit() -> None:
     async def slow(exchange: Exchange) -> None:
         await asyncio.sleep(0.5)
         await echo(exchange)
@@ -789,7 +802,7 @@ async def test_a_handler_may_take_longer_than_any_of_these_times() -> None:
         assert (await (await b.client()).ask(post(b"1"))).status == 200
 
 
-async def test_one_connection_too_many_is_503() -> None:
+async def test_connection_over_the_limit_is_503() -> None:
     async with bench(limits=HttpLimits(connections=2)) as b:
         first, second = await b.client(), await b.client()
         assert (await first.ask(GET)).status == (await second.ask(GET)).status == 200
@@ -800,18 +813,18 @@ async def test_one_connection_too_many_is_503() -> None:
         await b.is_well()
 
 
-async def test_500_idle_connections_do_not_matter() -> None:
+async def test_idle_connections_cost_no_tasks() -> None:
     async with bench() as b:
         for _ in range(450):
             await b.client()
         await eventually(lambda: b.server.connections == 450)
-        assert len(asyncio.all_tasks()) < 10  # none costs a task before its first request
+        assert len(asyncio.all_tasks()) < 10  # a connection has no task before its first request
         async with asyncio.timeout(1.0):
             assert (await (await b.client()).ask(GET)).status == 200
         await b.is_well()
 
 
-async def test_200_streams_reset_at_once_leave_nothing() -> None:
+async def test_streams_reset_by_their_clients_leave_nothing() -> None:
     streams: list[StreamingResponse] = []
 
     async with bench(streaming(streams.append)) as b:
@@ -830,7 +843,7 @@ async def test_200_streams_reset_at_once_leave_nothing() -> None:
 
 
 @pytest.mark.parametrize("request_", [post(b"abc", length=10), chunked(b"5\r\nab"), b"GET / HT"])
-async def test_a_disconnect_in_mid_request_leaves_nothing(request_: bytes) -> None:
+async def test_disconnect_in_a_request_leaves_nothing(request_: bytes) -> None:
     called = []
 
     async def note(exchange: Exchange) -> None:
@@ -846,7 +859,7 @@ async def test_a_disconnect_in_mid_request_leaves_nothing(request_: bytes) -> No
         assert called == ["GET"]
 
 
-async def test_a_disconnect_in_mid_response_leaves_nothing() -> None:
+async def test_disconnect_in_a_response_leaves_nothing() -> None:
     async def large(exchange: Exchange) -> None:
         await exchange.respond(200, OK, b"x" * (20_000_000 if exchange.request.path == "/s" else 1))
 
@@ -858,10 +871,10 @@ async def test_a_disconnect_in_mid_response_leaves_nothing() -> None:
         await b.is_well()
 
 
-# ---------------------------------------------------------------------------------------------------- handlers that err
+# ------------------------------------------------------------------------------------------ handlers with faults
 
 
-def test_a_handler_that_fails_is_a_500_without_its_reasons(caplog: pytest.LogCaptureFixture) -> None:
+def test_handler_that_raises_is_a_500_without_the_reason(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(exchange: Exchange) -> None:
         if exchange.request.method == "POST":
             raise ValueError("a secret")
@@ -879,7 +892,7 @@ def test_a_handler_that_fails_is_a_500_without_its_reasons(caplog: pytest.LogCap
     assert "a secret" in caplog.text
 
 
-def test_a_handler_that_fails_in_mid_stream_does_not_make_it_look_complete(caplog: pytest.LogCaptureFixture) -> None:
+def test_stream_of_a_handler_that_raises_does_not_look_complete(caplog: pytest.LogCaptureFixture) -> None:
     async def fail(exchange: Exchange) -> None:
         stream = await exchange.stream(200, OK)
         stream.write(b"half")
@@ -898,7 +911,7 @@ def test_a_handler_that_fails_in_mid_stream_does_not_make_it_look_complete(caplo
     assert "on the way" in caplog.text
 
 
-async def test_after_a_stream_that_was_cut_off_nothing_more_of_its_connection_is_served() -> None:
+async def test_stream_of_a_handler_that_raises_ends_the_connection() -> None:
     served = []
 
     async def fail(exchange: Exchange) -> None:
@@ -915,7 +928,7 @@ async def test_after_a_stream_that_was_cut_off_nothing_more_of_its_connection_is
     assert served == ["/a"]
 
 
-def test_a_handler_that_does_not_answer_is_a_500(caplog: pytest.LogCaptureFixture) -> None:
+def test_handler_without_a_response_is_a_500(caplog: pytest.LogCaptureFixture) -> None:
     async def silent(exchange: Exchange) -> None:
         pass
 
@@ -942,7 +955,7 @@ def test_a_handler_that_does_not_answer_is_a_500(caplog: pytest.LogCaptureFixtur
         [("Connection", "close")],
     ],
 )
-async def test_headers_that_cannot_be_sent_are_an_error_of_the_handler(headers: HeaderList) -> None:
+async def test_response_header_with_a_line_break_or_reserved_name_is_a_value_error(headers: HeaderList) -> None:
     async def wrong(exchange: Exchange) -> None:
         with pytest.raises(ValueError, match="header"):
             await exchange.respond(200, headers, b"")
@@ -958,10 +971,10 @@ async def test_headers_that_cannot_be_sent_are_an_error_of_the_handler(headers: 
             assert (await client.ask(GET)).body == b"GET /a b 0 "
 
 
-# ---------------------------------------------------------------------------------------------------- the end
+# ------------------------------------------------------------------------------------------ shutdown
 
 
-async def test_close_lets_answers_under_way_finish() -> None:
+async def test_server_close_lets_running_handlers_finish() -> None:
     began, gate = asyncio.Event(), asyncio.Event()
 
     async def slow(exchange: Exchange) -> None:
@@ -992,7 +1005,7 @@ async def test_close_lets_answers_under_way_finish() -> None:
     await server.close()
 
 
-async def test_close_cancels_what_does_not_finish() -> None:
+async def test_server_close_cancels_handlers_that_do_not_finish() -> None:
     began = asyncio.Event()
     cancelled = []
 
@@ -1015,7 +1028,7 @@ async def test_close_cancels_what_does_not_finish() -> None:
     await client.close()
 
 
-async def test_close_cancels_a_handler_once_and_lets_it_clean_up() -> None:
+async def test_server_close_cancels_a_handler_once_and_waits_for_its_cleanup() -> None:
     began = asyncio.Event()
     cleaned: list[bool] = []
     told: list[object] = []
@@ -1038,24 +1051,24 @@ async def test_close_cancels_a_handler_once_and_lets_it_clean_up() -> None:
     await client.close()
 
 
-async def test_close_does_not_mind_a_client_that_has_just_reset_its_connection() -> None:
+async def test_server_close_survives_a_connection_reset() -> None:
     server = await serve(echo)
     client = socket.create_connection(server.address)
     client.sendall(GET[:10])
     await eventually(lambda: any(connection._phase is Phase.HEAD for connection in server._connections.open))
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
-    await server.close(grace=0.1)  # before the loop has read of the reset
+    await server.close(grace=0.1)  # before the event loop has noticed the reset
     assert server.connections == 0
 
 
-async def test_a_port_in_use_is_an_error_at_once() -> None:
+async def test_serve_on_a_port_in_use_is_an_os_error() -> None:
     async with bench() as b:
         with pytest.raises(OSError):
             await serve(echo, port=b.server.address[1])
 
 
-# ---------------------------------------------------------------------------------------------------- TLS
+# ------------------------------------------------------------------------------------------ TLS
 
 PEM = Path(__file__).parent / "localhost.pem"
 
@@ -1066,7 +1079,7 @@ def server_tls() -> ssl.SSLContext:
     return context
 
 
-async def test_over_tls_all_is_the_same() -> None:
+async def test_tls_connection_serves_requests() -> None:
     seen = []
 
     async def keep(exchange: Exchange) -> None:
@@ -1084,7 +1097,7 @@ async def test_over_tls_all_is_the_same() -> None:
         assert seen == [True, True]
 
 
-async def test_a_client_that_does_not_speak_tls_gets_no_further() -> None:
+async def test_tls_server_drops_a_client_without_tls() -> None:
     async with bench(tls=server_tls(), limits=HttpLimits(head_time=0.3)) as b:
         client = await b.client()
         await client.send(GET)

@@ -1,4 +1,4 @@
-"""Server-sent events, by the rules and examples of the HTML standard."""
+"""Tests of lib/http/sse.py, by the rules and examples of the HTML standard."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ def data_of(*chunks: bytes) -> list[str]:
     return [event.data for event in parse(*chunks)]
 
 
-def test_the_data_of_several_lines_is_joined_by_line_feeds() -> None:
+def test_data_lines_are_joined_by_line_feeds() -> None:
     assert data_of(b"data: YHOO\ndata: +2\ndata: 10\n\n") == ["YHOO\n+2\n10"]
 
 
-def test_the_standards_example_of_ids_and_a_comment() -> None:
+def test_ids_and_comments_follow_the_example_of_the_standard() -> None:
     stream = b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n"
     assert parse(stream) == [Event("first event", id="1"), Event("second event"), Event(" third event")]
 
 
-def test_empty_data_is_an_event_and_no_data_is_none() -> None:
+def test_empty_data_is_an_event_and_missing_data_is_not() -> None:
     assert data_of(b"data\n\ndata\ndata\n\ndata:") == ["", "\n"]
     assert data_of(b"event: x\n\n") == []
 
 
-def test_a_space_after_the_colon_is_not_data_but_a_second_one_is() -> None:
+def test_data_begins_after_one_space() -> None:
     assert data_of(b"data:test\n\ndata: test\n\ndata:  test\n\n") == ["test", "test", " test"]
 
 
-def test_events_have_their_type_and_the_next_one_does_not_inherit_it() -> None:
+def test_event_type_is_not_inherited_by_the_next_event() -> None:
     assert [e.event for e in parse(b"event: add\ndata: 1\n\ndata: 2\n\nevent:\ndata: 3\n\n")] == [
         "add",
         "message",
@@ -43,7 +43,7 @@ def test_events_have_their_type_and_the_next_one_does_not_inherit_it() -> None:
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
-def test_every_line_end_at_every_cut_gives_the_same_events(end: bytes) -> None:
+def test_event_parser_gives_the_same_events_for_every_line_end_and_cut(end: bytes) -> None:
     stream = "\ufeffid: 7\ndata: ä\u2028é\ndata: 2\n\n: c\nevent: e\ndata: 3\n\n".encode().replace(b"\n", end)
     expected = [Event("ä\u2028é\n2", "message", "7"), Event("3", "e", "7")]
     for cut in range(len(stream) + 1):
@@ -55,7 +55,7 @@ def test_line_ends_may_be_mixed() -> None:
     assert data_of(b"data: 1\r\ndata: 2\rdata: 3\n\r\ndata: 4\r\r") == ["1\n2\n3", "4"]
 
 
-def test_an_event_that_a_carriage_return_ends_does_not_wait_for_what_follows() -> None:
+def test_event_that_ends_in_a_carriage_return_is_given_at_once() -> None:
     parser = EventParser()
     assert [e.data for e in parser.feed(b"data: 1\r\n\r")] == ["1"]
     assert parser.feed(b"") == []
@@ -63,31 +63,31 @@ def test_an_event_that_a_carriage_return_ends_does_not_wait_for_what_follows() -
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\u0085", "\v", "\f", "\x1c", "\x1d", "\x1e"])
-def test_what_python_takes_for_line_ends_is_data(character: str) -> None:
+def test_unicode_line_separators_are_data(character: str) -> None:
     text = f"a{character}b"
     assert data_of(f"data: {text}\n\n".encode()) == [text]
     assert data_of(encode_event(text.encode())) == [text]
 
 
-def test_a_byte_order_mark_is_skipped_once_and_only_at_the_start() -> None:
+def test_byte_order_mark_is_skipped_once_at_the_start() -> None:
     mark = "\ufeff".encode()
     assert data_of(mark + b"data: 1\n\n") == ["1"]
     assert data_of(mark + mark + b"data: 1\n\ndata: 2\n\n") == ["2"]
     assert data_of(b"data: 1\n\n" + mark + b"data: 2\n\n") == ["1"]
 
 
-def test_an_unfinished_event_is_not_given() -> None:
+def test_unfinished_event_is_not_given() -> None:
     assert data_of(b"data: 1\n\ndata: 2\n") == ["1"]
 
 
-def test_an_id_stays_until_another_one_comes_and_one_with_nul_does_not_count() -> None:
+def test_event_id_stays_until_the_next_id_and_an_id_with_nul_is_ignored() -> None:
     parser = EventParser()
     events = parser.feed(b"id: 1\ndata: a\n\ndata: b\n\nid: 2\0\ndata: c\n\nid\ndata: d\n\n")
     assert [e.id for e in events] == ["1", "1", "1", ""]
     assert parser.last_event_id == ""
 
 
-def test_an_id_counts_when_its_event_has_ended_also_without_data() -> None:
+def test_last_event_id_is_set_by_a_finished_event_even_without_data() -> None:
     parser = EventParser()
     assert parser.feed(b"id: 1\ndata: a\n\nid: 2\n") != []
     assert parser.last_event_id == "1"
@@ -99,7 +99,7 @@ def test_an_id_counts_when_its_event_has_ended_also_without_data() -> None:
     ("value", "retry"),
     [("1500", 1500), ("0", 0), ("", None), ("1.5", None), ("-1", None), ("٣", None), ("9" * 5000, None)],
 )
-def test_retry_is_taken_where_it_is_digits_and_nothing_else(value: str, retry: int | None) -> None:
+def test_retry_accepts_digits_only(value: str, retry: int | None) -> None:
     parser = EventParser()
     parser.feed(f"retry: {value}\n".encode())
     assert parser.retry == retry
@@ -109,12 +109,12 @@ def test_unknown_fields_are_skipped() -> None:
     assert data_of(b"Data: 1\n data: 2\nfoo: 3\ndata: 4\n\n") == ["4"]
 
 
-def test_bytes_that_are_no_utf8_are_replaced_also_at_a_cut() -> None:
+def test_invalid_utf8_is_replaced_at_every_cut() -> None:
     assert data_of(b"data: \xc3", b"\n\n") == ["\ufffd"]
     assert data_of(b"data: \xc3", b"\xa4\n\n") == ["ä"]
 
 
-def test_an_event_has_a_bound_however_it_comes() -> None:
+def test_event_over_max_event_is_an_error_for_every_cut() -> None:
     assert len(EventParser(100).feed(b"data: " + b"x" * 90 + b"\n\n")) == 1
     for chunk in (b"data: " + b"x" * 100 + b"\n\n", b"x" * 101, b"data: 123456789\n" * 8, b": " + b"x" * 100 + b"\n"):
         with pytest.raises(EventTooLarge):
@@ -125,20 +125,20 @@ def test_an_event_has_a_bound_however_it_comes() -> None:
             parser.feed(b"x")
 
 
-def test_many_events_each_within_the_bound_are_fine() -> None:
+def test_events_within_max_event_are_unlimited_in_number() -> None:
     parser = EventParser(100)
     assert sum(len(parser.feed(b"data: 1\n\n" * 50)) for _ in range(50)) == 2500
 
 
-def test_a_long_line_in_small_pieces_takes_time_in_proportion() -> None:
+def test_long_line_in_small_pieces_takes_linear_time() -> None:
     parser = EventParser()
     parser.feed(b"data: ")
-    for _ in range(50_000):  # each piece looked at once: scanning all that came before would take minutes
+    for _ in range(50_000):  # scanning the earlier pieces again and again would take minutes
         parser.feed(b"x" * 200)
     assert len(parser.feed(b"\n\n")[0].data) == 10_000_000
 
 
-def test_an_event_is_written_with_what_it_has() -> None:
+def test_encode_event_writes_the_given_fields() -> None:
     assert encode_event(b"{}") == b"data: {}\n\n"
     assert encode_event(b"", id="1.2") == b"id: 1.2\ndata: \n\n"
     assert encode_event(b"1", id="7", event="endpoint", retry=10) == b"id: 7\nevent: endpoint\nretry: 10\ndata: 1\n\n"
@@ -147,7 +147,7 @@ def test_an_event_is_written_with_what_it_has() -> None:
 
 
 @pytest.mark.parametrize("data", ["", "a", "a\nb", "\n", " a", ": a", "data: a", "ä\n\nö", "id: 3\n\n"])
-def test_what_is_written_is_read_back(data: str) -> None:
+def test_encoded_event_is_parsed_back(data: str) -> None:
     assert parse(encode_event(data.encode(), id="5", event="e")) == [Event(data, "e", "5")]
 
 
@@ -156,7 +156,7 @@ def test_carriage_returns_in_data_become_line_feeds() -> None:
 
 
 @pytest.mark.parametrize("value", ["1\n", "1\r", "1\ndata: forged", "\0"])
-def test_nothing_can_be_smuggled_into_a_field(value: str) -> None:
+def test_encode_event_refuses_line_breaks_and_nul_in_fields(value: str) -> None:
     with pytest.raises(ValueError, match="one line"):
         encode_event(b"", id=value)
     with pytest.raises(ValueError, match="one line"):
