@@ -192,7 +192,7 @@ def chunked(body: bytes) -> bytes:
     return answer("Transfer-Encoding: chunked", body=body)
 
 
-# ------------------------------------------------------------------------------------------ requests
+# ------------------------------------------------------------------------------------ requests
 
 
 async def test_request_has_host_content_length_and_accept_encoding_identity() -> None:
@@ -240,7 +240,7 @@ async def test_request_header_with_a_line_break_or_reserved_name_is_a_value_erro
         assert server.asked == []
 
 
-# ------------------------------------------------------------------------------------------ connections
+# ------------------------------------------------------------------------------------ connections
 
 
 NO_BODY = answer(status="204 No Content")
@@ -363,7 +363,7 @@ async def test_request_waits_first_byte_seconds_for_a_connection_unless_it_is_ex
         await asyncio.wait([asking])
 
 
-# ------------------------------------------------------------------------------------------ bodies
+# ------------------------------------------------------------------------------------ bodies
 
 
 @pytest.mark.parametrize(
@@ -468,7 +468,7 @@ async def test_response_before_the_request_was_read_is_accepted(large: bool) -> 
         gone.set()
 
 
-# ------------------------------------------------------------------------------------------ invalid responses
+# ------------------------------------------------------------------------------------ invalid responses
 
 
 @pytest.mark.parametrize(
@@ -566,7 +566,7 @@ async def test_response_headers_keep_order_duplicates_and_bytes() -> None:
         ]  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------ lost connections and time limits
+# ------------------------------------------------------------------------------------ lost connections and time limits
 
 
 @pytest.mark.parametrize(
@@ -658,7 +658,7 @@ async def test_closed_client_breaks_its_requests_and_accepts_no_more() -> None:
             await get(http, server.url())
 
 
-# ------------------------------------------------------------------------------------------ redirects
+# ------------------------------------------------------------------------------------ redirects
 
 
 @pytest.mark.parametrize("status", ["307 Temporary Redirect", "308 Permanent Redirect"])
@@ -718,7 +718,7 @@ async def test_redirects_301_302_303_are_returned_as_responses(data: bytes) -> N
         assert len(server.asked) == 1
 
 
-# ------------------------------------------------------------------------------------------ TLS
+# ------------------------------------------------------------------------------------ TLS
 
 
 def server_tls() -> ssl.SSLContext:
@@ -782,7 +782,7 @@ async def test_tls_handshake_that_fails_is_an_error() -> None:
         await eventually(lambda: server.left == 1)
 
 
-# ------------------------------------------------------------------------------------------ proxies
+# ------------------------------------------------------------------------------------ proxies
 
 
 def resolve_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -978,7 +978,7 @@ async def test_redirect_from_http_to_https_on_the_same_host_is_followed() -> Non
         assert server.asked[0].body == b"{}"
 
 
-# ------------------------------------------------------------------------------------------ secrets
+# ------------------------------------------------------------------------------------ secrets
 
 
 def test_credentials_appear_in_no_error_and_no_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -154,7 +154,7 @@ async def bench(
         assert server.connections == 0
 
 
-# ------------------------------------------------------------------------------------------ requests and responses
+# ------------------------------------------------------------------------------------ requests and responses
 
 
 async def test_request_reaches_the_handler_as_it_was_sent() -> None:
@@ -380,7 +380,7 @@ async def test_half_closed_connection_still_gets_its_responses() -> None:
         assert await client.ended() == b""
 
 
-# ------------------------------------------------------------------------------------------ streams
+# ------------------------------------------------------------------------------------ streams
 
 
 def streaming(use: Callable[[StreamingResponse], object]) -> Handler:
@@ -615,7 +615,7 @@ async def test_stream_drain_waits_until_the_client_has_read() -> None:
         await eventually(lambda: bool(drained))
 
 
-# ------------------------------------------------------------------------------------------ refusals
+# ------------------------------------------------------------------------------------ refusals
 
 REFUSED = {
     "Content-Length with Transfer-Encoding": (
@@ -757,7 +757,7 @@ async def test_empty_line_before_a_request_is_skipped() -> None:
         assert (await client.ask(b"\r\n" + GET)).status == 200
 
 
-# ------------------------------------------------------------------------------------------ limits of time and number
+# ------------------------------------------------------------------------------------ limits of time and number
 
 
 async def test_slow_head_is_408_even_if_bytes_arrive_steadily() -> None:
@@ -871,7 +871,7 @@ async def test_disconnect_in_a_response_leaves_nothing() -> None:
         await b.is_well()
 
 
-# ------------------------------------------------------------------------------------------ handlers with faults
+# ------------------------------------------------------------------------------------ handlers with faults
 
 
 def test_handler_that_raises_is_a_500_without_the_reason(caplog: pytest.LogCaptureFixture) -> None:
@@ -971,7 +971,7 @@ async def test_response_header_with_a_line_break_or_reserved_name_is_a_value_err
             assert (await client.ask(GET)).body == b"GET /a b 0 "
 
 
-# ------------------------------------------------------------------------------------------ shutdown
+# ------------------------------------------------------------------------------------ shutdown
 
 
 async def test_server_close_lets_running_handlers_finish() -> None:
@@ -1068,7 +1068,7 @@ async def test_serve_on_a_port_in_use_is_an_os_error() -> None:
             await serve(echo, port=b.server.address[1])
 
 
-# ------------------------------------------------------------------------------------------ TLS
+# ------------------------------------------------------------------------------------ TLS
 
 PEM = Path(__file__).parent / "localhost.pem"
 
