@@ -153,7 +153,7 @@ class ClientHandlers:
 
     def expect_completions(self, error: RemoteError) -> None:
         """Remember the elicitations that the error -32042 names: the server needs them before it serves a request."""
-        for id in elicitation.required_ids(error):
+        for id in elicitation.url_elicitations(error):
             self.expect_completion(id)
 
     def complete_elicitation(self, id: str) -> None:

@@ -90,12 +90,12 @@ class ElicitRequestURLParams:
 
 @dataclass
 class ElicitRequestParams:
-    """The params of `elicitation/create`: a form or a URL, told apart by `mode`."""
+    """The params of `elicitation/create`: a form or a URL, which `mode` distinguishes. Only Python has this envelope."""
 
     request: ElicitRequestFormParams | ElicitRequestURLParams
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the request itself: the wire has no envelope."""
+        """Write the request without the envelope."""
         inner = wire["request"]
         assert isinstance(inner, dict)
         return inner
@@ -110,7 +110,7 @@ class ElicitResult:
     """The user's decision."""
 
     action: Literal["accept", "decline", "cancel"]
-    """ "decline" is an explicit no, "cancel" a form closed without a choice."""
+    """The choice: "decline" is an explicit no, "cancel" means closed without a choice."""
     content: dict[str, str | int | float | bool | list[str]] | None = None
     """The values of an accepted form."""
     meta: Object | None = None
@@ -125,7 +125,7 @@ class ElicitationCompleteNotificationParams:
 
 
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestFormParams | ElicitRequestURLParams], Awaitable[ElicitResult]]
-"""The function of the client that shows the request and the server's name, and opens a URL only with consent."""
+"""The client's function that shows a request and the server's name, and opens a URL only with consent."""
 
 # ---------------------------------------------------------------------------------------------------- both sides
 
@@ -142,7 +142,7 @@ FORMATS = ("email", "uri", "date", "date-time")
 
 
 def schema_fault(schema: Object, revision: Revision) -> str | None:
-    """Return the reason why a schema is unfit for a form, or None. Only flat schemas fit: clients show them easily."""
+    """Return the reason why a schema is unfit for a form, or None. It must be flat, so that any client can show it."""
     # [2025-11-25 client/elicitation#requested-schema]
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict):
@@ -165,7 +165,7 @@ def _is_choice(items: JSON) -> bool:
 
 
 def url_fault(url: str) -> str | None:
-    """Return the reason why a URL is unfit to be opened, or None. Only http and https with a host are fit."""
+    """Return the reason why a URL must not be opened, or None. It must be http or https, with a host."""
     parts = urlsplit(url) if url.isprintable() and " " not in url else None
     if parts is None or parts.scheme not in ("https", "http") or not parts.hostname:
         # [2025-11-25 client/elicitation#safe-url-handling] file: or javascript: could act on the user's computer
@@ -223,25 +223,22 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
     return ElicitResult("accept", content, result.meta)  # type: ignore[arg-type]
 
 
-def required_ids(error: ProtocolError) -> list[str]:
-    """Return the ids of the elicitations in an error -32042; none for any other error."""
-    listed = error.data.get("elicitations") if isinstance(error.data, dict) else None
-    if error.code != URL_ELICITATION_REQUIRED or not isinstance(listed, list):
-        return []
-    ids = [each.get("elicitationId") for each in listed if isinstance(each, dict)]
-    return [id for id in ids if isinstance(id, str)]
-
-
-# ---------------------------------------------------------------------------------------------------- server
+# ---------------------------------------------------------------------------------------------------- the error -32042
 
 
 def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
-    """Return the input requests that replace the error -32042 in 2026-07-28; none for any other error."""
-    found = {}
-    for id in required_ids(error):
-        assert isinstance(error.data, dict) and isinstance(error.data["elicitations"], list)
-        [page] = [e for e in error.data["elicitations"] if isinstance(e, dict) and e.get("elicitationId") == id][:1]
-        found[id] = ElicitRequestParams(ElicitRequestURLParams(str(page.get("message")), str(page.get("url")), id))
+    """Return the URL elicitations that an error -32042 demands, by id; none for any other error.
+
+    The client expects their completion. In 2026-07-28, which lacks the error, the server sends them as input requests.
+    """
+    listed = error.data.get("elicitations") if isinstance(error.data, dict) else None
+    if error.code != URL_ELICITATION_REQUIRED or not isinstance(listed, list):
+        return {}
+    found: dict[str, ElicitRequestParams] = {}
+    for each in listed:
+        if isinstance(each, dict) and isinstance(id := each.get("elicitationId"), str):
+            page = ElicitRequestURLParams(str(each.get("message")), str(each.get("url")), id)
+            found.setdefault(id, ElicitRequestParams(page))
     return found
 
 
