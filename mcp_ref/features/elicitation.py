@@ -90,7 +90,7 @@ class ElicitRequestURLParams:
 
 @dataclass
 class ElicitRequestParams:
-    """The params of `elicitation/create`: a form or a URL, which `mode` distinguishes. Only Python has this envelope."""
+    """The params of `elicitation/create`: an envelope, in Python only, for a form or a URL. `mode` tells which."""
 
     request: ElicitRequestFormParams | ElicitRequestURLParams
 

@@ -67,7 +67,7 @@ USER_REJECTED = -1
 
 @dataclass
 class ToolUseContent:
-    """A wish of the model to call one of the offered tools. A `ToolResultContent` must follow."""
+    """The model's request to call one of the offered tools. The next message must hold its `ToolResultContent`."""
 
     type: Literal["tool_use"] = field(default="tool_use", kw_only=True)
     life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
@@ -83,13 +83,13 @@ class ToolUseContent:
 
 @dataclass
 class ToolResultContent:
-    """The result of a tool, for the model that wanted to call it."""
+    """The result of a call that the model requested."""
 
     type: Literal["tool_result"] = field(default="tool_result", kw_only=True)
     life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
 
     tool_use_id: str
-    """The `ToolUseContent.id` that this is the result of."""
+    """The `ToolUseContent.id` of the request."""
     content: list[ContentBlock]
     structured_content: JSON = None
     """The data, any JSON; an object before 2026-07-28."""
@@ -166,7 +166,7 @@ class ToolChoice:
 
 @dataclass
 class CreateMessageRequestParams:
-    """The conversation to continue, and wishes about the model."""
+    """The conversation to continue, and the server's preferences."""
 
     messages: list[SamplingMessage]
     """The conversation so far; a request carries all of it."""
@@ -199,7 +199,7 @@ class CreateMessageResult(_Message):
     model: str
     """The name of the model that wrote it."""
     stop_reason: str | None = None
-    """The reason of the end: "endTurn", "stopSequence", "maxTokens", "toolUse", or a provider's own text."""
+    """The reason why the message ends: "endTurn", "stopSequence", "maxTokens", "toolUse", or a provider's own text."""
     meta: Object | None = None
 
     @property
@@ -225,9 +225,7 @@ def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
                 return f"message {number}: tool results belong in a user message of their own, right after the tool use"
             # [2025-11-25 client/sampling#tool-use-and-result-balance] each use MUST be matched by one result
             if sorted(block.tool_use_id for block in results) != sorted(open_uses):
-                return (
-                    f"message {number}: the tool results do not match the tool uses of the message before, one by one"
-                )
+                return f"message {number}: the tool results do not match the tool uses of the message before"
         open_uses = {block.id for block in message.blocks if isinstance(block, ToolUseContent)}
         if open_uses and message.role != "assistant":
             return f"message {number}: only the assistant may use tools"
@@ -235,7 +233,7 @@ def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
 
 
 def request_fault(params: CreateMessageRequestParams, capability: Object) -> str | None:
-    """Return the fault of a request, such as a use of tools that the client did not declare, or None."""
+    """Return the fault of a request, or None. Tools without the capability `sampling.tools` are a fault."""
     if (params.tools is not None or params.tool_choice is not None) and capability.get("tools") is None:
         # [2025-11-25 client/sampling#capabilities] servers MUST NOT send tool-enabled requests without sampling.tools
         return "tools were offered to the model, but the client did not declare sampling.tools"
