@@ -59,7 +59,8 @@ async def over_pipes(source: str, revision: Revision) -> str:
 async def page() -> str:
     """Return the whole section."""
     source = next(text for text in blocks("python") if text.startswith("# server.py\n"))
-    frames = {revision: await over_pipes(source, revision) for revision in REVISIONS}
+    shown = await asyncio.gather(*(over_pipes(source, revision) for revision in REVISIONS))
+    frames = dict(zip(REVISIONS, shown, strict=True))
     results = [f"{revision}  {frames[revision].splitlines()[-1]}" for revision in LEGACY[:-1]]
     parts = [(HANDSHAKE, frames[LEGACY[-1]]), (RESULTS, "\n".join(results)), (STATELESS, frames[REVISIONS[-1]])]
     return f"{HEADING}\n" + "\n".join(f"{textwrap.fill(text, 120)}\n\n```text\n{shown}\n```\n" for text, shown in parts)
