@@ -39,6 +39,7 @@ PAGES = (
     "basic/utilities/cancellation",
     "basic/utilities/ping",
     "basic/utilities/progress",
+    "basic/utilities/tasks",
     "server/discover",
     "server/tools",
     "server/resources",
@@ -51,9 +52,13 @@ PAGES = (
     "client/sampling",
     "client/elicitation",
 )
-"""What is implemented. Not yet: basic/authorization and basic/utilities/tasks."""
+"""The pages that are implemented: all but basic/authorization."""
+
+COMPLETE_PAGES = ("basic/utilities/tasks",)
+"""The pages of which the recommendations are held too."""
 
 LEVELS = ("MUST", "MUST NOT", "REQUIRED", "SHALL", "SHALL NOT")
+RECOMMENDATIONS = ("SHOULD", "SHOULD NOT", "RECOMMENDED")
 
 pytestmark = pytest.mark.skipif(DATA is None, reason="the specification's data are not here")
 
@@ -83,8 +88,8 @@ def ledger() -> dict[str, Row]:
 @cache
 def musts() -> list[Row]:
     """The rows that are to be held, newest revision first."""
-    pages = {f"{revision}/{page}" for revision in REVISIONS for page in PAGES}
-    rows = [row for row in ledger().values() if row.page in pages and row.level in LEVELS]
+    levels = {page: LEVELS + RECOMMENDATIONS * (page in COMPLETE_PAGES) for page in PAGES}
+    rows = [row for row in ledger().values() if row.level in levels.get(row.page.partition("/")[2], ())]
     return sorted(rows, key=lambda row: row.revision, reverse=True)
 
 

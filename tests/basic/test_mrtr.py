@@ -780,6 +780,7 @@ async def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
 @pytest.mark.spec(
     "2026-07-28/client/elicitation#statefulness-1",
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-6",
+    "2026-07-28/client/elicitation#security-considerations-1",
 )
 async def test_a_state_is_of_no_use_to_another_person() -> None:
     async def authenticate(request: HttpRequest) -> str | None:

@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from mcp_ref.cli.limits import limits
 from tests.support import ROOT
 
@@ -45,3 +47,12 @@ def test_limits_command_prints_tables_and_json() -> None:
 
     assert "MAX_BATCH  1,000" in printed()
     assert {"jsonrpc/messages.py"} <= {entry["module"] for entry in json.loads(printed("--json"))}
+
+
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#resource-management-4",
+    "2025-11-25/basic/utilities/tasks#resource-management-5",
+)
+def test_limits_of_tasks_are_documented() -> None:
+    documented = {limit.name: limit.meaning for limit in limits() if limit.module == "extensions/tasks/types.py"}
+    assert "milliseconds" in documented["MAX_TTL"] and "tasks" in documented["MAX_TASKS_OF_ONE"]

@@ -1,4 +1,4 @@
-"""MUSTs of the base protocol that no test holds, and why."""
+"""MUST sentences of the base protocol that have no test, with the reason; for tasks, SHOULD sentences too."""
 
 from __future__ import annotations
 
@@ -15,21 +15,32 @@ _ICONS = (
     "2026-07-28/basic/index#icons-12",
 )
 
-_TASKS = (
-    "2025-11-25/basic/utilities/cancellation#behavior-requirements-4",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-3",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-4",
-    "2025-11-25/basic/utilities/progress#behavior-requirements-5",
-)
+_TASKS = "2025-11-25/basic/utilities/tasks#"
+_OPERATOR = "a duty of the operator, whose program owns the logs and their policy"
 
-_BETWEEN = "a duty of who stands between client and server and reads their headers; this package is either end"
+_BETWEEN = "a duty of a proxy between client and server; this package is the client or the server"
 
 UNTESTED: dict[str, str] = {
-    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-9": "what may happen once only is known to a "
-    "tool's author alone; a state of ours only repeats what its client has answered",
+    "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-9": "only the tool's author knows an action "
+    "that may happen once; a `requestState` only repeats the input that its client has given",
     "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-1": _BETWEEN,
     "2026-07-28/basic/transports/streamable-http#server-validation-6": _BETWEEN,
-    "2025-11-25/basic/transports#session-management-3": "it demands nothing that could be seen: it points to advice",
-    **dict.fromkeys(_ICONS, "a duty of who fetches and shows icons; this package hands them on and does neither"),
-    **dict.fromkeys(_TASKS, "about tasks, which are not implemented, so that no request is ever task-augmented"),
+    "2025-11-25/basic/transports#session-management-3": "it points to advice, and demands nothing that a test could see",
+    **dict.fromkeys(
+        _ICONS, "a duty of the program that fetches and shows icons; this package hands icons on and does neither"
+    ),
+    f"{_TASKS}getting-tasks-1": "it points to the page about Streamable HTTP, whose own sentences have tests",
+    f"{_TASKS}getting-tasks-4": "the client always waits for a tasks/result that it has sent",
+    f"{_TASKS}input-required-status-1": "the client has one handler for the messages of all its streams",
+    f"{_TASKS}task-cancellation-5": "advice to the program; the client requests nothing of a task that it has cancelled",
+    f"{_TASKS}task-isolation-and-access-control-2": "in this revision each task belongs to a session or to a principal",
+    f"{_TASKS}task-isolation-and-access-control-4": "every requestor is known: by its session, or as a principal",
+    f"{_TASKS}task-isolation-and-access-control-7": "limits of requests in flight and of tasks have tests; a rate is "
+    "a matter of the proxy in front of the server",
+    f"{_TASKS}resource-management-6": _OPERATOR,
+    f"{_TASKS}audit-and-logging-1": _OPERATOR,
+    f"{_TASKS}audit-and-logging-2": _OPERATOR,
+    f"{_TASKS}audit-and-logging-3": _OPERATOR,
+    f"{_TASKS}audit-and-logging-4": _OPERATOR,
+    f"{_TASKS}audit-and-logging-5": _OPERATOR,
 }

@@ -1,11 +1,11 @@
-"""MUSTs about the client features that no test holds, and why."""
+"""MUST sentences about the client features that have no test, with the reason."""
 
 from __future__ import annotations
 
-_UI = "the user's interface is the program's that uses the package; its handler gets everything that is to be shown"
-_AUTHOR = "what a server's author asks for, and where their URLs lead, is theirs; the package cannot read intentions"
-_IDENTITY = "who the user is comes from authorization over HTTP, a later piece of work; over stdio there is one user"
-_HOST = "which directories to open, and whether they are still there, is the program's that names them"
+_UI = "the user interface belongs to the program that uses the package; its handler gets everything that it has to show"
+_AUTHOR = "the server's author chooses the fields of a form and the URL; the package cannot read intentions"
+_IDENTITY = "the author's `authenticate` function identifies the user; the package binds sessions, tasks and states to its result"
+_HOST = "the program that names the roots knows whether they exist and who may open them"
 
 UNTESTED: dict[str, str] = {
     "2026-07-28/client/elicitation#safe-url-handling-1": _AUTHOR,
@@ -19,7 +19,6 @@ UNTESTED: dict[str, str] = {
     "2025-11-25/client/elicitation#safe-url-handling-1": _AUTHOR,
     "2026-07-28/client/elicitation#safe-url-handling-2": _AUTHOR,
     "2026-07-28/client/elicitation#safe-url-handling-9": _UI,
-    "2026-07-28/client/elicitation#security-considerations-1": _IDENTITY,
     "2026-07-28/client/elicitation#security-considerations-2": _UI,
     "2025-11-25/client/elicitation#statefulness-1": _IDENTITY,
     "2025-11-25/client/elicitation#statefulness-2": _IDENTITY,

@@ -1,11 +1,11 @@
-"""MUSTs about the server features that no test holds, and why."""
+"""MUST sentences about the server features that have no test, with the reason."""
 
 from __future__ import annotations
 
-_POLICY = "who may do what is known to a server's author alone; the package runs the author's function and no other"
+_POLICY = "only the server's author knows the permissions of a user; the package runs the author's function"
 
-_POLLING = "nobody polls here: a result that has grown stale is asked for again when the program wants it again"
-_AWARE = "it demands that something be known; whether a list differs from caller to caller is its author's to say"
+_POLLING = "the client does not poll: it requests a stale result again when the program wants it again"
+_AWARE = "it demands knowledge, not behaviour; the author of a list says if it differs between callers"
 
 UNTESTED: dict[str, str] = {
     "2026-07-28/server/utilities/caching#freshness-calculation-3": _POLLING,

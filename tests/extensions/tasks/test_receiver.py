@@ -635,7 +635,11 @@ async def test_a_question_waits_for_a_client_that_has_stopped_waiting_and_comes_
 
 
 @KINDS
-@pytest.mark.spec("2025-11-25/basic/utilities/tasks#related-task-metadata-1")
+@pytest.mark.spec(
+    "2025-11-25/basic/utilities/tasks#related-task-metadata-1",
+    "2025-11-25/basic/utilities/progress#behavior-requirements-3",
+    "2025-11-25/basic/utilities/progress#behavior-requirements-4",
+)
 async def test_progress_and_log_messages_of_a_task_say_that_they_are_its(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
@@ -650,6 +654,35 @@ async def test_progress_and_log_messages_of_a_task_say_that_they_are_its(kind: s
         said = await peer.news("notifications/message")
         assert related(said) == id and said["data"] == "said"
         assert text_in(await peer.result(waiting)) == "told"
+
+
+@KINDS
+@pytest.mark.spec("2025-11-25/basic/utilities/progress#behavior-requirements-5")
+async def test_progress_of_a_task_stops_when_the_task_is_cancelled(kind: str) -> None:
+    work = at_work()
+
+    @work.server.tool(task="optional")
+    async def late(context: Context) -> TextContent:
+        await work.go.wait()
+        await context.report_progress(1)
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        await context.report_progress(2)
+        work.ended.put_nowait("reported")
+        return TextContent("late")
+
+    async with legacy(work, kind) as peer:
+        created = await peer.ask("tools/call", {"name": "late", "task": {}, "_meta": {"progressToken": "p"}})
+        assert isinstance(created["task"], dict)
+        id = created["task"]["taskId"]
+        await peer.begin("tasks/result", {"taskId": id})
+        await peer.get(id)  # the request for the result is served by now
+        work.go.set()
+        assert (await peer.news("notifications/progress"))["progress"] == 1
+        assert (await peer.ask("tasks/cancel", {"taskId": id}))["status"] == "cancelled"
+        assert await work.has(work.ended) == "reported"
+        await peer.get(id)
+        assert [told for told in peer.told if told["method"] == "notifications/progress"] == []
 
 
 @KINDS

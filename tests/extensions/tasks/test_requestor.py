@@ -355,6 +355,7 @@ async def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatc
         assert waits == [1.0, 5.0, MIN_POLL, MIN_POLL, MAX_POLL, 0.25]
 
 
+@pytest.mark.spec("2025-11-25/basic/utilities/cancellation#behavior-requirements-4")
 async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_the_server_is_told_of_a_task() -> None:
     async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
         await greet(client, wire, capabilities=TASKS)

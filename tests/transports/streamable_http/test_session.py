@@ -276,6 +276,7 @@ async def test_nobody_comes_in_unknown_where_clients_are_asked_who_they_are() ->
         assert not web.site._endpoint.sessions
 
 
+@pytest.mark.spec("2025-11-25/client/elicitation#security-considerations-1")
 async def test_a_session_is_its_owners_and_does_not_exist_for_others() -> None:
     async with on_the_web(Held().server, authenticate=by_token) as web:
         mine = Talk(web, authorization="Bearer me")
