@@ -25,14 +25,14 @@ UNTESTED: dict[str, str] = {
     "that may happen once; a `requestState` only repeats the input that its client has given",
     "2026-07-28/basic/transports/streamable-http#server-behavior-for-custom-headers-1": _BETWEEN,
     "2026-07-28/basic/transports/streamable-http#server-validation-6": _BETWEEN,
-    "2025-11-25/basic/transports#session-management-3": "it points to advice, and demands nothing that a test could see",
+    "2025-11-25/basic/transports#session-management-3": "it points to advice and demands nothing that a test can see",
     **dict.fromkeys(
         _ICONS, "a duty of the program that fetches and shows icons; this package hands icons on and does neither"
     ),
     f"{_TASKS}getting-tasks-1": "it points to the page about Streamable HTTP, whose own sentences have tests",
     f"{_TASKS}getting-tasks-4": "the client always waits for a tasks/result that it has sent",
     f"{_TASKS}input-required-status-1": "the client has one handler for the messages of all its streams",
-    f"{_TASKS}task-cancellation-5": "advice to the program; the client requests nothing of a task that it has cancelled",
+    f"{_TASKS}task-cancellation-5": "advice to the program; the client asks nothing about a cancelled task",
     f"{_TASKS}task-isolation-and-access-control-2": "in this revision each task belongs to a session or to a principal",
     f"{_TASKS}task-isolation-and-access-control-4": "every requestor is known: by its session, or as a principal",
     f"{_TASKS}task-isolation-and-access-control-7": "limits of requests in flight and of tasks have tests; a rate is "

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 _UI = "the user interface belongs to the program that uses the package; its handler gets everything that it has to show"
 _AUTHOR = "the server's author chooses the fields of a form and the URL; the package cannot read intentions"
-_IDENTITY = "the author's `authenticate` function identifies the user; the package binds sessions, tasks and states to its result"
+_IDENTITY = (
+    "the author's `authenticate` function identifies the user; sessions, tasks and states are bound to its result"
+)
 _HOST = "the program that names the roots knows whether they exist and who may open them"
 
 UNTESTED: dict[str, str] = {
