@@ -1,10 +1,13 @@
-"""One conversation with one peer, whichever role is ours: messages in, handlers called, dataclasses out.
+"""The session: one conversation with one peer after a handshake, in either role, with dataclasses instead of JSON.
 
-    transport -> messages.decode -> Dispatcher -> Connection._serve -> the handler of a page
-                                                  (may it come? in which shape?)   (params and result are dataclasses)
+    transport -> jsonrpc.messages -> Dispatcher -> Session._serve: is it allowed now? -> codec -> handler
 
-Spec:  basic/lifecycle#operation: both parties respect the negotiated revision and capabilities
-Above: server.py and client.py say which handlers there are. Below: the dispatcher, the codec, the method table.
+Both sides keep to the revision and the capabilities that the handshake agreed on [2025-11-25
+basic/lifecycle#operation]. A method that the peer did not declare is not sent, so a local mistake is an exception at
+its place, and not an error of a peer. A method that we did not declare is "method not found", whoever sends it.
+
+Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25)
+Above: server/session.py, client/session.py. Below: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ import importlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from .basic.cancellation import UNCANCELLABLE, CancelledNotificationParams
+from .basic.channel import Channel, RequestContext
 from .basic.lifecycle import CapabilityError, Implementation, declares
 from .basic.progress import ProgressHandler, ProgressNotificationParams
 from .codec import ShapeError, codec_for
@@ -33,41 +37,60 @@ from .jsonrpc.messages import (
     RequestId,
 )
 from .revisions import LATEST_LEGACY, Method, NotInRevision, Revision, find_method
-
-if TYPE_CHECKING:
-    from .transports.base import Transport
+from .transports.base import Transport
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-Handler = Callable[[object, object], Awaitable[object]]
-"""Takes the params of a request and its `Context`, both dataclass instances, and gives its result."""
+Handler = Callable[..., Awaitable[object]]
+"""Takes the params of a request, a dataclass, and its `RequestContext`. Returns the result, a dataclass."""
 
 Send = Callable[[Object], Awaitable[Object]]
-"""Sends a request with these params, and gives its result."""
+"""Sends a request with these params, and returns its result."""
 
 TIMEOUT = 60.0
-"""Seconds that a request waits for its answer, by default."""
+"""Default time to wait for a response, in seconds."""
 
 Role = Literal["client", "server"]
 
 
 @dataclass(slots=True)
-class _Route:
-    """What happens to one method's requests in the negotiated revision."""
+class Route:
+    """The handler of a method, and the dataclass of its params."""
 
+    method: Method
     params: type
     handler: Handler
 
 
 def load(path: str) -> type:
-    """The dataclass that `page:Type` in the method table names; its page is imported now, if it was not yet."""
+    """Return the dataclass that `page:Type` in the method table names. Import its page if nothing has used it yet."""
     page, _, name = path.partition(":")
     return cast(type, getattr(importlib.import_module(f".{page}", __package__), name))
 
 
-class Session:
-    """What client and server connections share. `role` is ours; `handlers` of the other's requests come from above."""
+def find_route(
+    name: str,
+    revision: Revision,
+    sender: Role,
+    is_declared: Callable[[Method], bool],
+    handler_of: Callable[[Method], Handler | None],
+) -> Route:
+    """Return the route of a method in a revision. Raise ProtocolError if the method is unknown or not declared."""
+    method = find_method(name, revision, sender)
+    handler = None
+    # A notification is no method to request, even if it comes with an id.
+    if method is not None and not method.is_notification and is_declared(method):
+        handler = handler_of(method)
+    if method is None or handler is None:
+        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}")
+    return Route(method, load(method.params), handler)
+
+
+class Session(Channel):
+    """One conversation with one peer. `role` is our own role in it."""
+
+    peer_info: Implementation | None = None
 
     def __init__(self, role: Role, transport: Transport, limits: Limits | None = None) -> None:
         self.role: Role = role
@@ -75,19 +98,21 @@ class Session:
         self.transport = transport
         self.capabilities: Object = {}
         self.peer_capabilities: Object = {}
-        self.peer_info: Implementation | None = None
+        self.subscriptions: set[str] = set()
+        self.logging_level: str | None = None
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
+        """Done when the peer sends nothing more: None for an orderly end, else the reason."""
         self.dispatcher = Dispatcher(transport, self._serve, self._notified, self._abandoned, limits)
         self.dispatcher.unbatchable = frozenset({"initialize"})
-        # A server that prints to its stdout by mistake is not helped by errors on its stdin: a client only logs these.
+        # A server that prints to its stdout by mistake cannot use errors on its stdin: a client only logs them.
         self.dispatcher.reports_unreadable = role == "server"
-        self._routes: dict[str, _Route] = {}
+        self._routes: dict[str, Route] = {}
         self._sendable: set[str] = set()  # methods that were checked
         self.speak(LATEST_LEGACY)
 
     def speak(self, revision: Revision) -> None:
-        """From now on, this revision is spoken."""
+        """Use this revision for all messages from now on."""
         self.revision = revision
         self.codec = codec_for(revision)
         self.dispatcher.accepts_batches = revision.batch
@@ -100,13 +125,13 @@ class Session:
         await self.transport.start(self.dispatcher.receive, self.lost)
 
     def lost(self, error: McpError | None) -> None:
-        """Nothing more will come from the peer. All our waits end now; what we serve may end by itself."""
+        """End our requests, because the peer sends nothing more. The requests of the peer may still finish."""
         if not self.ended.done():
             self.ended.set_result(error)
         self.dispatcher.fail_pending(error or ConnectionClosed("the peer closed the connection"))
 
     async def close(self, reason: McpError | None = None) -> None:
-        """End everything, and close the transport. Any number of times, from any task."""
+        """End all requests, and close the transport. May be called any number of times, from any task."""
         try:
             await self.dispatcher.close(reason)
         finally:
@@ -114,7 +139,7 @@ class Session:
             if not self.ended.done():
                 self.ended.set_result(None)
 
-    # ------------------------------------------------------------------------------------- what we ask
+    # ------------------------------------------------------------------------------------- our requests
 
     async def request(
         self,
@@ -128,12 +153,22 @@ class Session:
         related: RequestId | None = None,
         before_send: Callable[[RequestId], None] | None = None,
     ) -> T:
-        """Send a request, and read its result as the dataclass `result`.
+        """Send a request, and return its result.
 
-        timeout: seconds; max_timeout: with it, progress restarts the time, up to so many seconds in all. before_send:
-        called with the request's id, before it is sent.
-        Raises CapabilityError and NotInRevision before anything is sent; then RemoteError, RequestTimeout,
-        ConnectionClosed, InvalidMessage.
+        Args:
+            method: The method.
+            params: The params, a dataclass.
+            result: The dataclass of the result.
+            timeout: Seconds to wait; None for no limit.
+            max_timeout: Seconds to wait in all, if each progress notification restarts `timeout`; None if none does.
+            on_progress: Called with each progress notification.
+            related: The peer's request that this one belongs to.
+            before_send: Called with the request's id.
+
+        Raises:
+            CapabilityError: The peer did not declare the method's capability. Nothing was sent.
+            NotInRevision: The revision does not have the method. Nothing was sent.
+            McpError: RemoteError, RequestTimeout, ConnectionClosed or InvalidMessage.
         """
         if method not in self._sendable:
             self._check_sendable(method)
@@ -143,14 +178,13 @@ class Session:
             if on_progress is not None:
                 on_progress(notification.progress, notification.total, notification.message)
 
-        # Without a token in the request there is no progress that could start the time anew.
-        heard = progressed if on_progress is not None or max_timeout is not None else None
         send = functools.partial(
             self.dispatcher.request,
             method,
             timeout=timeout,
             max_timeout=max_timeout,
-            on_progress=heard,
+            # Without a token in the request there is no progress that could restart the timeout.
+            on_progress=progressed if on_progress is not None or max_timeout is not None else None,
             related=related,
             before_send=before_send,
         )
@@ -174,15 +208,13 @@ class Session:
         self._sendable.add(method)
 
     async def exchange(self, method: str, params: Object, send: Send) -> Object:
-        """The result of a request, as on the wire. Overridden by the client."""
+        """Send a request, and return its result as JSON. The client overrides it."""
         return await send(params)
 
     def note_error(self, error: RemoteError) -> None:
-        """Take note of an error that the peer answered with. Overridden by the client."""
+        """Take note of the error of one of our requests. The client overrides it."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        """Send a notification, if the revision has it and we declared what it belongs to. False when it was not
-        sent."""
         row = find_method(method, self.revision, self.role)
         if row is None or not self._declared(self.capabilities, row):
             return False
@@ -192,8 +224,8 @@ class Session:
     def _abandoned(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is None or (pending.response.done() and not pending.response.cancelled()):
-            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST only name what is in progress: this
-            # one was answered while its caller left
+            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST name only a request in progress.
+            # The response to this one came while its caller left.
             return
         if pending.method not in UNCANCELLABLE:
             self.notify("notifications/cancelled", CancelledNotificationParams(id, reason))
@@ -203,46 +235,61 @@ class Session:
             return True
         return declares(capabilities, row.capability)
 
-    # ------------------------------------------------------------------------------------- what the peer asks
+    # ------------------------------------------------------------------------------------- the channel of a request
+
+    @property
+    def is_lost(self) -> bool:
+        return self.ended.done()
+
+    def is_serving(self, id: RequestId) -> bool:
+        return self.dispatcher.is_serving(id)
+
+    async def drain(self, related: RequestId | None = None) -> None:
+        await self.transport.drain(related)
+
+    def interrupt(self, related: RequestId) -> bool:
+        return self.transport.interrupt(related)
+
+    def missing(self, capability: str) -> McpError:
+        return CapabilityError(f"the {self.peer_role} did not declare {capability}, which this needs")
+
+    async def request_input(
+        self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
+    ) -> T:
+        return await self.request(method, params, result, timeout=timeout, related=related)
+
+    # ------------------------------------------------------------------------------------- the peer's requests
 
     def handler(self, method: Method) -> Handler | None:
-        """The handler of a method that the peer may send. Overridden by each role."""
+        """Return the handler of a method that the peer may send. Each role overrides it."""
         raise NotImplementedError
 
-    def refusal(self, method: str) -> str | None:
-        """Why a request may not come now, or None. Overridden where a role has phases."""
+    def phase_error(self, method: str) -> str | None:
+        """Return the reason why a request may not come now, or None. The server overrides it."""
         return None
 
-    def context(self, request: Request, params: object) -> object:
-        """What a handler gets beside its params. Overridden by the server."""
-        return self
+    def context(self, request: Request, params: object) -> RequestContext:
+        """Return the context for the handler of a request. The server overrides it."""
+        return RequestContext(self, request.id, cast("Object | None", request.params.get("_meta")))
 
     def notified(self, method: str, params: object) -> None:
-        """Take a notification of the peer. Overridden by each role."""
+        """Take a notification of the peer. Each role overrides it."""
         raise NotImplementedError
 
     async def _serve(self, request: Request) -> Object:
-        refused = self.refusal(request.method)
-        if refused is not None:
-            raise ProtocolError(INVALID_REQUEST, f"Invalid Request: {refused}")
-        route = self._routes.get(request.method) or self._find_route(request.method)
+        fault = self.phase_error(request.method)
+        if fault is not None:
+            raise ProtocolError(INVALID_REQUEST, f"Invalid Request: {fault}")
+        route = self._routes.get(request.method)
+        if route is None:
+            is_declared = functools.partial(self._declared, self.capabilities)
+            route = find_route(request.method, self.revision, self.peer_role, is_declared, self.handler)
+            self._routes[request.method] = route
         try:
             params: object = self.codec.decode(route.params, request.params)
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
-        result = await route.handler(params, self.context(request, params))
-        return self.codec.encode(result)
-
-    def _find_route(self, method: str) -> _Route:
-        row = find_method(method, self.revision, self.peer_role)
-        handler = None
-        # A notification's name is no method to be asked for, also where it comes with an id.
-        if row is not None and not row.is_notification and self._declared(self.capabilities, row):
-            handler = self.handler(row)
-        if row is None or handler is None:
-            raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {method[:200]}")
-        route = self._routes[method] = _Route(load(row.params), handler)
-        return route
+        return self.codec.encode(await route.handler(params, self.context(request, params)))
 
     def _notified(self, notification: Notification) -> None:
         row = find_method(notification.method, self.revision, self.peer_role)

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.server.server import Server
+from mcp_ref.server import stateless
 from mcp_ref.session import Session
 from tests import support
 from tests.forked_python import process_ids
@@ -115,7 +115,7 @@ def every_frame_is_valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         await opened(self)
 
     monkeypatch.setattr(Session, "open", open_checked)
-    monkeypatch.setattr(Server, "serve_stateless", checked_stateless(faults))
+    monkeypatch.setattr(stateless, "serve", checked_stateless(faults))
     yield
     assert not faults, "\n".join(faults)
 

@@ -28,8 +28,10 @@ from mcp_ref.jsonrpc.messages import (
 )
 from mcp_ref.lib.jsonschema import Validator, compile_schema
 from mcp_ref.revisions import REVISIONS
-from mcp_ref.server.server import Server
-from mcp_ref.transports.base import Drain, Tell
+from mcp_ref.server import stateless
+from mcp_ref.server.announcer import OpenSubscriptions
+from mcp_ref.server.offer import Offer
+from mcp_ref.transports.base import Tell
 from tests.support import DATA
 
 if TYPE_CHECKING:
@@ -173,10 +175,12 @@ class FrameChecker:
 
 
 def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, object, Object]]:
-    """`Server.serve_alone`, holding all that is said for a request to the schema of 2026-07-28, on every transport."""
-    serve_stateless = Server.serve_stateless
+    """Return a `stateless.serve` that checks all messages of a request against the schema of 2026-07-28."""
+    serve_stateless = stateless.serve
 
-    async def serve(server: Server, request: Request, tell: Tell, drain: Drain, *rest: Any, **more: Any) -> Object:
+    async def serve(
+        offer: Offer, open_subscriptions: OpenSubscriptions, request: Request, tell: Tell, *rest: Any, **more: Any
+    ) -> Object:
         def check(message: Outgoing) -> None:
             faults.extend(faults_of(message, MODERN[-1], {request.id: request.method}))
 
@@ -185,7 +189,7 @@ def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, obje
             tell(method, params)
 
         try:
-            result = await serve_stateless(server, request, checked_tell, drain, *rest, **more)
+            result = await serve_stateless(offer, open_subscriptions, request, checked_tell, *rest, **more)
         except ProtocolError as error:
             check(ErrorResponse(request.id, error.to_error()))
             raise

@@ -411,3 +411,19 @@ def quick_python(source: str) -> list[str]:
 def python(source: str) -> list[str]:
     """The command that runs a piece of Python, with this project importable."""
     return [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{source}"]
+
+
+def add_and_remove(server: Server, feature: str) -> None:
+    """Make a server declare a feature that has no items."""
+    match feature:
+        case "tools":
+            server.tools.add(lambda: None, "gone")
+            server.tools.remove("gone")
+        case "prompts":
+            server.prompts.add(lambda: "", "gone")
+            server.prompts.remove("gone")
+        case "resources":
+            server.resources.add("gone://x", lambda: "")
+            server.resources.remove("gone://x")
+        case _:
+            server.completions.add("gone", "x", lambda value: [])

@@ -215,7 +215,7 @@ class Talk:
 @contextlib.asynccontextmanager
 async def on_the_web(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
     """A server over HTTP, with its insides in reach."""
-    site = HttpApp(server, **options)
+    site = HttpApp(server.offer, **options)
     listening = await serve(site.handle)
     web = Web(site, listening.address)
     try:

@@ -23,7 +23,7 @@ from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTim
 from ..jsonrpc.messages import Object
 from ..lib.jsonschema import SchemaError, compile_schema
 from ..revisions import REVISIONS, NotInRevision
-from ..server.context import PERSON_TIMEOUT
+from ..server.context import PERSON_SECONDS
 from ..session import TIMEOUT
 from ..transports.trace import tracer
 from . import UsageError, did_you_mean, show
@@ -201,7 +201,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
-    patience = PERSON_TIMEOUT if asker() is not None else TIMEOUT  # the server may ask the person meanwhile
+    patience = PERSON_SECONDS if asker() is not None else TIMEOUT  # the server may ask the person meanwhile
     try:
         result = await client.call_tool(
             options.tool,

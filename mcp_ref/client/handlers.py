@@ -26,10 +26,10 @@ from functools import cached_property
 from inspect import isawaitable
 from typing import TypeVar, cast
 
+from ..basic.channel import RequestContext
 from ..basic.lifecycle import ClientCapabilities
 from ..basic.meta import RequestParams
-from ..extensions.tasks.live_task import LiveTask, Origin
-from ..extensions.tasks.receiver import Tasks
+from ..extensions.tasks.receiver import LiveTask, Tasks
 from ..extensions.tasks.types import CLIENT_CAPABILITY
 from ..features import elicitation, sampling
 from ..features.elicitation import ElicitRequestParams, ElicitRequestURLParams, ElicitResult
@@ -107,14 +107,14 @@ class ClientHandlers:
 
     # ------------------------------------------------------------------------------------- roots, model, user
 
-    async def list_roots(self, params: RequestParams, session: Origin) -> ListRootsResult:
+    async def list_roots(self, params: RequestParams, context: RequestContext) -> ListRootsResult:
         """Serve `roots/list`."""
         return ListRootsResult(self.roots or [])
 
-    async def create_message(self, params: CreateMessageRequestParams, session: Origin) -> object:
+    async def create_message(self, params: CreateMessageRequestParams, context: RequestContext) -> object:
         """Serve `sampling/createMessage`."""
-        self.check_request(params, session.revision)
-        return await self._run(params.task, self._sample(params), session)
+        self.check_request(params, context.revision)
+        return await self._run(params.task, self._sample(params), context)
 
     async def _sample(self, params: CreateMessageRequestParams) -> CreateMessageResult:
         assert self._sampling is not None
@@ -123,10 +123,10 @@ class ClientHandlers:
             raise TypeError(f"the sampling handler returns a CreateMessageResult, not {type(result).__name__}")
         return result
 
-    async def elicit(self, params: ElicitRequestParams, session: Origin) -> object:
+    async def elicit(self, params: ElicitRequestParams, context: RequestContext) -> object:
         """Serve `elicitation/create`."""
-        self.check_request(params, session.revision)
-        return await self._run(params.request.task, self._elicit(params), session)
+        self.check_request(params, context.revision)
+        return await self._run(params.request.task, self._elicit(params), context)
 
     async def _elicit(self, params: ElicitRequestParams) -> ElicitResult:
         assert self._elicitation is not None
@@ -137,11 +137,13 @@ class ClientHandlers:
             raise TypeError(f"the elicitation handler returns an ElicitResult, not {type(result).__name__}")
         return elicitation.checked_result(params.request, result)
 
-    async def _run(self, task: TaskMetadata | None, work: Coroutine[object, object, object], session: Origin) -> object:
+    async def _run(
+        self, task: TaskMetadata | None, work: Coroutine[object, object, object], context: RequestContext
+    ) -> object:
         """Await the work of a handler, or start a task for it if the server asks for a task and the client has them."""
-        if task is None or not self._serves_tasks or not session.revision.tasks_are_core:
+        if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
             return await work
-        return await self.tasks.start(LiveTask(self.tasks, session, task.ttl), work)
+        return await self.tasks.start(LiveTask(self.tasks, context.channel, task.ttl), work)
 
     # ------------------------------------------------------------------------------------- elicitation by URL
 

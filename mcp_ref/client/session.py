@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from ..basic import mrtr
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
+from ..basic.channel import RequestContext
 from ..basic.meta import with_meta
 from ..basic.ping import ping
 from ..basic.progress import ProgressHandler, ProgressNotificationParams, receive_progress
@@ -163,7 +164,8 @@ class ClientSession(Session):
         return handler, params
 
     async def _handle(self, handler: Handler, params: object) -> Object:
-        return self.codec.encode(await handler(params, self))
+        context = RequestContext(self, 0, None)  # an input request has no id of its own
+        return self.codec.encode(await handler(params, context))
 
     def _abandoned(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)

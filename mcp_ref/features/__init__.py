@@ -14,3 +14,30 @@ roots.py               the directories that a client opens (deprecated since 202
 elicitation.py         requests to the client's user for information
 sampling.py            requests to the client's model (deprecated since 2026-07-28)
 """
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import completion as completion
+    from . import elicitation as elicitation
+    from . import prompts as prompts
+    from . import resources as resources
+    from . import roots as roots
+    from . import sampling as sampling
+    from . import tools as tools
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Import a page when it is first used: a server that has only tools never loads the others.
+
+    Raises:
+        AttributeError: There is no such page.
+    """
+    try:
+        return importlib.import_module(f".{name}", __name__)
+    except ModuleNotFoundError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

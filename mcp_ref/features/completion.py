@@ -27,11 +27,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Annotated, Literal, TypeAlias, cast
 
+from ..basic.channel import RequestContext
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.typed import Signature, signature_of
 from ..revisions import R2025_06_18, Life
-from .invoke import Scope, call
+from .invoke import call
 
 MAX_VALUES = 100
 """Maximum number of values in one result. [2025-11-25 server/utilities/completion#completion-results]"""
@@ -112,7 +113,13 @@ Reference: TypeAlias = PromptReference | ResourceTemplateReference
 class Completions:
     """The completers of a server. `is_known` returns True if the server has the prompt or resource of a reference."""
 
-    def __init__(self, context_type: type | None, is_known: Callable[[Reference], bool]) -> None:
+    def __init__(
+        self,
+        context_type: type | None,
+        is_known: Callable[[Reference], bool],
+        added: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._added = added
         self._context_type = context_type
         self._is_known = is_known
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
@@ -128,8 +135,10 @@ class Completions:
         if not 1 <= len(names) <= 2:
             raise TypeError(f"{signature.name}() takes (value) or (value, arguments), not ({', '.join(names)})")
         self._completers[target, argument] = (function, signature)
+        self._added()
+        self._added()
 
-    async def complete(self, params: CompleteRequestParams, scope: Scope) -> CompleteResult:
+    async def complete(self, params: CompleteRequestParams, context: RequestContext) -> CompleteResult:
         """Serve `completion/complete`. An argument without a completer has no suggestions."""
         target = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         if not self._is_known(params.ref):
@@ -142,7 +151,7 @@ class Completions:
         others = (params.context.arguments if params.context else None) or {}
         names = [parameter.name for parameter in signature.parameters]
         arguments: dict[str, object] = dict(zip(names, (params.argument.value, others), strict=False))
-        value = await call(function, signature, arguments, scope)
+        value = await call(function, signature, arguments, context)
         completion = (
             value if isinstance(value, Completion) else Completion([str(v) for v in cast(Iterable[object], value)])
         )

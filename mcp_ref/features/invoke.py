@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
+from ..basic.channel import RequestContext
 from ..basic.mrtr import InputRequired, merge_input_required
-from ..revisions import Revision
 
 if TYPE_CHECKING:
     from ..lib.typed import Signature
@@ -22,30 +22,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Scope(Protocol):
-    """The request being served, as far as a page needs to know it."""
-
-    @property
-    def revision(self) -> Revision:
-        """The revision that the peer speaks."""
-
-    async def in_worker(self, function: Callable[[], object]) -> object:
-        """Run a blocking function in a worker thread and give its result."""
-
-
 async def call(
-    function: Callable[..., object], signature: Signature, arguments: dict[str, object], scope: Scope
+    function: Callable[..., object], signature: Signature, arguments: dict[str, object], context: RequestContext
 ) -> object:
     """Call a user's function with arguments by name, and with the context where it asks for one.
 
     Raises what the function raises. Of a group of exceptions that is the first, with which a `TaskGroup` ended.
     """
     if signature.context_parameter is not None:
-        arguments = {**arguments, signature.context_parameter: scope}
+        arguments = {**arguments, signature.context_parameter: context}
     try:
         if signature.is_async:
             return await cast(Awaitable[object], function(**arguments))
-        value = await scope.in_worker(lambda: function(**arguments))
+        value = await context.in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain decorator around an async function
     except BaseExceptionGroup as group:
         failed = group.split(InputRequired)[1] or group  # what failed beside a question is not to be asked about

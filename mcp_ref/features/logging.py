@@ -25,11 +25,11 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"lev
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from ..basic.channel import RequestContext
 from ..basic.meta import EmptyResult
 from ..jsonrpc.messages import JSON, Object
-from .invoke import Scope
 
 LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
@@ -59,19 +59,13 @@ class LoggingMessageNotificationParams:
     meta: Object | None = None
 
 
-class LevelScope(Scope, Protocol):
-    """The request of a client whose level is kept."""
-
-    logging_level: LoggingLevel
-
-
-async def set_level(params: SetLevelRequestParams, scope: LevelScope) -> EmptyResult:
+async def set_level(params: SetLevelRequestParams, context: RequestContext) -> EmptyResult:
     """Serve `logging/setLevel`. The codec has already refused an unknown level with -32602."""
-    scope.logging_level = params.level
+    context.channel.logging_level = params.level
     return EmptyResult()
 
 
-def is_wanted(level: LoggingLevel, minimum: LoggingLevel | None) -> bool:
+def is_wanted(level: LoggingLevel, minimum: str | None) -> bool:
     """Return True if the client wants messages of `level`. A `minimum` of None asks for no messages."""
     if level not in LEVELS:
         raise ValueError(f"{level!r} is not a log level; choose one of {', '.join(LEVELS)}")

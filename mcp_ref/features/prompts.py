@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, TypedDict, Unpack, get_args
 
+from ..basic.channel import RequestContext
 from ..basic.content import ContentBlock, Icon, Role, TextContent
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
@@ -36,7 +37,7 @@ from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature, signature_of
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life, Revision
 from .caching import CacheableResult
-from .invoke import Scope, call, check_options
+from .invoke import call, check_options
 from .pagination import PAGE_SIZE
 from .registry import Registry
 
@@ -170,12 +171,12 @@ class Prompts:
         """Return True if a prompt has this name."""
         return self._registry.get(name) is not None
 
-    async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListPromptsResult:
+    async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListPromptsResult:
         """Serve `prompts/list`."""
-        page, following = self._registry.page(params.cursor, scope.revision)
+        page, following = self._registry.page(params.cursor, context.revision)
         return ListPromptsResult([registered.prompt for registered in page], following)
 
-    async def get(self, params: GetPromptRequestParams, scope: Scope) -> GetPromptResult:
+    async def get(self, params: GetPromptRequestParams, context: RequestContext) -> GetPromptResult:
         """Serve `prompts/get`."""
         registered = self._registry.get(params.name)
         # [2025-11-25 server/prompts#error-handling] invalid prompt name, missing required arguments: -32602
@@ -195,7 +196,7 @@ class Prompts:
             bound = registered.signature.bind(arguments)
         except ValueError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid arguments: {error}") from None
-        value = await call(registered.function, registered.signature, bound, scope)
+        value = await call(registered.function, registered.signature, bound, context)
         if isinstance(value, GetPromptResult):
             return value
         return GetPromptResult(_messages_of(value), registered.prompt.description)

@@ -40,6 +40,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Protocol, TypedDict, Unpack, cast
 
+from ..basic.channel import RequestContext
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents, check_uri
 from ..basic.meta import EmptyResult, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
@@ -49,7 +50,7 @@ from ..lib.typed import Signature, signature_of, to_json
 from ..lib.uritemplate import Matched, UriTemplate
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
-from .invoke import Scope, call, check_options
+from .invoke import call, check_options
 from .pagination import PAGE_SIZE
 from .registry import Registry
 
@@ -170,14 +171,6 @@ class ResourceOptions(TypedDict, total=False):
 # ---------------------------------------------------------------------------------------------------- server
 
 
-class SubscribingScope(Scope, Protocol):
-    """The request of a client whose subscriptions are kept."""
-
-    @property
-    def subscriptions(self) -> set[str]:
-        """The URIs that the client watches."""
-
-
 @dataclass
 class RegisteredResource:
     """A resource, and the function that reads it."""
@@ -289,43 +282,43 @@ class Resources:
             family.arguments(uri) is not None for family in self._templates
         )
 
-    async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListResourcesResult:
+    async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourcesResult:
         """Serve `resources/list`."""
-        page, following = self._resources.page(params.cursor, scope.revision)
+        page, following = self._resources.page(params.cursor, context.revision)
         return ListResourcesResult([registered.resource for registered in page], following)
 
-    async def list_templates(self, params: PaginatedRequestParams, scope: Scope) -> ListResourceTemplatesResult:
+    async def list_templates(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourceTemplatesResult:
         """Serve `resources/templates/list`."""
-        page, following = self._templates.page(params.cursor, scope.revision)
+        page, following = self._templates.page(params.cursor, context.revision)
         return ListResourceTemplatesResult([registered.template for registered in page], following)
 
-    async def read(self, params: ReadResourceRequestParams, scope: Scope) -> ReadResourceResult:
+    async def read(self, params: ReadResourceRequestParams, context: RequestContext) -> ReadResourceResult:
         """Serve `resources/read`: read the resource with that URI, else the first template that matches."""
         _check_length(params.uri)
         registered = self._resources.get(params.uri)
         if registered is not None:
-            value = await call(registered.function, registered.signature, {}, scope)
+            value = await call(registered.function, registered.signature, {}, context)
             return _result_of(params.uri, registered.resource.mime_type, value, registered.hints)
         for family in self._templates:
             arguments = family.arguments(params.uri)
             if arguments is not None:
-                value = await call(family.function, family.signature, arguments, scope)
+                value = await call(family.function, family.signature, arguments, context)
                 return _result_of(params.uri, family.template.mime_type, value, family.hints)
-        raise not_found(params.uri, scope)
+        raise not_found(params.uri, context)
 
-    async def subscribe(self, params: SubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
+    async def subscribe(self, params: SubscribeRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `resources/subscribe`. A second subscription to the same URI changes nothing."""
         _check_length(params.uri)
         if not self.can_be_watched(params.uri):
-            raise not_found(params.uri, scope)
-        if len(scope.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in scope.subscriptions:
+            raise not_found(params.uri, context)
+        if len(context.channel.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in context.channel.subscriptions:
             raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a session")
-        scope.subscriptions.add(params.uri)
+        context.channel.subscriptions.add(params.uri)
         return EmptyResult()
 
-    async def unsubscribe(self, params: UnsubscribeRequestParams, scope: SubscribingScope) -> EmptyResult:
+    async def unsubscribe(self, params: UnsubscribeRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `resources/unsubscribe`. A URI without a subscription is ignored."""
-        scope.subscriptions.discard(params.uri)
+        context.channel.subscriptions.discard(params.uri)
         return EmptyResult()
 
 
@@ -334,10 +327,10 @@ def _check_length(uri: str) -> None:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: uri has more than {MAX_URI} characters")
 
 
-def not_found(uri: str, scope: Scope) -> ProtocolError:
+def not_found(uri: str, context: RequestContext) -> ProtocolError:
     """Return the error for an unknown resource. A template's function may raise it, too."""
     # [2025-11-25 server/resources#error-handling] -32002; [2026-07-28 server/resources#error-handling] -32602
-    code = scope.revision.resource_not_found_code
+    code = context.revision.resource_not_found_code
     return ProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
 
 

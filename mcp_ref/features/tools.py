@@ -49,6 +49,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Annotated, TypedDict, Unpack, cast, get_args
 
+from ..basic.channel import RequestContext
 from ..basic.content import ContentBlock, Icon, TextContent, read_structured_content, write_structured_content
 from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
@@ -59,7 +60,7 @@ from ..lib.jsonschema import SchemaError, Validator, compile_schema
 from ..lib.typed import Signature, signature_of, to_json
 from ..revisions import NOT_ON_THE_WIRE, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision
 from .caching import CacheableResult
-from .invoke import Scope, call, check_options
+from .invoke import call, check_options
 from .pagination import PAGE_SIZE
 from .registry import Registry
 from .task_augmentation import TaskHint, TaskMetadata, TaskSupport, without_task
@@ -137,7 +138,7 @@ class CallToolRequestParams:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return without_task(wire, revision)
+        return without_task(wire, revision) if "task" in wire else wire
 
 
 @dataclass
@@ -250,10 +251,10 @@ class RegisteredTool:
         return replace(self.tool, output_schema=wrapping)
 
 
-Work = Callable[[Scope], Coroutine[object, object, CallToolResult]]
-"""Runs one call of a tool, in the scope of a request or of a task."""
+Work = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]
+"""Runs one call of a tool, for a request or for a task."""
 
-TaskStarter = Callable[[Work, RegisteredTool, TaskMetadata | None, Scope], Awaitable[object]]
+TaskStarter = Callable[[Work, RegisteredTool, TaskMetadata | None, RequestContext], Awaitable[object]]
 """Calls a tool as a task or directly: the tasks extension. Returns a `CreateTaskResult` or a `CallToolResult`."""
 
 
@@ -325,12 +326,12 @@ class Tools:
         registered = self._registry.get(name)
         return registered.headers if registered is not None else {}
 
-    async def list(self, params: PaginatedRequestParams, scope: Scope) -> ListToolsResult:
+    async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListToolsResult:
         """Serve `tools/list`."""
-        page, following = self._registry.page(params.cursor, scope.revision)
-        return ListToolsResult([registered.listed(scope.revision) for registered in page], following)
+        page, following = self._registry.page(params.cursor, context.revision)
+        return ListToolsResult([registered.listed(context.revision) for registered in page], following)
 
-    async def call(self, params: CallToolRequestParams, scope: Scope) -> object:
+    async def call(self, params: CallToolRequestParams, context: RequestContext) -> object:
         """Serve `tools/call`: find the tool, check the arguments, run the function, build the result."""
         registered = self._registry.get(params.name)
         if registered is None:
@@ -339,20 +340,22 @@ class Tools:
         # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` where nothing is declared
         wants_task = registered.task != "forbidden" or params.task is not None
         if self._start is not None and self.can_be_tasks and wants_task:
-            return await self._start(partial(self._call, registered, params), registered, params.task, scope)
-        return await self._call(registered, params, scope)
+            return await self._start(partial(self._call, registered, params), registered, params.task, context)
+        return await self._call(registered, params, context)
 
-    async def _call(self, registered: RegisteredTool, params: CallToolRequestParams, scope: Scope) -> CallToolResult:
+    async def _call(
+        self, registered: RegisteredTool, params: CallToolRequestParams, context: RequestContext
+    ) -> CallToolResult:
         arguments = params.arguments or {}
         if not registered.check_arguments.is_valid(arguments):
-            return _invalid_arguments([str(error) for error in registered.check_arguments.errors(arguments)], scope)
+            return _invalid_arguments([str(error) for error in registered.check_arguments.errors(arguments)], context)
         try:
             bound = registered.signature.bind(arguments)
         except ValueError as error:
-            return _invalid_arguments([str(error)], scope)
+            return _invalid_arguments([str(error)], context)
         try:
-            value = await call(registered.function, registered.signature, bound, scope)
-            return _result_of(registered, value, scope.revision)
+            value = await call(registered.function, registered.signature, bound, context)
+            return _result_of(registered, value, context.revision)
         except (asyncio.CancelledError, InputRequired):
             raise
         except ToolError as error:
@@ -378,9 +381,9 @@ def _is_of_object(schema: object) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
-def _invalid_arguments(errors: list[str], scope: Scope) -> CallToolResult:
+def _invalid_arguments(errors: list[str], context: RequestContext) -> CallToolResult:
     text = "Invalid arguments: " + "; ".join(errors)
-    if scope.revision.invalid_arguments_are_results:
+    if context.revision.invalid_arguments_are_results:
         # [2025-11-25 server/tools#error-handling] a result, so that the model sees it and can correct itself
         return _error(text)
     raise ProtocolError(INVALID_PARAMS, text)

@@ -1,1 +1,12 @@
-"""The server: `Server`, which holds what is offered, and its parts, which serve the clients."""
+"""The server: what a server offers, and how it serves the offer to its clients.
+
+context.py         what a handler can do to the client while it serves a request
+announcer.py       notifications that a list or a resource has changed
+offer.py           the tools, resources, prompts and tasks, and the handler of each method
+subscriptions.py   subscriptions/listen (modern era)
+stateless.py       one stateless request (modern era)
+session.py         one session (legacy era)
+http.py            serving over HTTP
+main.py            a server as the whole program
+server.py          `Server`, the class that authors use
+"""

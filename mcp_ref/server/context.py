@@ -1,6 +1,6 @@
-"""The context of a request: all that a tool, resource or prompt may do to the client while it serves one.
+"""The context of a request: what a tool, resource or prompt may do to the client while it serves the request.
 
-A function receives it by asking for it: any parameter annotated with `Context`.
+The author's function receives the context in any parameter that is annotated with `Context`:
 
     @server.tool()
     async def count(to: int, context: Context) -> str:
@@ -8,11 +8,18 @@ A function receives it by asking for it: any parameter annotated with `Context`.
             await context.report_progress(number + 1, to)
         return "done"
 
-A plain `def` function runs in a worker thread, where nothing can be awaited; there, `context.run(...)` does it:
+A plain `def` function runs in a worker thread, because a blocking call on the event loop would stop all clients. A
+thread cannot await, so there `context.run(...)` runs a coroutine and waits for it:
 
     @server.tool()
     def slow(context: Context) -> str:
         context.run(context.log("info", "still at it"))
+        return "done"
+
+A server may use a capability of the client only if the client declared it [2025-11-25 basic/lifecycle#operation]. The
+client decides what its model, user and files are used for, so a method here raises `CapabilityError` instead of sending
+a request that the client never agreed to. Sampling, roots and log messages are deprecated since 2026-07-28
+[2026-07-28 changelog#major-changes].
 
 Spec:  basic/utilities/progress, server/utilities/logging, client/elicitation, client/sampling, client/roots
 """
@@ -20,231 +27,196 @@ Spec:  basic/utilities/progress, server/utilities/logging, client/elicitation, c
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import secrets
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast, overload
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
 
+from .. import features
+from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, declares
+from ..basic.meta import RequestParams
+from ..basic.mrtr import InputRequired, merge_input_required
 from ..basic.progress import ProgressReporter, progress_token
-from ..jsonrpc.errors import InvalidMessage, McpError
-from ..jsonrpc.messages import JSON, Object, RequestId
-from ..revisions import Revision
+from ..features.logging import LoggingLevel, LoggingMessageNotificationParams, is_wanted
+from ..features.task_augmentation import ask_for_task
+from ..jsonrpc.errors import InvalidMessage
+from ..jsonrpc.messages import JSON, Object
+from ..lib.typed import schema_of
 
 if TYPE_CHECKING:
-    from ..extensions.tasks.live_task import LiveTask
     from ..features.elicitation import ElicitResult
-    from ..features.logging import LoggingLevel
     from ..features.roots import Root
     from ..features.sampling import CreateMessageResult, ModelPreferences, SamplingMessage, ToolChoice
     from ..features.tools import Tool
-    from .server import Server
 
 T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
-Ask: TypeAlias = Coroutine[object, object, T]
+InputRequest: TypeAlias = Coroutine[object, object, T]
 
-PERSON_TIMEOUT = 600.0
-"""Seconds to wait for a person, in elicitation and sampling, by default."""
+PERSON_SECONDS = 600.0
+"""Default time to wait for a person, in seconds: the user who is asked, or who approves a sampling request."""
 
 TURN = 32
-"""Progress reports and log messages of a request, or resources that it looks up, after which others have their turn."""
+"""Number of notifications of one request, or of URIs looked up, after which other requests have a turn."""
 
 
-class Channel(Protocol):
-    """What a request is served over: a connection that was opened by a handshake, or a request that stands alone."""
+class Context(RequestContext):
+    """The request being served, and the way to its client.
 
-    server: Server
-    loop: asyncio.AbstractEventLoop
-    revision: Revision
-    peer_capabilities: Object
-    logging_level: LoggingLevel | None
-    """The least severe level of messages that the client wants; None for none."""
-    subscriptions: set[str]
-    task: LiveTask | None
-    """The task that the request has become, or may become."""
+    A context is valid until the request has its response. Later progress reports and log messages are dropped.
+    """
 
-    @property
-    def task_owner(self) -> str:
-        """Whose a task is that the request becomes; see `TaskStore`."""
+    __slots__ = ()
 
-    @property
-    def peer_info(self) -> Implementation | None:
-        """Who the client says it is."""
-
-    def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        """Send a notification that belongs to a request of the client."""
-
-    async def drain(self, related: RequestId) -> None:
-        """Return when the client has taken enough of what was sent for a request."""
-
-    def is_serving(self, id: RequestId) -> bool:
-        """Whether a request of the client still waits for its answer."""
-
-    def interrupt(self, related: RequestId) -> bool:
-        """See `Context.close_stream`."""
-
-    def missing(self, capability: str) -> McpError:
-        """The error for something that the client did not declare."""
-
-    async def ask(
-        self,
-        method: str,
-        params: object,
-        result: type[T],
-        timeout: float | None,
-        related: RequestId,
-        key: str | None,
-    ) -> T:
-        """Ask the client, for the sake of a request of its. key: what the answer is found by, where that matters."""
-
-
-class Context:
-    """The request being served. Not to be kept beyond it: once it is answered, progress and log messages are
-    dropped."""
-
-    __slots__ = ("_channel", "_progress", "_runs", "_told", "meta", "request_id")
-
-    def __init__(self, line: Channel, request_id: RequestId, meta: Object | None) -> None:
-        self.request_id = request_id
-        """The request's JSON-RPC id."""
-        self.meta: Object = meta or {}
-        """The request's `_meta`, untouched; trace context such as `traceparent` is here."""
-        self._channel = line
-        self._progress: ProgressReporter | None = None
-        self._told = 0
-        self._runs: set[asyncio.Task[object]] | None = None  # what worker threads wait for
-
-    # ------------------------------------------------------------------------------------- who asks
-
-    @property
-    def revision(self) -> Revision:
-        """The revision that the client speaks."""
-        return self._channel.revision
+    # ------------------------------------------------------------------------------------- the client
 
     @property
     def client_info(self) -> Implementation | None:
-        """Who the client says it is. For display and logs, never for decisions of trust."""
-        return self._channel.peer_info
+        """The name and version that the client claims. For display and logs, never for decisions of trust."""
+        return self.channel.peer_info
 
     @property
     def client_capabilities(self) -> Object:
-        """What the client declared, as on the wire: `{"sampling": {}, ...}`."""
-        return self._channel.peer_capabilities
+        """The capabilities that the client declared, as JSON: `{"sampling": {}, ...}`."""
+        return self.channel.peer_capabilities
 
     def client_can(self, capability: str) -> bool:
-        """Whether the client declared a capability, such as "sampling" or "elicitation"."""
-        return declares(self._channel.peer_capabilities, capability)
+        """Return True if the client declared a capability.
 
-    # ------------------------------------------------------------------------------------- telling
+        Args:
+            capability: A path into the capabilities, such as `sampling` or `elicitation.url`.
+        """
+        return declares(self.channel.peer_capabilities, capability)
+
+    # ------------------------------------------------------------------------------------- notifications
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Say how far the request has come; nothing is sent unless the client asked for it.
+        """Tell the client how far the request has come. Send nothing if the client did not ask for progress.
 
-        progress must increase from call to call; a value that does not is left out. total: None where unknown.
+        Args:
+            progress: The progress so far. A value that does not increase is skipped.
+            total: The value at the end; None if it is unknown.
+            message: A text for people (2025-03-26 and later).
+
+        Raises:
+            ValueError: A number is infinite or not a number.
         """
-        await self._take_turns()
-        if self._progress is None:
+        await self._yield_turn()
+        if self.progress is None:
             token = progress_token(self.meta)
             if token is None:
                 return
-            self._progress = ProgressReporter(token)
-        notification = self._progress.notification(progress, total, message)
+            self.progress = ProgressReporter(token)
+        notification = self.progress.notification(progress, total, message)
         # [2025-11-25 basic/utilities/progress#implementation-notes] MUST stop after completion
         if notification is not None and self._is_open():
-            self._channel.notify("notifications/progress", notification, self.request_id)
-            await self._channel.drain(self.request_id)
+            self.channel.notify("notifications/progress", notification, self.request_id)
+            await self.channel.drain(self.request_id)
 
     async def log(self, level: LoggingLevel, data: JSON, logger: str | None = None) -> None:
-        """Send a log message to the client, if it wants this level. `data` is any JSON: a text, or an object of
-        details."""
-        from ..features.logging import LoggingMessageNotificationParams, is_wanted
+        """Send a log message to the client, if the client wants messages of this level.
 
-        await self._take_turns()
-        if is_wanted(level, self._channel.logging_level) and self._is_open():
+        Args:
+            level: The severity, `debug` to `emergency`.
+            data: Any JSON: a text, or an object with details. It must not hold secrets.
+            logger: The name of the part of the server that sends the message.
+
+        Raises:
+            ValueError: The level does not exist.
+        """
+        await self._yield_turn()
+        if is_wanted(level, self.channel.logging_level) and self._is_open():
             params = LoggingMessageNotificationParams(level, data, logger)
-            self._channel.notify("notifications/message", params, self.request_id)
-            await self._channel.drain(self.request_id)
+            self.channel.notify("notifications/message", params, self.request_id)
+            await self.channel.drain(self.request_id)
 
-    async def _take_turns(self) -> None:
-        """Who tells much lets others have their turn, also where nothing is sent and nothing makes it wait."""
-        self._told += 1
-        if self._told % TURN == 0:
+    async def _yield_turn(self) -> None:
+        """Yield to the event loop every `TURN` calls, so that a chatty handler cannot starve the others."""
+        self.notified += 1
+        if self.notified % TURN == 0:
             await asyncio.sleep(0)
 
     def _is_open(self) -> bool:
-        return self._channel.is_serving(self.request_id)
+        return self.channel.is_serving(self.request_id)
 
     def close_stream(self) -> bool:
-        """Over HTTP, close the connection that waits for this request's answer; the client comes back for the rest
-        after a while. For work that takes longer than a connection lasts. From the event loop.
+        """Close the HTTP response that waits for this request's result. The client connects again later.
 
-        False where that cannot be: before 2025-11-25, for an answer in JSON, and on other transports.
+        Use it for work that takes longer than an HTTP connection lasts. Call it on the event loop.
+
+        Returns:
+            False if the response cannot be closed: before 2025-11-25, for a JSON response, and on other transports.
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
-        return self._is_open() and self._channel.interrupt(self.request_id)
+        return self._is_open() and self.channel.interrupt(self.request_id)
 
-    # ------------------------------------------------------------------------------------- for what takes long
+    # ------------------------------------------------------------------------------------- tasks
 
     async def set_status(self, message: str) -> None:
-        """Say in words how the work is, to whoever asks about the task that the request has become. For a request that
-        is no task, nothing happens."""
-        await self._take_turns()
-        if self._channel.task is not None:
-            self._channel.task.set_status(message)
-            await self._channel.drain(self.request_id)
+        """Set the status message of the task that the request has become. Do nothing for other requests.
+
+        Args:
+            message: A text for people who follow the task.
+        """
+        await self._yield_turn()
+        self.channel.set_status(message)
+        await self.channel.drain(self.request_id)
 
     async def begin_task(self) -> None:
-        """The questions are asked, the long work begins: the client gets its task now. For tools with `asks_first`; for
-        others, and for a request that is to be no task, nothing happens. Raises ProtocolError without room."""
-        if self._channel.task is not None:
-            self._channel.task.begin()
+        """Give the client its task now: all input is there, and the long work begins.
 
-    @property
-    def task_owner(self) -> str:
-        """Whose tasks are meant when the client asks about them."""
-        return self._channel.task_owner
+        For tools that are registered with `asks_first`. Do nothing for other tools and for requests without a task.
 
-    # ------------------------------------------------------------------------------------- asking
+        Raises:
+            ProtocolError: There is no room for another task.
+        """
+        self.channel.begin_task()
+
+    # ------------------------------------------------------------------------------------- requests to the client
 
     async def elicit(
         self,
         message: str,
         schema: Mapping[str, object] | type,
         *,
-        timeout: float | None = PERSON_TIMEOUT,
+        timeout: float | None = PERSON_SECONDS,
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
-        """Ask the user to fill in a form, and wait for what they do.
+        """Ask the user to fill in a form, and wait for the user's action: accept, decline or cancel.
 
-        schema: a flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The
-        answer's content, where its action is "accept", matches the schema. key: what the answer is found by when it
-        comes, in 2026-07-28. By default that is the number of the question in this call, and an answer counts only for
-        the very same question: where "Delete 2 files?" has become "Delete 8 files?" meanwhile, the user is asked again.
-        A key of your own says that questions under it mean the same, however they read. as_task: where the client can,
-        it makes a task of it, and no request has to wait for the person (2025-11-25). Raises ValueError for a schema
-        that no form can show.
+        Args:
+            message: The text above the form.
+            schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The
+                content of an accepted form matches it.
+            timeout: Seconds to wait, 600 by default; None for no limit.
+            key: The name by which a retry of the request finds the response (2026-07-28). By default it is the number
+                of the question in this call, and the response is used only if the question is the same: the user who
+                agreed to "Delete 2 files?" is asked again for "Delete 8 files?". With a key of your own the response
+                is used whatever the question says.
+            as_task: Let a client that supports tasks make a task of it, so that no request waits (2025-11-25).
+
+        Raises:
+            CapabilityError: The client did not declare forms.
+            ValueError: A form cannot show the schema.
+            InvalidMessage: The content does not match the schema.
         """
-        from ..features import elicitation
-        from ..lib.typed import schema_of
-
-        self._needs("elicitation")
-        capability = self._channel.peer_capabilities.get("elicitation")
+        elicitation = features.elicitation
+        self._require("elicitation")
+        capability = self.channel.peer_capabilities.get("elicitation")
         if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
-            raise self._channel.missing("elicitation.form")
+            raise self.channel.missing("elicitation.form")
         requested = schema_of(schema) if isinstance(schema, type) else cast(Object, schema)
         fault = elicitation.schema_fault(requested, self.revision)
         if fault is not None:
             raise ValueError(f"no form can show this schema: {fault}")
         mode = "form" if self.revision.elicitation_modes else None
         form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
-        result = await self._ask(
-            "elicitation/create", elicitation.ElicitRequestParams(form), elicitation.ElicitResult, timeout, key, as_task
-        )
+        params = elicitation.ElicitRequestParams(form)
+        result = await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
         if result.action == "accept":
             errors = elicitation.content_errors(requested, result.content or {})  # type: ignore[arg-type]
             if errors:
@@ -257,33 +229,44 @@ class Context:
         url: str,
         elicitation_id: str | None = None,
         *,
-        timeout: float | None = PERSON_TIMEOUT,
+        timeout: float | None = PERSON_SECONDS,
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
-        """Ask the user to visit a web page. "accept" means that they agreed to; see `elicitation_complete` for done.
+        """Ask the user to visit a web page (2025-11-25 and later). Secrets are entered there, never in a form.
 
-        elicitation_id: a name for this visit that nobody can guess, in 2025-11-25; by default a random one. key: as for
-        `elicit`. Revision 2025-11-25 and later.
+        The action `accept` means that the user agreed to visit the page. `elicitation_complete` tells when it is done.
+
+        Args:
+            message: The reason for the visit, for the user.
+            url: The address of the page.
+            elicitation_id: A name for this visit that nobody can guess; by default a random one.
+            timeout: Seconds to wait, 600 by default; None for no limit.
+            key: As for `elicit`.
+            as_task: As for `elicit`.
+
+        Raises:
+            CapabilityError: The client did not declare `elicitation.url`.
+            ValueError: The URL is invalid.
         """
-        from ..features import elicitation
-
-        self._needs("elicitation.url")
+        elicitation = features.elicitation
+        self._require("elicitation.url")
         fault = elicitation.url_fault(url)
         if fault is not None:
             raise ValueError(fault)
         page = elicitation.ElicitRequestURLParams(message, url, elicitation_id or secrets.token_urlsafe(16))
-        return await self._ask(
-            "elicitation/create", elicitation.ElicitRequestParams(page), elicitation.ElicitResult, timeout, key, as_task
-        )
+        params = elicitation.ElicitRequestParams(page)
+        return await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client that what the user did at the URL is done."""
-        from ..features.elicitation import ElicitationCompleteNotificationParams
+        """Tell the client that the user has finished at the URL.
 
-        params = ElicitationCompleteNotificationParams(elicitation_id)
-        self._channel.notify("notifications/elicitation/complete", params, self.request_id)
-        await self._channel.drain(self.request_id)
+        Args:
+            elicitation_id: The name of the visit, from `elicit_url`.
+        """
+        params = features.elicitation.ElicitationCompleteNotificationParams(elicitation_id)
+        self.channel.notify("notifications/elicitation/complete", params, self.request_id)
+        await self.channel.drain(self.request_id)
 
     async def sample(
         self,
@@ -296,17 +279,34 @@ class Context:
         stop_sequences: list[str] | None = None,
         tools: list[Tool] | None = None,
         tool_choice: ToolChoice | None = None,
-        timeout: float | None = PERSON_TIMEOUT,
+        timeout: float | None = PERSON_SECONDS,
         key: str | None = None,
         as_task: bool = False,
     ) -> CreateMessageResult:
-        """Ask the client's language model to go on with a conversation; a text alone is what the user says.
+        """Ask the client's language model to continue a conversation. The client may change or refuse the request.
 
-        tools, tool_choice: for a client that declared `sampling.tools` (2025-11-25 and later). as_task: see `elicit`.
+        Args:
+            messages: The conversation; a str is one message of the user.
+            max_tokens: Maximum length of the result, in tokens.
+            system_prompt: The system prompt that the server would like.
+            model_preferences: Hints for the choice of a model.
+            temperature: The sampling temperature.
+            stop_sequences: Texts that end the result.
+            tools: Tools for the model, for a client that declared `sampling.tools` (2025-11-25 and later).
+            tool_choice: The use of the tools: auto, required or none.
+            timeout: Seconds to wait, 600 by default; None for no limit.
+            key: As for `elicit`.
+            as_task: As for `elicit`.
+
+        Raises:
+            CapabilityError: The client did not declare `sampling`, or `sampling.tools`.
+            ValueError: A tool use in the messages has no result.
         """
-        from ..features import sampling
-
-        self._needs("sampling")
+        sampling = features.sampling
+        self._require("sampling")
+        if tools is not None or tool_choice is not None:
+            # [2025-11-25 client/sampling#capabilities] MUST NOT send tools to a client without sampling.tools
+            self._require("sampling.tools")
         params = sampling.CreateMessageRequestParams(
             sampling.to_messages(messages),
             max_tokens,
@@ -317,137 +317,112 @@ class Context:
             tools=tools,
             tool_choice=tool_choice,
         )
-        capability = self._channel.peer_capabilities.get("sampling")
-        fault = sampling.request_fault(params, capability if isinstance(capability, dict) else {})
+        fault = sampling.tool_use_fault(params.messages)
         if fault is not None:
-            raise self._channel.missing("sampling.tools") if "declare" in fault else ValueError(fault)
-        return await self._ask("sampling/createMessage", params, sampling.CreateMessageResult, timeout, key, as_task)
+            raise ValueError(fault)
+        result = sampling.CreateMessageResult
+        return await self._request("sampling/createMessage", params, result, timeout, key, as_task)
 
     async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:
-        """The directories and files that the user has opened to this server."""
-        from ..basic.meta import RequestParams
-        from ..features.roots import ListRootsResult, checked
+        """Ask for the directories and files that the user has opened to this server.
 
-        self._needs("roots")
-        result = await self._ask("roots/list", RequestParams(), ListRootsResult, timeout, key)
+        Args:
+            timeout: Seconds to wait, 60 by default; None for no limit.
+            key: As for `elicit`.
+
+        Raises:
+            CapabilityError: The client did not declare `roots`.
+            InvalidMessage: A root is invalid.
+        """
+        self._require("roots")
+        result = await self._request("roots/list", RequestParams(), features.roots.ListRootsResult, timeout, key)
         try:
-            return [checked(root) for root in result.roots]
+            return [features.roots.checked(root) for root in result.roots]
         except ValueError as error:
             raise InvalidMessage(f"the client's answer to roots/list: {error}") from None
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         params: object,
         result: type[T],
         timeout: float | None,
-        key: str | None = None,
+        key: str | None,
         as_task: bool = False,
     ) -> T:
         if as_task and self.revision.tasks_are_core and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
-            from ..features.task_augmentation import ask_for_task
-
             ask_for_task(params, timeout)
-        return await self._channel.ask(method, params, result, timeout, self.request_id, key)
+        return await self.channel.request_input(method, params, result, timeout, self.request_id, key)
+
+    def _require(self, capability: str) -> None:
+        if not self.client_can(capability):
+            raise self.channel.missing(capability)
 
     @overload
-    async def gather_inputs(self, a: Ask[A], b: Ask[B], /) -> tuple[A, B]: ...
+    async def gather_inputs(self, a: InputRequest[A], b: InputRequest[B], /) -> tuple[A, B]: ...
 
     @overload
-    async def gather_inputs(self, a: Ask[A], b: Ask[B], c: Ask[C], /) -> tuple[A, B, C]: ...
+    async def gather_inputs(self, a: InputRequest[A], b: InputRequest[B], c: InputRequest[C], /) -> tuple[A, B, C]: ...
 
     @overload
-    async def gather_inputs(self, a: Ask[A], b: Ask[B], c: Ask[C], d: Ask[D], /) -> tuple[A, B, C, D]: ...
+    async def gather_inputs(
+        self, a: InputRequest[A], b: InputRequest[B], c: InputRequest[C], d: InputRequest[D], /
+    ) -> tuple[A, B, C, D]: ...
 
     @overload
-    async def gather_inputs(self, *questions: Ask[A]) -> tuple[A, ...]: ...
+    async def gather_inputs(self, *requests: InputRequest[A]) -> tuple[A, ...]: ...
 
-    async def gather_inputs(self, *questions: Ask[object]) -> tuple[object, ...]:
-        """Ask several things at once, and wait for all answers:
+    async def gather_inputs(self, *requests: InputRequest[object]) -> tuple[object, ...]:
+        """Send several requests to the client at once, and wait for all results:
 
-            roots, answer = await context.gather_inputs(context.list_roots(), context.elicit(...))
+            roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
-        In 2026-07-28, where each round of questions is a request of its own, that is one round instead of several.
+        In 2026-07-28 each round of requests costs a retry of the call. Requests that are gathered share one round.
+
+        Args:
+            requests: Coroutines of the methods above.
+
+        Raises:
+            McpError: The first failure of a request.
         """
-        from ..basic.mrtr import InputRequired, merge_input_required
-
-        answers = await asyncio.gather(*questions, return_exceptions=True)
-        failed = [answer for answer in answers if isinstance(answer, BaseException)]
+        results = await asyncio.gather(*requests, return_exceptions=True)
+        failed = [result for result in results if isinstance(result, BaseException)]
         others = [error for error in failed if not isinstance(error, InputRequired)]
         if others:
             raise others[0]
-        required = merge_input_required(BaseExceptionGroup("questions", failed)) if failed else None
+        required = merge_input_required(BaseExceptionGroup("input requests", failed)) if failed else None
         if required is not None:
             raise required
-        return tuple(answers)
+        return tuple(results)
 
-    def _needs(self, capability: str) -> None:
-        if not self.client_can(capability):
-            raise self._channel.missing(capability)
-
-    # ------------------------------------------------------------------------------------- from a worker thread
+    # ------------------------------------------------------------------------------------- worker threads
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Run one of the methods above from a plain `def` function, and wait for it.
+        """Run one of the methods above from a plain `def` function, and wait for its result.
 
-        Raises `concurrent.futures.CancelledError` when the request is cancelled meanwhile.
+        Args:
+            coroutine: The coroutine that the method returned.
+
+        Raises:
+            concurrent.futures.CancelledError: The request was cancelled meanwhile.
+            RuntimeError: The caller is an `async def` function, which can await the coroutine.
         """
-        if _on(self._channel.loop):
+        if _is_running(self.channel.loop):
             coroutine.close()
             raise RuntimeError("context.run() is for plain def functions; in an async def function, await it instead")
-        return asyncio.run_coroutine_threadsafe(self._until_cancelled(coroutine), self._channel.loop).result()
+        return asyncio.run_coroutine_threadsafe(self._until_cancelled(coroutine), self.channel.loop).result()
 
     async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
         task = cast("asyncio.Task[object]", asyncio.current_task())
-        self._runs = self._runs or set()
-        self._runs.add(task)
+        self.waiting = self.waiting or set()
+        self.waiting.add(task)
         try:
             return await coroutine
         finally:
-            self._runs.discard(task)
-
-    # ------------------------------------------------------------------------------------- for the pages
-
-    async def in_worker(self, function: Callable[[], object]) -> object:
-        """Run a blocking function in one of the server's worker threads."""
-        executor, within = self._channel.server.executor, contextvars.copy_context()
-        try:
-            value, error = await self._channel.loop.run_in_executor(executor, within.run, _outcome, function)
-        except asyncio.CancelledError:
-            # A thread cannot be stopped, but it need not wait for an answer that nobody wants: that would keep its
-            # place among the workers for minutes.
-            for task in self._runs or ():
-                task.cancel()
-            raise
-        if error is not None:
-            raise error
-        return value
-
-    @property
-    def subscriptions(self) -> set[str]:
-        """The resources that the client watches."""
-        return self._channel.subscriptions
-
-    @property
-    def logging_level(self) -> LoggingLevel | None:
-        """The least severe level of log messages that the client receives."""
-        return self._channel.logging_level
-
-    @logging_level.setter
-    def logging_level(self, level: LoggingLevel) -> None:
-        self._channel.logging_level = level
+            self.waiting.discard(task)
 
 
-def _outcome(function: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """What a function returns or raises. No future takes a StopIteration, and who awaits one that was given it waits
-    for ever; so a worker's exceptions come as values."""
-    try:
-        return function(), None
-    except BaseException as error:
-        return None, error
-
-
-def _on(loop: asyncio.AbstractEventLoop) -> bool:
+def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

@@ -1,99 +1,113 @@
-"""A server on the web: which path leads to which endpoint, and how it begins and ends.
+"""A server over HTTP: the path of each endpoint, and how serving begins and ends.
 
     /mcp                 Streamable HTTP
-    /sse, /messages      the older HTTP+SSE, for clients of 2024-11-05
+    /sse, /messages      HTTP+SSE, for clients of 2024-11-05
 
     async with server.serve_http(port=8000) as url: ...       in a program of your own
     server.run_http(port=8000)                                as the whole program
     app = server.asgi()                                       under uvicorn or hypercorn, mounted in Starlette
 
-Spec:  basic/transports#backwards-compatibility (2025-03-26 to 2025-11-25): both transports beside each other
-Above: server.py. Below: basic/transports/{streamable_http,http_sse}.py, mcp_ref/http
+By default a server listens on loopback only, and accepts only requests that name loopback as their host and origin. A
+web page in the user's browser could otherwise reach a local server: it lets its own domain name point to 127.0.0.1 (DNS
+rebinding), and the browser takes the two for one site [2025-11-25 basic/transports#security-warning].
+
+HTTP+SSE was replaced by Streamable HTTP in 2025-03-26 [2025-03-26 changelog#major-changes]. A server may serve both
+side by side, so that old clients still find it [2025-11-25 basic/transports#backwards-compatibility].
+
+Spec:  basic/transports#backwards-compatibility (2025-03-26 to 2025-11-25)
+Above: server.py. Below: transports/streamable_http/, transports/http_sse/, lib/http/.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections.abc import AsyncIterator, Collection
 from functools import partial
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
+from ..jsonrpc.dispatcher import Limits
+from ..lib.http.asgi import Application, application
 from ..lib.http.message import Exchange, HttpLimits, bracketed
-from ..lib.http.server import serve
+from ..lib.http.server import serve as serve_sockets
+from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
 from ..transports.streamable_http.checks import JSON_TYPE, LOOPBACK, Authenticate, HttpRefusal, RequestChecks
 from ..transports.streamable_http.server import StreamableHttpEndpoint
 from ..transports.streamable_http.session import EndpointLimits
 from ..transports.trace import trace_from_environment
-from .subscriptions import Subscriptions
+from . import stateless
+from .announcer import OpenSubscriptions
+from .offer import Offer
+from .session import serve
 
 if TYPE_CHECKING:
     from ..transports.streamable_http.event_store import EventStore
-    from .server import Server
-
-log = logging.getLogger(__name__)
 
 GRACE: Final = 1.0
-"""Seconds that answers under way may take when the server stops."""
+"""Time that responses may still take when the server stops, in seconds."""
 
-_EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
+_ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
 
 
 class HttpOptions(TypedDict, total=False):
-    """How a server is offered over HTTP. What is not said has the value in brackets."""
+    """The options of a server over HTTP. The default is in brackets."""
 
     path: str
-    """Where Streamable HTTP is served. ["/mcp"]"""
+    """The path of Streamable HTTP. ["/mcp"]"""
     older: bool
-    """Whether HTTP+SSE is served too, at /sse and /messages beside that path. [True]"""
+    """True to serve HTTP+SSE too, at /sse and /messages beside that path. [True]"""
     json_responses: bool
-    """Answer requests by JSON alone, without streams; see `Endpoint`. In 2026-07-28, where nothing listens beside a
-    request, progress and log messages are left out then; subscriptions are streams all the same. [False]"""
+    """True to send JSON responses only, without streams. Progress and log messages then go to the stream of a GET, or,
+    in 2026-07-28, are dropped. Subscriptions are streams anyway. [False]"""
     allowed_hosts: Collection[str]
-    """Names by which the server may be reached, with or without port; "*" for any. [those of loopback, and `host`]"""
+    """Names of the server, with or without port; "*" for any. [those of loopback, and `host`]"""
     allowed_origins: Collection[str]
-    """Origins whose web pages may use it, such as "https://app.example"; "*" for any. [those of loopback]"""
+    """Origins whose web pages may use the server, such as "https://app.example"; "*" for any. [those of loopback]"""
     authenticate: Authenticate
-    """Says who sends a request; None for nobody we know, who gets 401. [everybody is the same]"""
+    """Returns the principal of a request; None for an unknown one, which gets 401. [all callers are the same]"""
     store: EventStore
-    """Keeps events for clients that lost their connection. [in memory]"""
+    """The store of events for clients that lost their connection. [in memory]"""
     limits: EndpointLimits
-    """Sessions, streams, and times."""
+    """Limits of sessions, streams, and times."""
 
 
 class HttpApp:
-    """What a server offers over HTTP. `handle` answers every request, whoever owns the sockets."""
+    """A server over HTTP, without sockets: `handle` serves one HTTP request, from our own sockets or from ASGI."""
 
-    def __init__(self, server: Server, **options: Unpack[HttpOptions]) -> None:
-        self._server = server
+    def __init__(
+        self,
+        offer: Offer,
+        session_limits: Limits | None = None,
+        trace: Trace | None = None,
+        **options: Unpack[HttpOptions],
+    ) -> None:
+        self._offer = offer
         self.path = options.get("path", "/mcp")
-        trace = server.trace or trace_from_environment()
-        limits = options.get("limits") or EndpointLimits()
+        trace = trace or trace_from_environment()
+        endpoint_limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         authenticate = options.get("authenticate")
-        modern = server.serves_stateless
-        self._subscriptions = Subscriptions(shared=False)
-        # [2026-07-28 basic/transports/streamable-http] there is no GET in the stateless era, and no DELETE
-        methods = ("GET", "POST", "DELETE") if server.handshakes else ("POST",)
-        # What stands alone is held to its headers, and so never a session's affair, not even in one of its batches.
-        serve_session = partial(server.serve, modern=False)
+        self._subscriptions = OpenSubscriptions(shared=False)
+        # [2026-07-28 basic/transports/streamable-http] the modern era has no GET and no DELETE
+        methods = ("GET", "POST", "DELETE") if offer.handshakes else ("POST",)
+        # A stateless request must match its HTTP headers, so that a session never serves one, not even in a batch.
+        serve_session = partial(serve, offer, limits=session_limits, serves_stateless=False)
         self._endpoint = StreamableHttpEndpoint(
             serve_session,
-            checks=RequestChecks(hosts, origins, methods, server.handshakes, modern),
+            checks=RequestChecks(hosts, origins, methods, offer.handshakes, offer.is_modern),
             json_responses=options.get("json_responses", False),
             store=options.get("store"),
-            limits=limits,
+            limits=endpoint_limits,
             authenticate=authenticate,
             trace=trace,
-            stateless=partial(server.serve_stateless, subscriptions=self._subscriptions) if modern else None,
-            parameters=server.parameter_headers,
-            handshakes=server.handshakes,
+            stateless=partial(stateless.serve, offer, self._subscriptions) if offer.is_modern else None,
+            parameters=offer.parameter_headers,
+            handshakes=offer.handshakes,
         )
         self._older: SseEndpoint | None = None
-        if options.get("older", True) and server.handshakes:
+        if options.get("older", True) and offer.handshakes:
             parent = self.path.rstrip("/").rpartition("/")[0]
             paths = f"{parent}/sse", f"{parent}/messages"
             if self.path in paths:
@@ -104,14 +118,14 @@ class HttpApp:
                 *paths,
                 hosts=hosts,
                 origins=origins,
-                limits=limits,
+                limits=endpoint_limits,
                 authenticate=authenticate,
                 trace=trace,
             )
-        server.sites.add(self)
+        offer.users.add(self)
 
     async def handle(self, exchange: Exchange) -> None:
-        """Answer one HTTP request."""
+        """Serve one HTTP request."""
         path = exchange.request.path
         if path == self.path:
             await self._endpoint.handle(exchange)
@@ -122,34 +136,41 @@ class HttpApp:
             await exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
 
     async def close(self) -> None:
-        """End all conversations."""
+        """End all sessions and subscriptions."""
         endings = [self._subscriptions.end(), self._endpoint.close()]
         if self._older is not None:
             endings.append(self._older.close())
         await asyncio.gather(*endings)
-        self._server.sites.discard(self)
-        await self._server.end_tasks()
+        await self._offer.leave(self)
+
+
+def asgi(offer: Offer, session_limits: Limits | None, trace: Trace | None, options: HttpOptions) -> Application:
+    """Return the server as an ASGI application."""
+    app = HttpApp(offer, session_limits, trace, **options)
+    return application(app.handle, app.close)
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    server: Server,
+async def serve_http(
+    offer: Offer,
+    session_limits: Limits | None,
+    trace: Trace | None,
     host: str,
     port: int,
     ssl: SSLContext | None,
     http_limits: HttpLimits | None,
-    options: HttpOptions,
+    **options: Unpack[HttpOptions],
 ) -> AsyncIterator[str]:
-    """Listen while the block runs; gives the URL of the MCP endpoint."""
-    if "allowed_hosts" not in options and host not in _EVERYWHERE:
+    """Listen while the block runs. The value is the URL of the MCP endpoint."""
+    if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracketed(host)}
-    site = HttpApp(server, **options)
-    listening = await serve(site.handle, host, port, ssl, http_limits)
+    app = HttpApp(offer, session_limits, trace, **options)
+    listening = await serve_sockets(app.handle, host, port, ssl, http_limits)
     try:
         name, actual = listening.address
         shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
-        yield f"{'https' if ssl else 'http'}://{bracketed(shown)}:{actual}{site.path}"
+        yield f"{'https' if ssl else 'http'}://{bracketed(shown)}:{actual}{app.path}"
     finally:
-        await site.close()  # first: streams would keep the listener waiting
+        await app.close()  # before the sockets: they wait for the streams to end
         await listening.close(GRACE)
-        await server.end_tasks()  # what was under way may have become one
+        await offer.leave(app)  # again: a request in flight may have become a task

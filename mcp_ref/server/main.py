@@ -1,7 +1,11 @@
-"""A server as the whole program: from its start to an end that nothing can hold up.
+"""A server as the whole program: it ends when its client or a signal says so, and no tool can hold it up.
 
-Spec:  2025-11-25 basic/lifecycle#shutdown: the client expects a server to leave when its input is closed
-Above: server.py
+A client that has finished closes the server's input and waits for the process to exit; then it kills it [2025-11-25
+basic/lifecycle#shutdown]. Python cannot stop a thread, and asyncio waits for a task that ignores its cancellation. So
+the program leaves without them after a moment.
+
+Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25)
+Above: server.py.
 """
 
 from __future__ import annotations
@@ -14,19 +18,18 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, NoReturn
+from typing import Final, NoReturn
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor
+from .offer import WORKER_NAME, Offer
 
 log = logging.getLogger(__name__)
 
-WORKER_NAME = "mcp-worker"
-"""What the names of our worker threads begin with."""
+STOP_SECONDS: Final = 0.2
+"""Time that cancelled tasks, and then worker threads, may take to end, in seconds."""
 
 
-def run_program(serve: Callable[[], Coroutine[object, object, None]], workers: Callable[[], Executor | None]) -> None:
-    """Serve until that ends, or until SIGINT or SIGTERM. workers: gives the threads that were started, if any."""
+def run_program(serve: Callable[[], Coroutine[object, object, None]], offer: Offer) -> None:
+    """Run `serve` until it ends, or until SIGINT or SIGTERM. Then end the threads of the offer."""
 
     async def until_terminated() -> None:
         task = asyncio.current_task()
@@ -40,35 +43,31 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], workers: C
 
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         asyncio.run(until_terminated())
-    executor = workers()
-    if executor is not None:
-        executor.shutdown(wait=False, cancel_futures=True)
-        _leave_if_stuck()
+    if offer.workers is not None:
+        offer.workers.shutdown(wait=False, cancel_futures=True)
+        _end_threads()
 
 
 async def _end_tasks() -> None:
-    """Cancel what is left, and leave the process although a tool ignores that: asyncio would wait for it."""
+    """Cancel the tasks that are left. Exit if one of them ignores that, because asyncio would wait for it."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
-    if tasks and (await asyncio.wait(tasks, timeout=0.2))[1]:
-        _leave("a tool ignores that it was cancelled")
+    if tasks and (await asyncio.wait(tasks, timeout=STOP_SECONDS))[1]:
+        _exit("a tool ignores that it was cancelled")
 
 
-def _leave_if_stuck() -> None:
-    """Leave the process although a worker thread is still inside a tool: Python cannot stop a thread, and would wait.
-
-    [2025-11-25 basic/lifecycle#shutdown] the client expects the server to exit when its input is closed
-    """
+def _end_threads() -> None:
+    """Exit if a worker thread is still in a tool, because Python would wait for it."""
     workers = [thread for thread in threading.enumerate() if thread.name.startswith(WORKER_NAME)]
     for thread in workers:
-        thread.join(0.2 / len(workers))  # idle ones leave at once
+        thread.join(STOP_SECONDS / len(workers))  # an idle thread ends at once
     if any(thread.is_alive() for thread in workers):
-        _leave("a tool still runs in a worker thread")
+        _exit("a tool still runs in a worker thread")
 
 
-def _leave(why: str) -> NoReturn:
-    log.warning("leaving while %s", why)
+def _exit(reason: str) -> NoReturn:
+    log.warning("leaving while %s", reason)
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,12 +1,18 @@
-"""Serving one request of the stateless era: by what it says itself, and by nothing that came before it.
+"""Stateless requests, the server's side: each request says everything that the server needs to serve it.
 
-    request -> its `_meta` (revision, what the client can) -> the method -> the same handler as in the earlier era
-            -> complete | input_required, if the handler has asked something that is not answered yet
+    request -> `_meta`: its revision, the client's capabilities -> the method -> the same handler as in the legacy era
+            -> complete | input_required, if the handler needs input that the client has not given yet
 
-Whoever carries the request gives a `StatelessRequest` the way to send notifications; `serve` returns the result.
+Since 2026-07-28 a server sends no requests, so that any process can serve any request without shared memory
+[2026-07-28 basic/index#statelessness]. A handler that needs input ends with an `input_required` result, and the client
+repeats the request with the responses. The handler runs again from its first line; the responses of earlier rounds come
+back in `requestState`. That text passes through the client, so an attacker can change it, keep it, or use another
+user's. A forged state could hold a consent that no user gave. Therefore the state is sealed: its HMAC proves that it is
+ours, and it counts only for the same principal, the same request, and a limited time [2026-07-28
+basic/patterns/mrtr#server-requirements-basic-workflow].
 
-Spec:  2026-07-28 basic/index#statelessness, basic/patterns/mrtr, basic/patterns/subscriptions
-Above: server.py, by which server_connection.py and web.py hand in what has come. Below: the pages of server/
+Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
+Above: session.py and http.py hand in the requests. Below: offer.py, basic/mrtr.py.
 """
 
 from __future__ import annotations
@@ -14,12 +20,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from concurrent.futures import Executor
+from typing import TypeVar, cast
 
+from .. import features
 from ..basic import mrtr
+from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
-from ..basic.meta import RequestParams, with_meta
+from ..basic.meta import RequestParams
+from ..basic.subscriptions import SubscriptionsListenRequestParams
 from ..basic.versioning import (
     SERVER_INFO,
     MissingCapability,
@@ -34,171 +43,142 @@ from ..extensions.tasks.types import owner_of
 from ..features.caching import CacheableResult
 from ..features.logging import LEVELS
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
-from ..jsonrpc.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Object, Request, RequestId
+from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
 from ..revisions import Method, Revision, find_method
-from ..session import Handler, load
+from ..session import Handler, Route, find_route
+from ..transports.base import Drain, Tell
+from .announcer import OpenSubscriptions
 from .context import Context
-
-if TYPE_CHECKING:
-    from ..extensions.tasks.live_task import LiveTask
-    from ..features.logging import LoggingLevel
-    from ..transports.base import Drain, Tell
-    from .server import Server
-    from .subscriptions import Subscriptions
+from .offer import Offer
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class Route:
-    """What serves a method in a revision."""
-
-    method: Method
-    params: type
-    handler: Handler
-
-
-class StatelessRequest:
-    """A request that stands alone, as the line that its handler's context speaks over."""
-
-    __slots__ = (
-        "_answers",
-        "_asked",
-        "_drain",
-        "_info",
-        "_questions",
-        "_tell",
-        "asks",
-        "carrier",
-        "is_over",
-        "logging_level",
-        "loop",
-        "peer_capabilities",
-        "principal",
-        "revision",
-        "server",
-        "subscriptions",
-        "task",
-    )  # fmt: skip
+class StatelessRequest(Channel):
+    """One stateless request, as the channel of its handler."""
 
     def __init__(
         self,
-        server: Server,
+        offer: Offer,
         meta: RequestMeta,
         tell: Tell,
         drain: Drain,
         principal: str | None,
-        subscriptions: Subscriptions | None,
+        open_subscriptions: OpenSubscriptions,
     ) -> None:
-        self.server = server
+        self.offer = offer
         self.loop = asyncio.get_running_loop()
         self.revision = meta.revision
         self.peer_capabilities = meta.capabilities
         # [2026-07-28 server/utilities/logging#per-request-log-level] no level: MUST NOT send any
-        level = cast("LoggingLevel | None", meta.log_level)
-        self.logging_level = level if level is not None and server.capabilities().logging is not None else None
+        level = cast("str | None", meta.log_level)
+        self.logging_level = level if level is not None and offer.capabilities().logging is not None else None
         self.subscriptions: set[str] = set()
-        self.carrier = subscriptions
+        self.open_subscriptions = open_subscriptions
         self.principal = principal
-        self.task: LiveTask | None = None
         self.is_over = False
-        self.asks = False
-        """Whether what it serves may be answered by a question."""
+        self.may_need_input = False
+        """True if the result of the method may be `input_required`."""
         self._info = meta.client_info
         self._tell, self._drain = tell, drain
-        self._answers: Object = {}
-        self._questions: Object = {}  # what they answer, by key, as a digest
-        self._asked: Object = {}  # the same, of the questions of this round
+        self._responses: Object = {}  # the client's input responses, of all rounds, by key
+        self._asked_before: Object = {}  # the digest of the input request that each of them answers
+        self._asked: Object = {}  # the digests of this run's input requests
 
     @property
     def task_owner(self) -> str:
-        """See `Line`. Where nobody knows who asks, a task's id alone gives access."""
+        # Without authentication the task's id alone gives access, because nothing ties two requests together.
         return owner_of(self.principal, self.revision.era)
 
     @property
+    def executor(self) -> Executor:
+        return self.offer.executor
+
+    @property
     def peer_info(self) -> Implementation | None:
-        """Who the client says it is; None where it does not, or not in a way that can be read."""
         try:
             return codec_for(self.revision).decode(Implementation, cast(Object, self._info))
         except ShapeError:
             return None
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        """Send a notification that belongs to the request; False where the revision has none of that name."""
         if find_method(method, self.revision, "server") is None:
             return False
         self._tell(method, codec_for(self.revision).encode(params))
         return True
 
-    async def drain(self, related: RequestId) -> None:
-        """Return when the client has taken enough."""
+    async def drain(self, related: RequestId | None = None) -> None:
         await self._drain()
 
     def is_serving(self, id: RequestId) -> bool:
-        """Whether it still waits for its answer."""
         return not self.is_over
 
-    def interrupt(self, related: RequestId) -> bool:
-        """Nothing can be taken up again in this era."""
-        return False
-
     def missing(self, capability: str) -> McpError:
-        """The error for something that the client did not declare."""
         return MissingCapability(capability)
 
-    # ------------------------------------------------------------------------------------- questions
+    # ------------------------------------------------------------------------------------- input of the client
 
-    def remember(self, answers: Object, questions: Object) -> None:
-        """What the client has answered, in this round and those before, and a digest of what was asked, by key."""
-        self._answers, self._questions = answers, questions
-
-    async def ask(
-        self,
-        method: str,
-        params: object,
-        result: type[T],
-        timeout: float | None,
-        related: RequestId,
-        key: str | None,
+    async def request_input(
+        self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
-        """The client's answer, if it has come with the request; else the request ends here, with the question."""
         if self.is_over:
             raise McpError(f"{method} was not asked: the request that it would belong to is answered")
-        if not self.asks:
+        if not self.may_need_input:
             raise McpError(f"{method}: nothing can be asked while this kind of request is served")
         codec = codec_for(self.revision)
-        question = codec.encode(params)
-        # A "yes" is to what was asked. Where that has changed when the handler runs anew, it is asked anew; a key of
-        # the author's own says that it is the same.
-        asked = "" if key is not None else mrtr.request_digest(method, question)
-        key = key if key is not None else str(len(self._asked) + 1)  # the handler asks in the same order each time
+        request = codec.encode(params)
+        # A "yes" counts only for the question that the user saw. If the question is different in this run, it is asked
+        # again; with a key of the author's own it counts as the same question.
+        asked = "" if key is not None else mrtr.request_digest(method, request)
+        key = key if key is not None else str(len(self._asked) + 1)  # a handler asks in the same order each time
         if key in self._asked:
             raise ValueError(f"two questions of one request have the key {key!r}")
         self._asked[key] = asked
-        if self._questions.get(key, asked) != asked and self._answers.pop(key, None) is not None:
-            log.info(
-                "%s: question %s has changed since it was answered; `key=` says that it means the same", method, key
-            )
-        if key not in self._answers:
-            raise mrtr.InputRequired({key: {"method": method, "params": question}})
+        if self._asked_before.get(key, asked) != asked and self._responses.pop(key, None) is not None:
+            log.info("%s: question %s has changed and is asked again; with `key=` the old answer counts", method, key)
+        if key not in self._responses:
+            raise mrtr.InputRequired({key: {"method": method, "params": request}})
         try:
-            return codec.decode(result, cast(Object, self._answers[key]))
+            return codec.decode(result, cast(Object, self._responses[key]))
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the answer to {method}: {error}") from None
 
-    def in_this_era(self, error: ProtocolError) -> BaseException:
-        """What an error of a handler's means here: what has to be visited first is asked for in the result."""
-        from ..features.elicitation import url_elicitations
+    def read_input(self, request: Request) -> None:
+        """Read the client's responses of this round and of those before. Raise ProtocolError if they are invalid."""
+        state, responses = request.params.get("requestState"), request.params.get("inputResponses", {})
+        if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
+            raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses is an object of results")
+        self._responses = dict(responses)
+        if state is None:
+            return
+        digest = mrtr.request_digest(request.method, request.params)
+        try:
+            before = mrtr.unseal(self.offer.state_key, state, digest, self.principal, time.time())
+        except ProtocolError as error:
+            log.info("a requestState was refused: %s (servers that answer for each other share a state_key)", error)
+            raise
+        self._responses |= cast(Object, before["answers"])
+        self._asked_before = cast(Object, before["questions"])
 
-        pages = url_elicitations(error) if self.asks else {}
+    def input_required(self, request: Request, required: mrtr.InputRequired) -> Object:
+        """Return the result that asks the client for input."""
+        questions = {**self._asked_before, **self._asked}
+        kept: Object = {"questions": questions, "answers": {k: r for k, r in self._responses.items() if k in questions}}
+        digest = mrtr.request_digest(request.method, request.params)
+        state = mrtr.seal(self.offer.state_key, kept, digest, self.principal, time.time())
+        return {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
+
+    def modern_error(self, error: ProtocolError) -> BaseException:
+        """Translate a handler's error to this era: URLs to visit first (-32042) become an `input_required` result."""
+        pages = features.elicitation.url_elicitations(error) if self.may_need_input else {}
         if not pages:
             return without_legacy_codes(error)
         if not declares(self.peer_capabilities, "elicitation.url"):
             return MissingCapability("elicitation.url")
         for id in pages:
-            answer = self._answers.get(id)
-            if isinstance(answer, dict) and answer.get("action") != "accept":
+            response = self._responses.get(id)
+            if isinstance(response, dict) and response.get("action") != "accept":
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to it")
         codec = codec_for(self.revision)
         # [2026-07-28 client/elicitation#url-mode-elicitation-requests] accept is consent: it may be asked for again
@@ -206,89 +186,80 @@ class StatelessRequest:
             {id: {"method": "elicitation/create", "params": codec.encode(page)} for id, page in pages.items()}
         )
 
-    @property
-    def so_far(self) -> Object:
-        """What travels with the client to the next round: what was asked, and what has been answered of it."""
-        questions = {**self._questions, **self._asked}
-        return {"questions": questions, "answers": {k: a for k, a in self._answers.items() if k in questions}}
-
-
-def route_of(server: Server, name: str, revision: Revision) -> Route:
-    """What serves a method. Raises ProtocolError where there is none, or nothing is offered that it would need."""
-    route = server.routes.get(name)
-    if route is not None:
-        return route
-    row = find_method(name, revision, "client")
-    if row is None or row.is_notification or not server.offers(row):
-        raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}")
-    route = server.routes[name] = Route(row, load(row.params), server.handler(row))
-    return route
-
 
 async def serve(
-    server: Server,
+    offer: Offer,
+    open_subscriptions: OpenSubscriptions,
     request: Request,
     tell: Tell,
     drain: Drain,
-    principal: str | None = None,
-    subscriptions: Subscriptions | None = None,
+    principal: str | None,
 ) -> Object:
-    """Serve one request; gives its result. Raises ProtocolError. tell, drain: for its notifications."""
+    """Serve one stateless request, and return its result. Raise ProtocolError.
+
+    Args:
+        offer: The server's offer.
+        open_subscriptions: The subscriptions of the session or endpoint.
+        request: The request.
+        tell: Sends a notification that belongs to the request, by method and params.
+        drain: Waits until the client has read enough of the notifications.
+        principal: The authenticated caller, or None.
+    """
     if request.method == "initialize" and not is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
-        raise unsupported_revision(str(request.params.get("protocolVersion")), server.revisions)
-    meta = read_request_meta(request.params, server.revisions)
-    route = route_of(server, request.method, meta.revision)
+        raise unsupported_revision(str(request.params.get("protocolVersion")), offer.revisions)
+    meta = read_request_meta(request.params, offer.revisions)
+    route = offer.routes.get(request.method) or _find_route(offer, request.method, meta.revision)
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
-        raise MissingCapability(extension)  # an extension is for those who both declare it
-    codec = codec_for(meta.revision)
+        raise MissingCapability(extension)  # both sides declare an extension before it is used
     if meta.log_level is not None and meta.log_level not in LEVELS:
         # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level is one of {', '.join(LEVELS)}")
-    call = StatelessRequest(server, meta, tell, drain, principal, subscriptions)
+    codec = codec_for(meta.revision)
+    channel = StatelessRequest(offer, meta, tell, drain, principal, open_subscriptions)
     try:
         params: object = codec.decode(route.params, request.params)
     except ShapeError as error:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     if request.method in mrtr.METHODS:
-        call.asks = True
+        channel.may_need_input = True
         if "inputResponses" in request.params or "requestState" in request.params:
-            call.remember(*_answers_in(server, request, principal))
+            channel.read_input(request)
     try:
         try:
-            result = await route.handler(params, Context(call, request.id, cast(RequestParams, params).meta))
+            result = await route.handler(params, Context(channel, request.id, cast(RequestParams, params).meta))
         except ProtocolError as error:
-            raise call.in_this_era(error) from None
-        if isinstance(result, CacheableResult) and request.method in server.cache_hints:
+            raise channel.modern_error(error) from None
+        if isinstance(result, CacheableResult) and request.method in offer.cache_hints:
             # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both; a resource has its own
-            result.ttl_ms, result.cache_scope = server.cache_hints[request.method]
+            result.ttl_ms, result.cache_scope = offer.cache_hints[request.method]
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.InputRequired as required:
-        state = mrtr.seal(
-            server.state_key, call.so_far, mrtr.request_digest(request.method, request.params), principal, time.time()
-        )
-        wire = {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
+        wire = channel.input_required(request, required)
     except InvalidMessage as error:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     finally:
-        call.is_over = True
-    # [2026-07-28 basic/index#meta] servers SHOULD include who they are in every result
-    wire["_meta"] = with_meta(wire, {SERVER_INFO: server.info_on_wire(meta.revision)})
+        channel.is_over = True
+    if meta.revision not in offer.info_as_json:
+        offer.info_as_json[meta.revision] = codec.encode(offer.info)
+    # [2026-07-28 basic/index#_meta] servers SHOULD name themselves in every result
+    given = cast("Object | None", wire.get("_meta"))
+    wire["_meta"] = {**(given or {}), SERVER_INFO: offer.info_as_json[meta.revision]}
     return wire
 
 
-def _answers_in(server: Server, request: Request, principal: str | None) -> tuple[Object, Object]:
-    """What the client has answered, now and before; and a digest of what it was asked, by key."""
-    state, answers = request.params.get("requestState"), request.params.get("inputResponses", {})
-    if not isinstance(answers, dict) or not all(isinstance(answer, dict) for answer in answers.values()):
-        raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses is an object of results")
-    if state is None:
-        return dict(answers), {}
-    digest = mrtr.request_digest(request.method, request.params)
-    try:
-        before = mrtr.unseal(server.state_key, state, digest, principal, time.time())
-    except ProtocolError as error:
-        log.info("a requestState was refused: %s (servers that answer for each other share a state_key)", error)
-        raise
-    return {**answers, **cast(Object, before["answers"])}, cast(Object, before["questions"])
+def _find_route(offer: Offer, method: str, revision: Revision) -> Route:
+    def handler(row: Method) -> Handler | None:
+        return _listen if row.name == "subscriptions/listen" else offer.handler(row)
+
+    route = offer.routes[method] = find_route(method, revision, "client", offer.declares, handler)
+    return route
+
+
+async def _listen(params: SubscriptionsListenRequestParams, context: RequestContext) -> object:
+    from .subscriptions import listen  # lazy: most clients never subscribe
+
+    channel = context.channel
+    assert isinstance(channel, StatelessRequest)
+    return await listen(channel.offer, channel.open_subscriptions, params, context)

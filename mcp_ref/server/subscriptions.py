@@ -1,18 +1,29 @@
-"""Serving `subscriptions/listen`: a request that stays open, and tells of what changes.
+"""Subscriptions, the server's side of `subscriptions/listen`: a request that stays open and brings notifications.
 
-    listen -> acknowledged, with what is honoured -> changes, each told once however often it comes -> the result
+    subscriptions/listen -> acknowledged, with the part of the filter that is honoured
+                         -> a notification for each change
+                         -> the result, when the server ends the subscription
+
+The request replaces `resources/subscribe` and the GET stream of the legacy era: a stateless server has no session that
+could remember what a client wants, so the wish lives as long as its request [2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/patterns/subscriptions
-Above: stateless.py, which serves it like any request; server.py, which announces. Below: its page's types
-Elsewhere: the client's side (subscribing.py)
+Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
+Above: stateless.py serves it like any request. Below: announcer.py, basic/subscriptions.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from typing import TYPE_CHECKING, cast
+import dataclasses
+from functools import partial
+from typing import cast
 
+from .. import features
+from ..basic.cancellation import CancelledNotificationParams
+from ..basic.channel import RequestContext
+from ..basic.lifecycle import declares
+from ..basic.meta import EmptyResult, NotificationParams
 from ..basic.subscriptions import (
     MAX_RESOURCES,
     SubscriptionFilter,
@@ -21,170 +32,115 @@ from ..basic.subscriptions import (
     covers,
 )
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
-from ..codec import codec_for
 from ..extensions.tasks.types import EXTENSION_CAPABILITY
 from ..jsonrpc.errors import ProtocolError
-from ..jsonrpc.messages import INVALID_PARAMS, Object, RequestId
-from .context import TURN, Context
-
-if TYPE_CHECKING:
-    from .server import Server
-    from .stateless import StatelessRequest
-
-log = logging.getLogger(__name__)
-
-FAREWELL = 0.5
-"""Seconds that the last word on the subscriptions of a carrier may take when it stops."""
-
-MAX_CHANGES = 10_000
-"""Changes that wait to be told on one subscription; when its client reads too slowly, the oldest are forgotten."""
+from ..jsonrpc.messages import INVALID_PARAMS, Object
+from .announcer import Announcer, OpenSubscriptions
+from .context import TURN
+from .offer import Offer
 
 
-class Subscriptions:
-    """The subscriptions that are open on one carrier, a connection or an endpoint, for it to end when it stops.
+class OpenSubscription:
+    """One open `subscriptions/listen` request."""
 
-    shared: whether all of them, and their answers, go over one channel.
-    """
+    def __init__(self, offer: Offer, honoured: SubscriptionFilter, context: RequestContext) -> None:
+        self.ended: asyncio.Future[None] = context.channel.loop.create_future()
+        drain = partial(context.channel.drain, context.request_id)
+        self.announcer = Announcer(self._wants, self._tell_change, drain)
+        self._offer, self._honoured, self._context = offer, honoured, context
 
-    def __init__(self, shared: bool) -> None:
-        self.shared = shared
-        self.open: set[Listener] = set()
-
-    async def end(self) -> None:
-        """End them in good order: each gets its answer, if its client takes it within `FAREWELL` seconds."""
-        serving = {listener.task for listener in self.open if listener.task is not None}
-        for listener in tuple(self.open):
-            listener.end()
-        if serving:
-            await asyncio.wait(serving, timeout=FAREWELL)
-
-
-class Listener:
-    """One open subscription."""
-
-    def __init__(self, wanted: SubscriptionFilter, id: RequestId, call: StatelessRequest) -> None:
-        self.loop = call.loop
-        self.ended: asyncio.Future[None] = self.loop.create_future()
-        self.task = asyncio.current_task()
-        self._wanted = wanted
-        self._id = id
-        self._call = call
-        self._changes: dict[tuple[str, str | None], None] = {}  # in order, each once
-        self._teller: asyncio.Task[None] | None = None
-
-    def wants(self, method: str, uri: str | None) -> bool:
-        """Whether the client has asked for this. uri: of a resource; or the id of a task."""
-        wanted = self._wanted
+    def _wants(self, method: str, subject: str | None) -> bool:
+        if self.ended.done():
+            return False
+        honoured = self._honoured
         match method:
             case "notifications/tasks":
-                return uri in (wanted.task_ids or ())
+                return subject in (honoured.task_ids or ())
             case "notifications/tools/list_changed":
-                return wanted.tools_list_changed is True
+                return honoured.tools_list_changed is True
             case "notifications/prompts/list_changed":
-                return wanted.prompts_list_changed is True
+                return honoured.prompts_list_changed is True
             case "notifications/resources/list_changed":
-                return wanted.resources_list_changed is True
+                return honoured.resources_list_changed is True
             case _:
-                return uri is not None and any(covers(known, uri) for known in wanted.resource_subscriptions or ())
+                uris = honoured.resource_subscriptions or ()
+                return subject is not None and any(covers(uri, subject) for uri in uris)
 
-    def tell(self, method: str, params: Object) -> None:
-        """Send a notification, with the id of the subscription that it belongs to."""
+    def _tell_change(self, method: str, subject: str | None) -> None:
+        if self.ended.done():
+            return
+        if subject is None:
+            self.notify(method, NotificationParams(self.meta))
+        elif method == "notifications/tasks":
+            task = self._offer.tasks.store.get(subject, self._context.channel.task_owner)
+            if task is not None:
+                self.notify(method, dataclasses.replace(task, meta=self.meta))
+        else:
+            self.notify(method, features.resources.ResourceUpdatedNotificationParams(subject, self.meta))
+
+    @property
+    def meta(self) -> Object:
+        """The `_meta` of each notification: the id of the subscription."""
         # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST include the id, of the same type
-        self._call._tell(method, {**params, "_meta": {SUBSCRIPTION_ID: self._id}})
+        return {SUBSCRIPTION_ID: self._context.request_id}
 
-    def announce(self, method: str, uri: str | None) -> None:
-        """Tell that something has changed: once, however often that happens before it can be told."""
-        self._changes[method, uri] = None
-        if len(self._changes) > MAX_CHANGES:
-            del self._changes[next(iter(self._changes))]
-        if self._teller is None and not self.ended.done():
-            self._teller = self.loop.create_task(self._tell_all())
-
-    async def _tell_all(self) -> None:
-        try:
-            while self._changes and not self.ended.done():
-                method, uri = next(iter(self._changes))
-                del self._changes[method, uri]
-                try:
-                    self._tell_change(method, uri)
-                except Exception:  # the task store, or what JSON cannot hold
-                    log.exception("a subscription was not told that something has changed (%s)", method)
-                await self._call.drain(self._id)
-        finally:
-            self._teller = None
-
-    def _tell_change(self, method: str, uri: str | None) -> None:
-        if method != "notifications/tasks":
-            return self.tell(method, {} if uri is None else {"uri": uri})
-        task = self._call.server.tasks.store.get(cast(str, uri), self._call.task_owner)
-        if task is not None:
-            self.tell(method, codec_for(self._call.revision).encode(task))
-
-    def close(self) -> None:
-        """Nothing more is told of what changes."""
-        self.end()
-        if self._teller is not None:
-            self._teller.cancel()
-
-    def end(self) -> None:
-        """The server ends it, in good order."""
-        if not self.ended.done():
-            self.ended.set_result(None)
+    def notify(self, method: str, params: object) -> None:
+        """Send a notification of this subscription."""
+        self._context.channel.notify(method, params, self._context.request_id)
 
 
-async def _watchable(server: Server, uris: list[str]) -> list[str]:
-    """Those that can be watched. To look up a thousand takes a while: others have their turn meanwhile."""
+async def _subscribable(offer: Offer, uris: list[str]) -> list[str]:
+    """Return the URIs that belong to resources. Looking up a thousand takes long, so other requests have their turn."""
     found = []
     for number, uri in enumerate(uris):
         if number % TURN == TURN - 1:
             await asyncio.sleep(0)
-        if server.resources.can_be_watched(uri):
+        if offer.resources.can_be_watched(uri):
             found.append(uri)
     return found
 
 
-async def listen(params: SubscriptionsListenRequestParams, context: Context) -> object:
-    """Serve `subscriptions/listen`: until the client ends it, or the server."""
-    from ..basic.meta import EmptyResult
-
-    call = cast("StatelessRequest", context._channel)
-    server, wanted = call.server, params.notifications
+async def listen(
+    offer: Offer, subscriptions: OpenSubscriptions, params: SubscriptionsListenRequestParams, context: RequestContext
+) -> EmptyResult:
+    """Serve `subscriptions/listen` until the client cancels it, or the server ends it."""
+    wanted = params.notifications
     if max(len(wanted.resource_subscriptions or ()), len(wanted.task_ids or ())) > MAX_RESOURCES:
         raise ProtocolError(
             INVALID_PARAMS, f"Invalid params: a subscription names {MAX_RESOURCES} resources or tasks at most"
         )
-    offered = server.capabilities()
+    offered = offer.capabilities()
     tasks: list[str] | None = None
     if wanted.task_ids is not None and offered.extensions is not None:
-        if not context.client_can(EXTENSION_CAPABILITY):
+        if not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY):
             raise MissingCapability(EXTENSION_CAPABILITY)
-        tasks = [id for id in wanted.task_ids if server.tasks.store.get(id, call.task_owner) is not None]
+        owner = context.channel.task_owner
+        tasks = [id for id in wanted.task_ids if offer.tasks.store.get(id, owner) is not None]
     honoured = SubscriptionFilter(
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
-        await _watchable(server, wanted.resource_subscriptions)
+        await _subscribable(offer, wanted.resource_subscriptions)
         if wanted.resource_subscriptions is not None and offered.resources is not None
         else None,
         tasks,
     )
-    listener = Listener(honoured, context.request_id, call)
-    acknowledged = codec_for(call.revision).encode(SubscriptionsAcknowledgedNotificationParams(honoured))
+    subscription = OpenSubscription(offer, honoured, context)
     # [2026-07-28 basic/patterns/subscriptions#acknowledgment] MUST be the first message
-    listener.tell("notifications/subscriptions/acknowledged", acknowledged)
-    server.listeners.add(listener)
-    carrier = call.carrier
-    if carrier is not None:
-        carrier.open.add(listener)
+    acknowledged = SubscriptionsAcknowledgedNotificationParams(honoured, subscription.meta)
+    subscription.notify("notifications/subscriptions/acknowledged", acknowledged)
+    offer.announcers.add(subscription.announcer)
+    subscriptions.open[subscription.ended] = cast("asyncio.Task[object]", asyncio.current_task())
     try:
-        await listener.ended
+        await subscription.ended
     finally:
-        server.listeners.discard(listener)
-        if carrier is not None:
-            carrier.open.discard(listener)
-        listener.close()
-    if carrier is not None and carrier.shared:
+        offer.announcers.discard(subscription.announcer)
+        del subscriptions.open[subscription.ended]
+        subscription.announcer.close()
+        subscription.ended.cancel()
+    if subscriptions.shared:
         # [2026-07-28 basic/patterns/cancellation#intro] MUST send it for a subscription that the server ends. The
-        # schema has it on stdio alone: over HTTP the end of the stream says it. The answer follows in both.
-        listener.tell("notifications/cancelled", {"requestId": context.request_id})
-    return EmptyResult(meta={SUBSCRIPTION_ID: context.request_id})
+        # schema has it on stdio alone: over HTTP the end of the stream says it. The result follows in both.
+        cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)
+        subscription.notify("notifications/cancelled", cancelled)
+    return EmptyResult(subscription.meta)

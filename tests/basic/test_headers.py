@@ -260,7 +260,7 @@ def test_a_tool_with_a_wrong_mark_is_refused_when_it_is_added() -> None:
     server = Server("s")
     with pytest.raises(ValueError, match="must be a valid header name"):
         server.tool("t", input_schema=schema(a=marked("")))(lambda a: a)
-    assert not server.parameter_headers("t")
+    assert not server.offer.parameter_headers("t")
 
 
 # ------------------------------------------------------------------------------------------------ comparing

@@ -336,7 +336,7 @@ async def test_a_plain_function_asks_too_and_a_task_group_asks_all_it_waits_for(
         asker = tool(wire, "grouped")
         assert await asker.asked() == {"r": {"method": "roots/list", "params": {}}, "w": form("Who?")}
         assert await asker.done({"r": ROOTS, "w": accept("Ada")}) == "2 accept"
-    server.executor.shutdown()
+    server.offer.executor.shutdown()
 
 
 @KINDS

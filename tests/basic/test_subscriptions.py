@@ -17,9 +17,9 @@ from mcp_ref import Server
 from mcp_ref.basic.subscriptions import MAX_RESOURCES
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from mcp_ref.server import server as runtime_server
-from mcp_ref.server import subscriptions as listening
-from mcp_ref.server.session import ServerSession
+from mcp_ref.server import announcer, session
+from mcp_ref.server.announcer import Announcer
+from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from tests.support import (
     ALONE_TRANSPORTS,
@@ -27,6 +27,7 @@ from tests.support import (
     PATIENCE,
     Wire,
     _wire_of,
+    add_and_remove,
     alone,
     error_of,
     greeted_client,
@@ -49,11 +50,17 @@ LISTS: Object = {"toolsListChanged": True, "promptsListChanged": True, "resource
 def make_server() -> Server:
     """A server with all features, and nothing in them but resources of any name."""
     server = Server("s")
-    for feature in ("tools", "prompts"):
-        getattr(server, feature)
+    add_and_remove(server, "tools")
+    add_and_remove(server, "prompts")
     for scheme in ("test", "file", "host"):
         server.resource(f"{scheme}://{{+rest}}", name=scheme)(lambda rest: rest)
     return server
+
+
+def subscriptions(server: Server) -> set[Announcer]:
+    """The announcers of the open subscriptions."""
+    announcers = server.offer.announcers
+    return {each for each in announcers if isinstance(getattr(each._wants, "__self__", None), OpenSubscription)}
 
 
 def listen(id: JSON = 1, **filter: JSON) -> Object:
@@ -133,8 +140,8 @@ async def test_what_the_server_does_not_have_is_not_honoured(kind: str) -> None:
         (None, {}),
     ):
         server = Server("s")
-        if feature is not None:
-            getattr(server, feature)
+        if feature in ("tools", "prompts"):
+            add_and_remove(server, feature)
         if feature == "resources":
             server.resource("test://a")(lambda: "a")
         async with raw_client(server, kind) as wire:
@@ -153,7 +160,7 @@ async def test_a_filter_of_the_wrong_shape_is_invalid_params(kind: str, params: 
     server = make_server()
     async with raw_client(server, kind) as wire:
         error_of(await wire.ask_alone("subscriptions/listen", params), INVALID_PARAMS)
-        assert not server.listeners
+        assert not subscriptions(server)
 
 
 # ------------------------------------------------------------------------------------------------ what is told
@@ -294,7 +301,7 @@ async def test_others_are_served_while_the_resources_of_a_subscription_are_looke
 async def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listening, "MAX_CHANGES", 3)
+    monkeypatch.setattr(announcer, "MAX_CHANGES", 3)
 
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -323,15 +330,15 @@ async def test_a_change_that_cannot_be_told_keeps_back_none_of_the_others(
 def test_a_thread_that_tells_of_a_change_need_not_know_that_the_loop_has_ended() -> None:
     server = make_server()
 
-    async def test() -> tuple[set[listening.Listener], set[ServerSession]]:
+    async def test() -> set[Announcer]:
         async with raw_client(server) as wire:
             await wire.send(listen(1, resourceSubscriptions=["test://a"], toolsListChanged=True))
             await wire.receive_object()
-            return set(server.listeners), set(server._connections)
+            return set(server.offer.announcers)
 
     # as a thread sees them that has just begun to tell when they end
-    server.listeners, server._connections = run(test())
-    assert server.listeners and server._connections
+    server.offer.announcers = run(test())
+    assert len(server.offer.announcers) == 2
     server.resource_updated("test://a")
     server.tool("new")(lambda: None)
 
@@ -345,7 +352,7 @@ async def test_a_subscription_takes_a_place_among_the_requests_in_flight(kind: s
             await wire.send(listen(id))
             assert await wire.receive_object() == acknowledged(id)
         error_of(await wire.ask_alone("subscriptions/listen", {"notifications": {}}, 3), INTERNAL_ERROR, 3)
-        assert len(server.listeners) == 2
+        assert len(subscriptions(server)) == 2
 
 
 def test_a_client_that_does_not_read_holds_up_nobody() -> None:
@@ -382,7 +389,7 @@ async def test_over_one_channel_a_notification_ends_it_and_nothing_more_comes(ki
             await wire.receive_object()
         await wire.send(notification("notifications/cancelled", {"requestId": 1, "reason": "enough"}))
         await wire.nothing_else()
-        assert len(server.listeners) == 1
+        assert len(subscriptions(server)) == 1
         server.tool("t")(lambda: None)
         assert await wire.receive_object() == told("1", "tools/list_changed")
         await wire.send(notification("notifications/cancelled", {"requestId": 1}))  # once more: ignored
@@ -400,10 +407,10 @@ async def test_it_ends_also_where_the_client_has_not_read_what_was_told() -> Non
         ours._flow.pause()
         for name in ("x", "y"):
             server.resource_updated(f"test://a/{name}")
-        (listener,) = server.listeners
-        await eventually(lambda: listener._teller is not None)
+        (listener,) = subscriptions(server)
+        await eventually(lambda: listener._task is not None)
         await wire.send(notification("notifications/cancelled", {"requestId": 1}))
-        await eventually(lambda: not server.listeners and listener._teller is None)
+        await eventually(lambda: not subscriptions(server) and listener._task is None)
         ours._pump = pump  # type: ignore[method-assign]
         ours._pump()
         assert await wire.receive() == updated(1, "test://a/x")
@@ -416,9 +423,9 @@ async def test_over_http_leaving_ends_it() -> None:
         replies: list[Reply] = [await Talk(web).post(listen(1, toolsListChanged=True)) for _ in range(2)]
         for reply in replies:
             assert await reply.message() == acknowledged(1, toolsListChanged=True)
-        assert len(server.listeners) == 2
+        assert len(subscriptions(server)) == 2
         await replies[0].cut()
-        await eventually(lambda: len(server.listeners) == 1)
+        await eventually(lambda: len(subscriptions(server)) == 1)
         server.tool("t")(lambda: None)
         assert await replies[1].message() == told(1, "tools/list_changed")
 
@@ -466,7 +473,7 @@ async def test_over_one_channel_a_server_that_stops_says_of_each_that_it_ends_an
             assert own == [told(id, "cancelled", requestId=id), ended(id)]
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait([serving])
-        assert serving.cancelled() and wire.frames.empty() and not held.server.listeners
+        assert serving.cancelled() and wire.frames.empty() and not subscriptions(held.server)
 
 
 def _named(message: Object) -> JSON:
@@ -487,7 +494,7 @@ async def test_over_http_its_stream_ends_with_the_answer() -> None:
         await web.site.close()
         for id, reply in replies.items():
             assert same(await reply.messages(), [ended(id)])
-        assert not server.listeners
+        assert not subscriptions(server)
 
 
 async def test_a_site_that_stops_ends_its_own_alone() -> None:
@@ -505,17 +512,17 @@ async def test_a_site_that_stops_ends_its_own_alone() -> None:
 @CONNECTED
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#shutdown-4")
 async def test_a_client_that_closes_is_not_waited_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime_server, "GRACE", 10 * PATIENCE)
+    monkeypatch.setattr(session, "GRACE", 10 * PATIENCE)
 
     server = make_server()
     async with raw_client(server, kind) as wire:
         await wire.send(listen(1))
         await wire.receive_object()
-    assert not server.listeners
+    assert not subscriptions(server)
 
 
 async def test_a_client_that_reads_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "FAREWELL", 0.01)
+    monkeypatch.setattr(announcer, "END_SECONDS", 0.01)
 
     async with served(make_server()) as (wire, serving, ours):
         await wire.send(listen(1))

@@ -9,7 +9,7 @@ from mcp_ref.basic.content import Icon
 from mcp_ref.basic.meta import is_meta_key
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
-from tests.support import ALONE_TRANSPORTS, META, MODERN, greeted_client, raw_client, result_of, who
+from tests.support import ALONE_TRANSPORTS, META, MODERN, add_and_remove, greeted_client, raw_client, result_of, who
 
 KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
 
@@ -48,7 +48,7 @@ async def test_server_discover_lists_the_declared_capabilities(kind: str) -> Non
     for feature, declared in features.items():
         server = Server("s", logging=feature == "logging")
         if feature != "logging":
-            getattr(server, feature)  # it is offered once it is used
+            add_and_remove(server, feature)
         async with raw_client(server, kind) as wire:
             result = result_of(await wire.ask_alone("server/discover"))
             assert result["capabilities"] == {feature: declared}

@@ -7,16 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
+from mcp_ref.basic.channel import RequestContext
 from mcp_ref.features.invoke import call
 from mcp_ref.lib.typed import signature_of
-from mcp_ref.revisions import LEGACY, Revision
 from tests.support import run
 
 
-class Desk:
+class Desk(RequestContext):
     """A request being served: it runs what blocks in place, and notes that it did."""
 
-    revision: Revision = LEGACY[0]
+    __slots__ = ("in_workers",)
 
     def __init__(self) -> None:
         self.in_workers = 0

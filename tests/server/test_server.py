@@ -16,7 +16,7 @@ import pytest
 from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import R2024_11_05, R2025_03_26, Revision
-from mcp_ref.server.server import WORKERS
+from mcp_ref.server.offer import WORKERS
 from tests.support import (
     PATIENCE,
     SERVER_TRANSPORTS,
@@ -511,7 +511,7 @@ async def test_one_server_serves_many_clients_at_a_time_and_each_gets_its_own_an
 @pytest.mark.parametrize(
     ("revisions", "why"),
     [
-        ([], "at least one revision"),
+        ([], "revisions is empty"),
         (["1.0"], "unknown protocol revision '1.0'"),
     ],
 )
@@ -524,7 +524,7 @@ def test_revisions_that_cannot_be_served_are_refused_when_the_server_is_made(
 
 def test_a_servers_revisions_may_be_given_by_name() -> None:
     assert Server("s", revisions=["2025-03-26", "2024-11-05"]).revisions == [R2024_11_05, R2025_03_26]
-    assert Server("s", revisions=["2026-07-28"]).handshakes == []
+    assert Server("s", revisions=["2026-07-28"]).offer.handshakes == []
 
 
 @pytest.mark.parametrize("size", [0, -1])

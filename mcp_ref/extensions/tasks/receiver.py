@@ -1,25 +1,48 @@
-"""Tasks at work: those that one receiver runs or keeps, and what can be asked about them.
+"""Tasks at work: the tasks that one receiver runs or keeps, and the requests about them.
 
-    tools/call -> Tasks.start -> LiveTask: the handler, with a context as always -> CreateTaskResult, at once
-    tasks/get, result, update, cancel, list -> Tasks -> the store, and the task that runs here
+A task lets a request be answered at once with a handle, for work that takes longer than a connection lasts. The
+receiver, which is usually the server, runs the handler on and keeps its outcome; the requestor polls.
+
+    tools/call -> Tasks.start -> LiveTask runs the handler -> CreateTaskResult, at once
+    tasks/get, result, update, cancel, list -> Tasks -> the store, and the LiveTask if it runs here
+
+A task's id is a key to its result, so ids cannot be guessed, and a task is shown only to the owner of the request that
+created it [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because a requestor
+may never come back [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
+
+Tasks came in 2025-11-25 as an experimental part of the protocol, for both roles. In 2026-07-28 they left it and became
+an extension, for servers only [2026-07-28 changelog#major-changes]:
+
+    revision    asked for by                   input of the requestor                       outcome
+    2025-11-25  the requestor, with `task`     requests beside a waiting `tasks/result`     tasks/result
+    2026-07-28  nobody: the server decides     `inputRequests` of tasks/get, tasks/update   tasks/get
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks
-Above: server.py, answering.py. Below: live_task.py, basic/patterns/tasks.py
+Above: server/offer.py, client/handlers.py. Below: types.py, basic/channel.py.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from ...basic.channel import Channel, RequestContext
+from ...basic.lifecycle import Implementation
 from ...basic.meta import EmptyResult, PaginatedRequestParams, with_meta
-from ...features.task_augmentation import RELATED_TASK
-from ...jsonrpc.errors import ProtocolError
-from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS
+from ...basic.mrtr import InputRequired
+from ...basic.progress import ProgressNotificationParams
+from ...basic.versioning import without_legacy_codes
+from ...codec import ShapeError, codec_for
+from ...features.task_augmentation import RELATED_TASK, TaskMetadata, with_related_task
+from ...jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RequestTimeout
+from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object, RequestId
 from ...revisions import Revision
-from ...server.context import Context
 from .types import (
     POLL_INTERVAL,
     CreateTaskResult,
@@ -28,178 +51,505 @@ from .types import (
     MemoryTaskStore,
     Task,
     TaskRequestParams,
+    TaskStatus,
     TaskStore,
     UpdateTaskRequestParams,
+    becomes_task,
+    chosen_ttl,
+    new_task,
     unknown_task,
+    with_status,
 )
 
 if TYPE_CHECKING:
-    from ...server.session import ServerSession
-    from .live_task import LiveTask
+    from ...features.tools import RegisteredTool, Work
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
-GRACE = 0.5
-"""Seconds that tasks may take to stop when nobody serves them any more."""
-
-
-class Requestor(Protocol):
-    """Who asks about tasks."""
-
-    @property
-    def revision(self) -> Revision:
-        """The revision that is spoken."""
-
-    @property
-    def task_owner(self) -> str:
-        """Whose tasks are meant; see `TaskStore`."""
+GRACE_SECONDS = 0.5
+"""Time that tasks may take to stop when the last session has ended, in seconds."""
 
 
 class Tasks:
-    """The tasks that one receiver runs or keeps, and the methods by which they are asked about.
+    """The tasks that one receiver runs or keeps, and the handlers of the requests about them.
 
-    store: keeps them. changed: called with the id of a task that has changed.
+    Args:
+        store: The place where tasks are kept; by default the memory.
+        changed: Called with the id of a task that has changed.
     """
 
     def __init__(self, store: TaskStore | None = None, changed: Callable[[str], None] = lambda id: None) -> None:
         self.store = store if store is not None else MemoryTaskStore()
         self.poll_interval = POLL_INTERVAL
-        """Milliseconds after which requestors shall ask again."""
+        """The time after which requestors should ask again, in milliseconds."""
         self.live: dict[str, LiveTask] = {}
-        """Those that run, in this process."""
+        """The tasks that run in this process."""
         self.changed = changed
-        self._working: set[asyncio.Task[object]] = set()  # also those that are cancelled, and still tidy up
-        self._ends: dict[str, tuple[str, asyncio.TimerHandle]] = {}  # owner, and when it expires
+        self._running: set[asyncio.Task[object]] = set()  # also handlers that are cancelled, and still clean up
+        self._expiry: dict[str, tuple[str, asyncio.TimerHandle]] = {}  # the owner of a task, and its end
 
-    async def start(
-        self, live: LiveTask, work: Coroutine[object, object, object], late: bool = False
-    ) -> CreateTaskResult | object:
-        """Serve a request as a task. late: it begins when the work says so.
+    async def call_tool(
+        self, work: Work, tool: RegisteredTool, wanted: TaskMetadata | None, context: RequestContext
+    ) -> object:
+        """Call a tool, as a task if the tool, the request and the client allow one."""
+        channel = context.channel
+        if not becomes_task(tool.task, wanted is not None, channel.revision, channel.peer_capabilities):
+            return await work(context)
+        task = LiveTask(self, channel, wanted.ttl if wanted is not None else None)
+        return await self.start(task, work(context.moved_to(task)), late=tool.asks_first)
 
-        Gives its handle once it has begun. Work that ends before that gives its result, or raises what it raises.
+    async def start(self, live: LiveTask, work: Coroutine[object, object, object], late: bool = False) -> object:
+        """Run a handler as a task. Return the `CreateTaskResult`, or the handler's result if it ends before that.
+
+        Args:
+            live: The task.
+            work: The handler.
+            late: True if the handler says when the task begins.
+
+        Raises:
+            ProtocolError: There is no room for the task.
         """
         if not late:
             try:
-                live.begin()
+                live.begin_task()
             except BaseException:
                 work.close()
                 raise
-        running = live.running = live.loop.create_task(live.run(work))
-        self._working.add(running)
-        running.add_done_callback(self._working.discard)
-        if live.seed is None:
+        running = live.handler = live.loop.create_task(live.run(work))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+        if not live.begun.done():
             try:
                 waits: list[asyncio.Future[Any]] = [running, live.begun]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                running.add_done_callback(_seen)
+                running.add_done_callback(_retrieve_exception)
                 running.cancel()
                 raise
-        return CreateTaskResult(live.seed) if live.seed is not None else running.result()
+        return CreateTaskResult(live.begun.result()) if live.begun.done() else running.result()
 
     def keep(self, live: LiveTask, task: Task) -> None:
-        """A task has begun. Raises ProtocolError where there is no room for it."""
+        """Store a task that begins. Raise ProtocolError if there is no room for it."""
         assert task.ttl is not None
         self.store.put(task, live.owner, live.until)
         # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log it. The whole id would give access.
         log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "nobody in particular")
         self.live[task.task_id] = live
-        self._ends[task.task_id] = live.owner, live.loop.call_later(task.ttl / 1000, self._expire, task.task_id)
+        timer = live.loop.call_later(task.ttl / 1000, self._expire, task.task_id)
+        self._expiry[task.task_id] = live.owner, timer
 
     def _expire(self, id: str) -> None:
-        """A task's time is over, whether it runs or not."""
         # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete it, regardless of the status
         live = self.live.get(id)
         if live is not None:
             live.stop("The task took longer than it was to be kept.")
-        self._forget(id)
+        self.forget(id)
 
-    def _forget(self, id: str) -> None:
-        ending = self._ends.pop(id, None)
-        if ending is not None:
-            ending[1].cancel()
+    def forget(self, id: str) -> None:
+        """Remove a task from the store."""
+        expiry = self._expiry.pop(id, None)
+        if expiry is not None:
+            expiry[1].cancel()
         self.store.remove(id)
 
     def abandon(self, owner: str) -> None:
-        """An owner is gone, and will not come back: its tasks too."""
-        for id in [id for id, (whose, _) in self._ends.items() if whose == owner]:
+        """Stop and remove the tasks of an owner that cannot come back: an unauthenticated session that has ended."""
+        for id in [id for id, (whose, _) in self._expiry.items() if whose == owner]:
             self._expire(id)
 
     async def close(self) -> None:
-        """Nobody serves any more: stop what runs."""
+        """Stop the tasks that run."""
         for live in tuple(self.live.values()):
             live.stop("The server has stopped.")
-        for _, timer in self._ends.values():
+        for _, timer in self._expiry.values():
             timer.cancel()
-        self._ends.clear()
-        if self._working:
-            await asyncio.wait(self._working, timeout=GRACE)
+        self._expiry.clear()
+        if self._running:
+            await asyncio.wait(self._running, timeout=GRACE_SECONDS)
 
-    # ------------------------------------------------------------------------------------- what is asked about them
+    # ------------------------------------------------------------------------------------- requests about tasks
 
-    def _find(self, id: str, requestor: Requestor) -> Task:
-        task = self.store.get(id, requestor.task_owner)
+    def _find(self, id: str, context: RequestContext) -> Task:
+        task = self.store.get(id, context.channel.task_owner)
         if task is None:
             raise unknown_task()
         return task
 
-    def _running(self, task: Task) -> LiveTask | None:
-        """What runs it; None for one that is over. Raises ProtocolError where that is another process."""
+    def _live(self, task: Task) -> LiveTask | None:
+        """Return the task if it runs here, None if it is over. Raise ProtocolError if another process runs it."""
         live = self.live.get(task.task_id)
         if live is None and not task.is_over:
             raise ProtocolError(INTERNAL_ERROR, "the task runs in another process of this server: ask that one")
         return live
 
-    async def get(self, params: TaskRequestParams, requestor: Requestor) -> Task:
+    async def get(self, params: TaskRequestParams, context: RequestContext) -> Task:
         """Serve `tasks/get`."""
-        return self._find(params.task_id, requestor)
+        return self._find(params.task_id, context)
 
-    async def list(self, params: PaginatedRequestParams, requestor: Requestor) -> ListTasksResult:
+    async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListTasksResult:
         """Serve `tasks/list`."""
-        return ListTasksResult(*self.store.page(requestor.task_owner, params.cursor))
+        return ListTasksResult(*self.store.page(context.channel.task_owner, params.cursor))
 
-    async def result(self, params: TaskRequestParams, requestor: Requestor) -> GetTaskPayloadResult:
-        """Serve `tasks/result`: wait for the end; meanwhile, this request carries what the task asks."""
+    async def result(self, params: TaskRequestParams, context: RequestContext) -> GetTaskPayloadResult:
+        """Serve `tasks/result`: wait for the outcome. Meanwhile the task's own requests go with this request."""
         # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST block until the status is terminal
-        while not (task := self._find(params.task_id, requestor)).is_over:
+        while not (task := self._find(params.task_id, context)).is_over:
             live = self.live.get(task.task_id)
             if live is None:  # another process runs it
                 await asyncio.sleep(self.poll_interval / 1000)
-            elif isinstance(requestor, Context):
-                await live.carry(cast("ServerSession", requestor._channel), requestor.request_id)
             else:
-                await asyncio.shield(live.ended)
+                await live.wait(context)
         if task.error is not None:
             error = cast("dict[str, object]", task.error)
             raise ProtocolError(cast(int, error["code"]), str(error["message"]), task.error.get("data"))
         if task.result is None:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: the task was cancelled, so it has no result")
-        # [2025-11-25 basic/utilities/tasks#related-task-metadata] tasks/result MUST say it in its response
+        # [2025-11-25 basic/utilities/tasks#related-task-metadata] tasks/result MUST name the task in its response
         meta = with_meta(task.result, {RELATED_TASK: {"taskId": task.task_id}})
         return GetTaskPayloadResult({**task.result, "_meta": meta})
 
-    async def cancel(self, params: TaskRequestParams, requestor: Requestor) -> Task | EmptyResult:
+    async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
         """Serve `tasks/cancel`."""
-        task = self._find(params.task_id, requestor)
-        live = self._running(task)
+        task = self._find(params.task_id, context)
+        live = self._live(task)
         if live is not None:
             live.stop("The task was cancelled by request.")
-        if not requestor.revision.tasks_are_core:
+        if not context.revision.tasks_are_core:
             return EmptyResult()
         if live is None:
             # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST reject it where the status is terminal
             raise ProtocolError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status {task.status!r}")
-        return self._find(params.task_id, requestor)
+        return self._find(params.task_id, context)
 
-    async def update(self, params: UpdateTaskRequestParams, requestor: Requestor) -> EmptyResult:
-        """Serve `tasks/update`: hand the answers to the task."""
-        live = self._running(self._find(params.task_id, requestor))
+    async def update(self, params: UpdateTaskRequestParams, context: RequestContext) -> EmptyResult:
+        """Serve `tasks/update`: give the requestor's input to the task."""
+        live = self._live(self._find(params.task_id, context))
         if live is not None:
-            live.answer(params.input_responses)
+            live.inputs.give(params.input_responses, live.revision)
+            live.show_inputs()
         return EmptyResult()
 
 
-def _seen(task: asyncio.Task[object]) -> None:
-    """What it raises is nobody's concern any more."""
+def _retrieve_exception(task: asyncio.Task[object]) -> None:
+    """Retrieve the exception of a handler whose caller has left, so that asyncio does not report it."""
     if not task.cancelled():
         task.exception()
+
+
+# ---------------------------------------------------------------------------------------------------- one task
+
+
+class Phase(Enum):
+    """The life of a `LiveTask`.
+
+    PENDING --begin_task--> RUNNING --outcome, stop, expiry--> OVER
+       '--outcome: the request gets it, and no task is made
+    """
+
+    PENDING = "the request is served like any other"
+    RUNNING = "the requestor has the task; its status is `working` or `input_required`"
+    OVER = "the status is `completed`, `failed` or `cancelled`"
+
+
+@dataclass(slots=True)
+class _Input:
+    """A request of a task to its requestor."""
+
+    request: Object
+    result: type
+    response: asyncio.Future[object]
+
+
+class _Inputs:
+    """The requests of one task to its requestor that have no response yet, by key."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._open: dict[str, _Input] = {}
+        self._used: set[str] = set()
+
+    def add(self, request: Object, result: type, key: str | None) -> tuple[str, _Input]:
+        key = key or str(len(self._used) + 1)
+        if key in self._used:
+            # The extension: each key MUST be unique over the lifetime of a task
+            raise ValueError(f"two questions of one task have the key {key!r}")
+        self._used.add(key)
+        added = self._open[key] = _Input(request, result, self._loop.create_future())
+        return key, added
+
+    def remove(self, key: str) -> bool:
+        return self._open.pop(key, None) is not None
+
+    def give(self, responses: dict[str, Object], revision: Revision) -> None:
+        """Take responses, by key. Unknown keys are ignored. Raise ProtocolError if a response has the wrong shape."""
+        codec, taken = codec_for(revision), dict[str, object]()
+        for key in responses.keys() & self._open.keys():
+            try:
+                taken[key] = codec.decode(self._open[key].result, responses[key])
+            except ShapeError as error:
+                text = f"Invalid params: the answer to {self._open[key].request['method']}: {error}"
+                raise ProtocolError(INVALID_PARAMS, text) from None
+        for key, value in taken.items():
+            response = self._open.pop(key).response
+            if not response.done():
+                response.set_result(value)
+
+    def as_json(self) -> Object | None:
+        """Return the open requests by key, or None if there are none."""
+        return {key: each.request for key, each in self._open.items()} or None
+
+    def cancel(self) -> None:
+        for each in self._open.values():
+            each.response.cancel()
+
+
+class _ResultRequests:
+    """The `tasks/result` requests that wait for one task. In 2025-11-25 the task's own messages go with them."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Channel, RequestId]] = []
+        self._came = asyncio.Event()
+
+    def latest(self) -> tuple[Channel, RequestId] | None:
+        """Return the latest one whose requestor is still there."""
+        usable = [(channel, id) for channel, id in self._waiting if channel.is_serving(id) and not channel.is_lost]
+        return usable[-1] if usable else None
+
+    async def next(self) -> tuple[Channel, RequestId]:
+        """Wait for one, and return it."""
+        while (latest := self.latest()) is None:
+            self._came.clear()
+            await self._came.wait()
+        return latest
+
+    async def hold(self, context: RequestContext, ended: asyncio.Future[None]) -> None:
+        """Hold a request until the task has ended."""
+        entry = context.channel, context.request_id
+        self._waiting.append(entry)
+        self._came.set()
+        try:
+            await asyncio.shield(ended)
+        finally:
+            self._waiting.remove(entry)
+
+
+class LiveTask(Channel):
+    """A task that runs in this process, and the channel of its handler.
+
+    Until the task begins, the handler's messages go over the channel of the request. After that, its requests wait in
+    the task until the requestor comes for them.
+
+    Args:
+        tasks: The tasks of this receiver.
+        origin: The channel of the request.
+        ttl: The time that the requestor wants the task to be kept, in milliseconds.
+    """
+
+    def __init__(self, tasks: Tasks, origin: Channel, ttl: int | None = None) -> None:
+        self.tasks, self.origin = tasks, origin
+        self.revision, self.loop = origin.revision, origin.loop
+        self.peer_capabilities, self.subscriptions = origin.peer_capabilities, origin.subscriptions
+        self.owner = origin.task_owner
+        self.phase = Phase.PENDING
+        self.begun: asyncio.Future[Task] = self.loop.create_future()
+        """The task as it was when it began."""
+        self.ended: asyncio.Future[None] = self.loop.create_future()
+        self.until = 0.0
+        """The time at which the task expires, in seconds since the epoch."""
+        self.handler: asyncio.Task[object] | None = None
+        self.inputs = _Inputs(self.loop)
+        self._ttl = ttl
+        self._result_requests = _ResultRequests()
+
+    # ------------------------------------------------------------------------------------- its life
+
+    def begin_task(self) -> None:
+        if self.phase is not Phase.PENDING:
+            return
+        now = time.time()
+        self.task = new_task(chosen_ttl(self._ttl), self.tasks.poll_interval, now)
+        self.until = now + (self.task.ttl or 0) / 1000
+        self.tasks.keep(self, self.task)
+        self.phase = Phase.RUNNING
+        self.begun.set_result(self.task)
+
+    async def run(self, work: Coroutine[object, object, object]) -> object:
+        """Run the handler. Its outcome belongs to the task, or to this call if the task has not begun."""
+        try:
+            outcome = await work
+            if self.phase is Phase.PENDING and self.revision.tasks_are_core:
+                self.begin_task()  # the requestor wants a task, and gets one
+        except BaseException as error:
+            if self.phase is Phase.PENDING or isinstance(error, InputRequired):
+                raise
+            if not (isinstance(error, asyncio.CancelledError) and self.phase is Phase.OVER):
+                self._fail(error)
+            return None
+        if self.phase is Phase.PENDING:
+            return outcome
+        try:
+            self._complete(outcome)
+        except Exception as error:  # JSON cannot hold the result, or the store failed
+            self._fail(error)
+        return None
+
+    def _complete(self, outcome: object) -> None:
+        result = codec_for(self.revision).encode(outcome)
+        if not self.revision.tasks_are_core:
+            # [2026-07-28 basic/index#result-responses] MUST be in every result, also in one inside another
+            result = {"resultType": "complete", **result}
+        # [2025-11-25 basic/utilities/tasks#task-execution-errors] a tool's isError: failed; in the extension, completed
+        failed = self.revision.tasks_are_core and result.get("isError") is True
+        text = str(getattr(outcome, "text", "")) if failed else None
+        self._change("failed" if failed else "completed", text or None, result=result)
+
+    def _fail(self, error: BaseException) -> None:
+        if not isinstance(error, ProtocolError):
+            # The traceback is for the operator. The peer learns nothing about our internals.
+            log.error("a task failed", exc_info=error)
+            error = ProtocolError(INTERNAL_ERROR, "Internal error")
+        if self.revision.era == "modern":
+            error = without_legacy_codes(error)
+        wire: Object = {"code": error.code, "message": error.message}
+        if error.data is not None:
+            wire["data"] = error.data
+        self._end_without_result("failed", error.message, wire)
+
+    def _end_without_result(self, status: TaskStatus, message: str, error: Object | None = None) -> None:
+        try:
+            self._change(status, message, error=error)
+        except Exception:
+            log.exception("the outcome of a task cannot be stored; the task is removed")
+            self.tasks.forget(self.task.task_id)
+            self._end()
+
+    def stop(self, reason: str) -> None:
+        """Cancel the task and its handler."""
+        if self.phase is not Phase.RUNNING:
+            return
+        if self.handler is not None:
+            self.handler.cancel()
+        self._end_without_result("cancelled", reason)
+
+    def _change(
+        self,
+        status: TaskStatus,
+        message: str | None = None,
+        *,
+        input_requests: Object | None = None,
+        result: Object | None = None,
+        error: Object | None = None,
+    ) -> None:
+        if self.phase is not Phase.RUNNING:
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST remain cancelled, whatever still happens
+            return
+        now = time.time()
+        task = with_status(self.task, status, now, message, input_requests=input_requests, result=result, error=error)
+        self.tasks.store.put(task, self.owner, self.until)
+        self.task = task
+        if task.is_over:
+            log.debug("task %.6s... is %s", task.task_id, status)
+            self._end()
+        # [2025-11-25 basic/utilities/tasks#task-notifications] MAY be sent, and SHOULD NOT have the related task
+        if self.revision.tasks_are_core:
+            self.origin.notify("notifications/tasks/status", task)
+        self.tasks.changed(task.task_id)
+
+    def _end(self) -> None:
+        self.phase = Phase.OVER
+        self.tasks.live.pop(self.task.task_id, None)
+        if not self.ended.done():
+            self.ended.set_result(None)
+        self.inputs.cancel()
+
+    async def wait(self, context: RequestContext) -> None:
+        """Wait until the task is over, while its messages go with this request."""
+        await self._result_requests.hold(context, self.ended)
+
+    # ------------------------------------------------------------------------------------- the channel of its handler
+
+    @property
+    def task_owner(self) -> str:
+        return self.owner
+
+    @property
+    def executor(self) -> Executor | None:
+        return self.origin.executor
+
+    @property
+    def logging_level(self) -> str | None:  # type: ignore[override]  # it is set on the session only
+        return self.origin.logging_level
+
+    @property
+    def peer_info(self) -> Implementation | None:
+        return self.origin.peer_info
+
+    def missing(self, capability: str) -> McpError:
+        return self.origin.missing(capability)
+
+    def is_serving(self, id: RequestId) -> bool:
+        return self.origin.is_serving(id) if self.phase is Phase.PENDING else self.phase is Phase.RUNNING
+
+    def interrupt(self, related: RequestId) -> bool:
+        return self.phase is Phase.PENDING and self.origin.interrupt(related)
+
+    def set_status(self, message: str) -> None:
+        if self.phase is Phase.RUNNING:
+            self._change(self.task.status, message, input_requests=self.task.input_requests)
+
+    def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
+        if self.phase is Phase.PENDING:
+            return self.origin.notify(method, params, related)
+        if not self.revision.tasks_are_core:
+            # The extension has no progress and no log messages for tasks. A progress message becomes the status.
+            if isinstance(params, ProgressNotificationParams) and params.message is not None:
+                self.set_status(params.message)
+            return False
+        with_related_task(params, self.task.task_id)
+        channel, id = self._result_requests.latest() or (self.origin, None)
+        return channel.notify(method, params, id)
+
+    async def drain(self, related: RequestId | None = None) -> None:
+        if self.phase is Phase.PENDING or self.revision.tasks_are_core:
+            channel, id = self._result_requests.latest() or (self.origin, related)
+            return await channel.drain(id)
+        await asyncio.sleep(0)
+
+    async def request_input(
+        self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
+    ) -> T:
+        if self.phase is Phase.PENDING:
+            return await self.origin.request_input(method, params, result, timeout, related, key)
+        if self.phase is Phase.OVER:
+            raise McpError(f"{method} was not asked: the task that it would belong to is over")
+        if self.revision.tasks_are_core:
+            with_related_task(params, self.task.task_id)
+        wire = codec_for(self.revision).encode(params)
+        key, added = self.inputs.add({"method": method, "params": wire}, result, key)
+        self.show_inputs()
+        try:
+            async with asyncio.timeout(timeout):
+                if self.revision.tasks_are_core:
+                    return await self._request_beside_result(method, params, result)
+                return cast(T, await added.response)
+        except TimeoutError:
+            raise RequestTimeout(f"{method}: no answer within {timeout} seconds") from None
+        finally:
+            if self.inputs.remove(key):
+                self.show_inputs()
+
+    async def _request_beside_result(self, method: str, params: object, result: type[T]) -> T:
+        """Send a request on the stream of a `tasks/result` request that waits, as soon as there is one."""
+        while True:
+            channel, id = await self._result_requests.next()
+            try:
+                return await channel.request_input(method, params, result, None, id, None)
+            except ConnectionClosed:
+                continue  # the requestor may come back in another session
+
+    def show_inputs(self) -> None:
+        """Set the status to `input_required` while requests to the requestor are open, else to `working`."""
+        requests = self.inputs.as_json()
+        # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD be input_required while it needs input
+        self._change("working" if requests is None else "input_required", input_requests=requests)

@@ -13,11 +13,13 @@ from urllib.parse import urlsplit
 import pytest
 
 from mcp_ref import Context, MemoryTaskStore, ProtocolError, Server, TextContent, ToolError
+from mcp_ref.basic.channel import RequestContext
 from mcp_ref.extensions.tasks.types import EXTENSION, TaskRequestParams
 from mcp_ref.features.task_augmentation import RELATED_TASK
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.revisions import LATEST_LEGACY
+from mcp_ref.server.http import HttpApp
 from tests.support import (
     ALONE_TRANSPORTS,
     PATIENCE,
@@ -796,7 +798,8 @@ async def test_servers_that_share_a_store_know_each_others_tasks_and_the_one_tha
             code, message = await far.refused(method, {"taskId": id, "inputResponses": {"who": accept("Ada")}})
             assert code == -32603 and "another process" in message
         ours.go.set()
-        waiting = asyncio.create_task(theirs.server.tasks.result(TaskRequestParams(str(id)), Nobody()))
+        context = RequestContext(Nobody(), 1, None)  # type: ignore[arg-type]
+        waiting = asyncio.create_task(theirs.server.tasks.result(TaskRequestParams(str(id)), context))
         await near.ask("tasks/update", {"taskId": id, "inputResponses": {"who": accept("Ada")}})
         async with asyncio.timeout(PATIENCE):
             assert text_in((await waiting).payload) == "{'name': 'Ada'}"
@@ -805,7 +808,7 @@ async def test_servers_that_share_a_store_know_each_others_tasks_and_the_one_tha
 
 
 class Nobody:
-    """A requestor of the earlier era of whom nothing is known."""
+    """The channel of a legacy requestor whose name is not known."""
 
     revision = LATEST_LEGACY
     task_owner = ""
@@ -859,12 +862,13 @@ async def test_over_http_a_task_that_begins_while_the_server_stops_is_stopped_to
 
     serving = work.server.serve_http()
     port = urlsplit(await serving.__aenter__()).port
-    [site] = work.server.sites
+    [site] = work.server.offer.users
+    assert isinstance(site, HttpApp)
     web = Web(site, ("127.0.0.1", port or 0))
     reply = await Talk(web).send(alone("tools/call", {"name": "late"}, capabilities=EXTENDED))
     await work.has(work.begun)
     stopping = asyncio.create_task(serving.__aexit__(None, None, None))
-    await eventually(lambda: not work.server.sites)
+    await eventually(lambda: site not in work.server.offer.users)
     work.go.set()  # the site is closed, and answers under way have their grace
     assert (await web.take(reply)).status == 200
     async with asyncio.timeout(PATIENCE):

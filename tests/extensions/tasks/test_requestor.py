@@ -28,8 +28,8 @@ from mcp_ref import (
     TextContent,
     ToolError,
 )
+from mcp_ref.basic.channel import RequestContext
 from mcp_ref.extensions.tasks import requestor as tasks_client
-from mcp_ref.extensions.tasks.receiver import Requestor
 from mcp_ref.extensions.tasks.requestor import MAX_POLL, MIN_POLL
 from mcp_ref.extensions.tasks.types import EXTENSION, Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import RELATED_TASK
@@ -54,9 +54,9 @@ class Work:
         """The ids of the tasks that a client has looked at."""
         look = server.tasks.get
 
-        async def get(params: TaskRequestParams, requestor: Requestor) -> Task:
+        async def get(params: TaskRequestParams, context: RequestContext) -> Task:
             self.looked.put_nowait(params.task_id)
-            return await look(params, requestor)
+            return await look(params, context)
 
         server.tasks.get = get  # type: ignore[method-assign]
 

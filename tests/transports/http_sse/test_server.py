@@ -150,7 +150,7 @@ async def test_the_session_ends_with_its_stream() -> None:
         reply = await client.post(request("ping"))
         assert (reply.status, reply.why) == (404, NO_SESSION)
         held.go.set()
-        await eventually(lambda: not held.server._connections)
+        await eventually(lambda: not held.server.offer.announcers)
         assert (await connected(web)).endpoint != client.endpoint
 
 

@@ -95,7 +95,7 @@ async def test_only_an_initialize_that_succeeds_leaves_anything(body: JSON | byt
             assert reply.status == 400
         assert not web.site._endpoint.sessions
         assert not store._sessions
-        await eventually(lambda: not server._connections)
+        await eventually(lambda: not server.offer.announcers)
 
 
 async def test_initialize_is_answered_as_events_where_the_client_takes_nothing_else() -> None:
@@ -151,7 +151,7 @@ async def test_a_session_that_its_client_ended_is_gone_at_once_with_all_that_it_
         assert messages(await listening.events()) == []
         for reply in (*await everything(talk), await talk.get(events[0]["id"])):
             assert (reply.status, reply.why) == (404, GONE)
-        await eventually(lambda: not server._connections)
+        await eventually(lambda: not server.offer.announcers)
 
 
 @pytest.mark.parametrize("id", ["", "x", "x" * 4000, "\xff", "../..", "get"])
@@ -175,7 +175,7 @@ def test_what_is_in_flight_when_its_client_ends_the_session_may_say_the_rest_and
             held.go.set()
             assert await posted.messages() == [said("x begins"), said("x goes on"), answered("x")]
             assert not store._sessions
-            await eventually(lambda: not held.server._connections)
+            await eventually(lambda: not held.server.offer.announcers)
 
     run(test())
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -201,7 +201,7 @@ async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_t
         await listening.cut()
         held.go.set()
         await eventually(lambda: not sessions)
-        await eventually(lambda: not held.server._connections)
+        await eventually(lambda: not held.server.offer.announcers)
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["answered", "its client has left"])
@@ -624,7 +624,7 @@ async def test_two_requests_at_once_revive_a_session_once(tmp_path: Path, first:
         for n, reply in enumerate(sent):
             assert (await web.take(reply)).json == answered(str(2 * n), n)
         assert (await get).status == 200
-        assert len(web.site._endpoint.sessions) == len(server._connections) == 1
+        assert len(web.site._endpoint.sessions) == len(server.offer.announcers) == 1
 
 
 async def test_a_session_that_has_ended_or_is_anothers_is_not_revived(tmp_path: Path) -> None:
@@ -668,4 +668,4 @@ async def test_a_session_that_cannot_be_revived_is_none_and_leaves_nothing(tmp_p
         for reply in [await web.take(reply) for reply in sent]:
             assert (reply.status, reply.why) == (404, GONE)
         assert not web.site._endpoint.sessions
-        await eventually(lambda: not server._connections)
+        await eventually(lambda: not server.offer.announcers)

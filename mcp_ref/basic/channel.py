@@ -1,0 +1,158 @@
+"""The channel: the way from the handler of a request back to the peer that sent the request.
+
+A handler does not know how its request came. It may belong to a session, it may be a stateless request of the modern
+era, or it may have become a task that outlives the request. Each of the three is a `Channel`, and a `RequestContext`
+holds the one of its request. So the same handler works in both eras and on every transport.
+
+    handler -> RequestContext -> Channel: a session, a stateless request, or a task -> the peer
+
+Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25), 2026-07-28 basic/index#statelessness
+Above: features/ takes a `RequestContext`; server/context.py gives it to the author's function, with more methods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+from ..jsonrpc.errors import McpError
+from ..jsonrpc.messages import Object, RequestId
+from ..revisions import Revision
+from .lifecycle import Implementation
+from .progress import ProgressReporter
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+T = TypeVar("T")
+
+
+class Channel(Protocol):
+    """The way to the peer while its request is served: a session, a stateless request, or a task."""
+
+    loop: asyncio.AbstractEventLoop
+    revision: Revision
+    peer_capabilities: Object
+    """The capabilities that the peer declared, as JSON."""
+    subscriptions: set[str]
+    """The URIs that the client subscribed to with `resources/subscribe`."""
+    logging_level: str | None
+    """The least severe level of the log messages that the client wants; None for no messages."""
+
+    @property
+    def peer_info(self) -> Implementation | None:
+        """The name and version that the peer claims."""
+        return None
+
+    @property
+    def task_owner(self) -> str:
+        """The owner of the tasks that requests on this channel create; see `TaskStore`."""
+
+    @property
+    def executor(self) -> Executor | None:
+        """The threads in which plain functions run; None for those of the event loop."""
+        return None
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the peer sends nothing more."""
+        return False
+
+    def is_serving(self, id: RequestId) -> bool:
+        """Return True if the peer's request `id` has no response yet, and is not cancelled."""
+
+    def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
+        """Send a notification that belongs to the request `related`. Return False if the revision has no such one."""
+
+    async def drain(self, related: RequestId | None = None) -> None:
+        """Wait until the peer has read enough of what was sent for the request `related`."""
+
+    def interrupt(self, related: RequestId) -> bool:
+        """Close the HTTP stream of the request `related`, which the client resumes. Return False if there is none."""
+        return False
+
+    def missing(self, capability: str) -> McpError:
+        """Return the error for a capability that the peer did not declare."""
+
+    async def request_input(
+        self,
+        method: str,
+        params: object,
+        result: type[T],
+        timeout: float | None,
+        related: RequestId,
+        key: str | None,
+    ) -> T:
+        """Request something of the peer while its request `related` is served, and return the result.
+
+        Args:
+            method: The method, such as `elicitation/create`.
+            params: The params, a dataclass.
+            result: The dataclass of the result.
+            timeout: Seconds to wait; None for no limit.
+            related: The id of the peer's request.
+            key: The name under which a retry of the request finds the response (2026-07-28); None for its number.
+        """
+
+    def set_status(self, message: str) -> None:
+        """Set the status message of the task that the request has become. Do nothing for other requests."""
+        return None
+
+    def begin_task(self) -> None:
+        """Make the request a task now, if it is to be one. Do nothing for other requests."""
+        return None
+
+
+class RequestContext:
+    """The request being served, as a page of the specification needs to know it."""
+
+    __slots__ = ("channel", "meta", "notified", "progress", "request_id", "waiting")
+
+    def __init__(self, channel: Channel, request_id: RequestId, meta: Object | None) -> None:
+        self.channel = channel
+        self.request_id = request_id
+        """The request's JSON-RPC id."""
+        self.meta: Object = meta or {}
+        """The request's `_meta`, unchanged. Trace context such as `traceparent` is in it."""
+        self.waiting: set[asyncio.Task[object]] | None = None
+        """The coroutines that worker threads wait for."""
+        self.progress: ProgressReporter | None = None
+        """The progress of the request, once it was reported."""
+        self.notified = 0
+        """Number of progress reports, log messages and status messages so far."""
+
+    @property
+    def revision(self) -> Revision:
+        """The revision that the peer speaks."""
+        return self.channel.revision
+
+    def moved_to(self, channel: Channel) -> Self:
+        """Return a context of the same request on another channel, that of a task."""
+        return type(self)(channel, self.request_id, self.meta)
+
+    async def in_worker(self, function: Callable[[], object]) -> object:
+        """Run a blocking function in a worker thread, and return its result."""
+        executor, within = self.channel.executor, contextvars.copy_context()
+        try:
+            value, error = await self.channel.loop.run_in_executor(executor, within.run, _outcome, function)
+        except asyncio.CancelledError:
+            # A thread cannot be stopped. It stops waiting for the peer, so that it is free for the next request.
+            for task in self.waiting or ():
+                task.cancel()
+            raise
+        if error is not None:
+            raise error
+        return value
+
+
+def _outcome(function: Callable[[], object]) -> tuple[object, BaseException | None]:
+    """Return the result of a function, and the exception that it raised.
+
+    The exception is a value here because a future refuses StopIteration, and its waiter would hang.
+    """
+    try:
+        return function(), None
+    except BaseException as error:
+        return None, error

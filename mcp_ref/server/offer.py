@@ -1,0 +1,234 @@
+"""The offer of a server: its tools, resources, prompts, completions and tasks, and the handler of each method.
+
+The offer is the same for all clients and holds no state of any client. A session and a stateless request find their
+handlers in the same table here:
+
+    method -> find_route: is it in this revision, and was its capability declared? -> HANDLERS -> a page in features/
+
+A capability is declared when the first item is added, because a client may use everything that is declared
+[2025-11-25 basic/lifecycle#capability-negotiation]. An empty list of prompts would only cost each client a request.
+
+Spec:  basic/lifecycle#capability-negotiation (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
+Above: session.py and stateless.py serve it; server.py lets authors fill it. Below: the pages in features/.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
+
+from .. import features
+from ..basic.channel import RequestContext
+from ..basic.lifecycle import Implementation, ServerCapabilities, declares
+from ..basic.meta import RequestParams, checked_extensions
+from ..basic.ping import ping
+from ..codec import codec_for
+from ..extensions.tasks.types import EXTENSION, SERVER_CAPABILITY
+from ..features.caching import CacheHints
+from ..features.discover import DiscoverResult
+from ..features.logging import set_level
+from ..jsonrpc.messages import Object
+from ..revisions import Method, Revision, in_order
+from ..session import Handler, Route
+from .announcer import Announcer
+from .context import Context
+
+if TYPE_CHECKING:
+    from ..extensions.tasks.receiver import Tasks
+    from ..extensions.tasks.types import TaskStore
+    from ..features.completion import Completions, Reference
+    from ..features.prompts import Prompts
+    from ..features.resources import Resources
+    from ..features.tools import Tools
+
+WORKERS: Final = 32
+"""Maximum number of worker threads for plain `def` functions."""
+
+WORKER_NAME: Final = "mcp-worker"
+"""The beginning of the names of our worker threads."""
+
+
+class Offer:
+    """What a server offers to every client.
+
+    Args:
+        info: The server's name and version.
+        instructions: A text for the client's model about the use of the server.
+        revisions: The revisions that the server speaks, in any order.
+        logging: True if the server sends log messages.
+        page_size: Number of items in one page of a list.
+        extensions: Settings of the extensions that the author's handlers speak, by name.
+        task_store: The place where tasks are kept; None for memory.
+        executor: The threads of plain functions; None for worker threads of our own.
+        cache_hints: The time that clients may keep a result, by method.
+        state_key: The key that seals `requestState`.
+    """
+
+    def __init__(
+        self,
+        info: Implementation,
+        instructions: str | None,
+        revisions: Sequence[Revision | str],
+        logging: bool,
+        page_size: int,
+        extensions: Mapping[str, object] | None,
+        task_store: TaskStore | None,
+        executor: concurrent.futures.Executor | None,
+        cache_hints: Mapping[str, CacheHints],
+        state_key: bytes,
+    ) -> None:
+        if page_size < 1:
+            raise ValueError(f"page_size is the number of items in a page, at least 1, not {page_size}")
+        self.info, self.instructions = info, instructions
+        self.info_as_json: dict[Revision, Object] = {}
+        self.cache_hints, self.state_key = cache_hints, state_key
+        self.revisions = in_order(revisions)
+        self.handshakes = [revision for revision in self.revisions if revision.era == "legacy"]
+        """The revisions that a handshake can agree on, oldest first."""
+        self.is_modern = self.revisions[-1].era == "modern"
+        """True if the server speaks a revision with stateless requests."""
+        self.routes: dict[str, Route] = {}
+        """The routes of stateless requests, by method."""
+        self.announcers: set[Announcer] = set()
+        """The sessions and subscriptions that are open now."""
+        self.users: set[object] = set()
+        """The sessions and HTTP applications that serve the offer now. Tasks end with the last of them."""
+        self.workers: concurrent.futures.Executor | None = None
+        """Our worker threads, once a plain function has run."""
+        self._declared: set[str] = set()  # the features to which something was added
+        self._logging, self._page_size, self._executor = logging, page_size, executor
+        self._extensions = checked_extensions(extensions)
+        self._task_store = task_store
+
+    # ------------------------------------------------------------------------------------- features
+
+    @cached_property
+    def tools(self) -> Tools:
+        """The tools."""
+        start = lambda *call: self.tasks.call_tool(*call)  # noqa: E731
+        return features.tools.Tools(Context, self._page_size, partial(self._changed, "tools"), start)
+
+    @cached_property
+    def resources(self) -> Resources:
+        """The resources and resource templates."""
+        return features.resources.Resources(Context, self._page_size, partial(self._changed, "resources"))
+
+    @cached_property
+    def prompts(self) -> Prompts:
+        """The prompts."""
+        return features.prompts.Prompts(Context, self._page_size, partial(self._changed, "prompts"))
+
+    @cached_property
+    def completions(self) -> Completions:
+        """The completions of prompt arguments and template variables."""
+        added = partial(self._declared.add, "completions")
+        return features.completion.Completions(Context, self._is_completable, added)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """The tasks that run, or whose results are kept."""
+        from ..extensions.tasks.receiver import Tasks  # lazy: 300 lines that few servers use
+
+        return Tasks(self._task_store, partial(self.announce, "notifications/tasks"))
+
+    def _changed(self, feature: str) -> None:
+        self._declared.add(feature)
+        self.announce(f"notifications/{feature}/list_changed")
+
+    def announce(self, method: str, subject: str | None = None) -> None:
+        """Tell all clients that want to know it of a change. Call it from any thread.
+
+        Args:
+            method: The notification.
+            subject: The URI of the resource, or the id of the task, that changed.
+        """
+        for announcer in tuple(self.announcers):
+            announcer.announce_soon(method, subject)
+
+    def _is_completable(self, ref: Reference) -> bool:
+        if ref.type == "ref/prompt":
+            return "prompts" in self._declared and self.prompts.has(ref.name)
+        return "resources" in self._declared and self.resources.has(ref.uri)
+
+    def parameter_headers(self, tool: str) -> dict[str, tuple[str, ...]]:
+        """Return the HTTP headers that repeat arguments of a tool, and the path to each argument.
+
+        [2026-07-28 basic/transports/streamable-http#custom-headers-from-tool-parameters]
+        """
+        return self.tools.parameter_headers(tool) if "tools" in self._declared else {}
+
+    # ------------------------------------------------------------------------------------- capabilities
+
+    def capabilities(self) -> ServerCapabilities:
+        """Return the capabilities to declare now."""
+        changes: Object = {"listChanged": True}
+        declared, has_tasks = self._declared, "tools" in self._declared and self.tools.can_be_tasks
+        return ServerCapabilities(
+            logging={} if self._logging else None,
+            completions={} if "completions" in declared else None,
+            prompts=changes if "prompts" in declared else None,
+            resources={"subscribe": True, **changes} if "resources" in declared else None,
+            tools=changes if "tools" in declared else None,
+            tasks=SERVER_CAPABILITY if has_tasks else None,
+            extensions={**self._extensions, **({EXTENSION: {}} if has_tasks else {})} or None,
+        )
+
+    def declares(self, method: Method) -> bool:
+        """Return True if the capability of a method is declared now."""
+        if method.capability is None:
+            return True
+        return declares(codec_for(self.revisions[-1]).encode(self.capabilities()), method.capability)
+
+    def handler(self, method: Method) -> Handler | None:
+        """Return the handler of a method, or None if nothing was added that could serve it."""
+        if method.capability == "completions" and "completions" not in self._declared:
+            return None  # a client of 2024 may send it although it was not declared
+        find = HANDLERS.get(method.name)
+        return find(self) if find is not None else None
+
+    async def discover(self, params: RequestParams, context: RequestContext) -> DiscoverResult:
+        """Serve `server/discover`."""
+        names = [revision.name for revision in reversed(self.revisions)]
+        return DiscoverResult(names, self.capabilities(), self.instructions)
+
+    # ------------------------------------------------------------------------------------- its use
+
+    @property
+    def executor(self) -> concurrent.futures.Executor:
+        """The threads in which plain `def` functions run; our own are started when the first function needs one."""
+        if self._executor is not None:
+            return self._executor
+        if self.workers is None:
+            self.workers = concurrent.futures.ThreadPoolExecutor(WORKERS, WORKER_NAME)
+        return self.workers
+
+    async def leave(self, user: object) -> None:
+        """Remove a session or an HTTP application. Stop the tasks that run if it was the last."""
+        self.users.discard(user)
+        if not self.users and "tasks" in self.__dict__:
+            await self.tasks.close()
+
+
+HANDLERS: Final[dict[str, Callable[[Offer], Handler]]] = {
+    "ping": lambda offer: ping,
+    "server/discover": lambda offer: offer.discover,
+    "tools/list": lambda offer: offer.tools.list,
+    "tools/call": lambda offer: offer.tools.call,
+    "resources/list": lambda offer: offer.resources.list,
+    "resources/templates/list": lambda offer: offer.resources.list_templates,
+    "resources/read": lambda offer: offer.resources.read,
+    "resources/subscribe": lambda offer: offer.resources.subscribe,
+    "resources/unsubscribe": lambda offer: offer.resources.unsubscribe,
+    "prompts/list": lambda offer: offer.prompts.list,
+    "prompts/get": lambda offer: offer.prompts.get,
+    "completion/complete": lambda offer: offer.completions.complete,
+    "logging/setLevel": lambda offer: set_level,
+    "tasks/get": lambda offer: offer.tasks.get,
+    "tasks/result": lambda offer: offer.tasks.result,
+    "tasks/list": lambda offer: offer.tasks.list,
+    "tasks/update": lambda offer: offer.tasks.update,
+    "tasks/cancel": lambda offer: offer.tasks.cancel,
+}
+"""The handler of each method, for both eras. `initialize` is in session.py, `subscriptions/listen` in stateless.py."""
