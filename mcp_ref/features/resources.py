@@ -38,7 +38,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Protocol, TypedDict, Unpack, cast
+from typing import Annotated, TypedDict, Unpack, cast
 
 from ..basic.channel import RequestContext
 from ..basic.content import Annotations, BlobResourceContents, Icon, ResourceContents, TextResourceContents, check_uri
@@ -287,7 +287,9 @@ class Resources:
         page, following = self._resources.page(params.cursor, context.revision)
         return ListResourcesResult([registered.resource for registered in page], following)
 
-    async def list_templates(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourceTemplatesResult:
+    async def list_templates(
+        self, params: PaginatedRequestParams, context: RequestContext
+    ) -> ListResourceTemplatesResult:
         """Serve `resources/templates/list`."""
         page, following = self._templates.page(params.cursor, context.revision)
         return ListResourceTemplatesResult([registered.template for registered in page], following)
