@@ -6,9 +6,9 @@ handlers in the same table here:
     method -> find_route: is it in this revision, and was its capability declared? -> HANDLERS -> a page in features/
 
 A capability is declared when the first item is added, because a client may use everything that is declared
-[2025-11-25 basic/lifecycle#capability-negotiation]. An empty list of prompts would only cost each client a request.
+[2025-11-25 basic/lifecycle#operation]. An empty list of prompts would only cost each client a request.
 
-Spec:  basic/lifecycle#capability-negotiation (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
+Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
 Above: session.py and stateless.py serve it; server.py lets authors fill it. Below: the pages in features/.
 """
 
