@@ -1,4 +1,4 @@
-"""How fast the JSON Schema validator is, beside PyPI jsonschema, in one run.
+"""The speed of the JSON Schema validator, beside PyPI jsonschema, in one run.
 
     python3 tests/bench/bench_jsonschema.py --jsonschema /path/to/venv/with/jsonschema/bin/python
 
@@ -141,7 +141,7 @@ print(json.dumps(figures))
 
 
 def run(python: str, name: str) -> dict[str, float]:
-    """One validator's figures, from a fresh process."""
+    """Return the figures of one validator, from a new process."""
     program = PROGRAM.replace("LOADER", LOADERS[name])
     environment = {
         **os.environ,

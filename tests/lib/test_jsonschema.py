@@ -1,4 +1,4 @@
-"""JSON Schema: the official suite of 2020-12, how draft-07 differs, formats, words, and what an enemy may try."""
+"""JSON Schema: the official suite of 2020-12, the differences of draft-07, formats, messages, and hostile input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DRAFT_07 = "http://json-schema.org/draft-07/schema#"
 
 
 def _remotes() -> dict[str, JSON]:
-    """What the suite's references lead to, under the URIs that it expects them at."""
+    """Return the documents of the suite, by the URIs that its references expect."""
     assert SUITE is not None
     folder = SUITE / "remotes"
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.json")}
@@ -133,7 +133,7 @@ def test_ref_to_a_document_without_schema_keyword_keeps_the_dialect() -> None:
         compile_schema({"$ref": "http://x.example/a"}, documents=documents)
 
 
-# ------------------------------------------------------------------------------------- schemas that are none
+# ------------------------------------------------------------------------------------- malformed schemas
 
 MALFORMED: list[tuple[JSON, str]] = [
     (1, "#: expected a schema (an object, true or false), got 1"),
@@ -159,7 +159,7 @@ MALFORMED: list[tuple[JSON, str]] = [
     ({"properties": {"a/b~": {"$ref": 1}}}, "#/properties/a~1b~0/$ref: expected a string, got 1"),
     ({"format": 1}, "#/format: expected a string"),
     ({"$ref": "#/$defs/a"}, '#/$ref: "/$defs/a" leads nowhere in the schema'),
-    ({"$ref": "#a"}, '#/$ref: there is no anchor "a" in the schema'),
+    ({"$ref": "#a"}, '#/$ref: unknown anchor "a" in the schema'),
     ({"$ref": "http://x.example/"}, '#/$ref: no schema "http://x.example/" was handed in, and none is ever fetched'),
     ({"$ref": "file:///etc/passwd"}, "none is ever fetched"),
     ({"$id": "http://x.example/", "$ref": "a.json"}, '"http://x.example/a.json" was handed in'),
@@ -515,7 +515,7 @@ def test_unique_items_with_colliding_hashes_takes_linear_time() -> None:
     assert not compile_schema({"uniqueItems": True}).is_valid([*rows, rows[5]])
 
 
-# ------------------------------------------------------------------------------------------------- words
+# ------------------------------------------------------------------------------------------------- messages
 
 CIRCLE: JSON = {"type": "object", "properties": {"kind": {"const": "circle"}, "r": {}}, "required": ["kind", "r"]}
 SQUARE: JSON = {"type": "object", "properties": {"kind": {"const": "square"}, "side": {}}, "required": ["kind", "side"]}

@@ -1,4 +1,4 @@
-"""Typed functions as schemas: what each annotation becomes, what is read and written, what is refused and how."""
+"""Typed functions as schemas: the schema of each annotation, conversion in both directions, and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ import pytest
 
 from mcp_ref.lib.jsonschema import compile_schema
 from mcp_ref.lib.typed import (
-    JSON,
     Parameter,
     Signature,
     UnfitValue,
@@ -47,7 +46,7 @@ from mcp_ref.lib.typed import (
     to_json,
 )
 from mcp_ref.lib.typed.unions import fits
-from mcp_ref.lib.typed.values import MAX_VALUE_DEPTH
+from mcp_ref.lib.typed.values import JSON, MAX_VALUE_DEPTH
 
 T = TypeVar("T")
 UserId = NewType("UserId", int)
@@ -386,7 +385,7 @@ def test_reader_of_converts_json_to_the_annotated_type(annotation: object, value
     assert type(found) is type(expected)
 
 
-def test_reader_of_is_none_for_types_that_json_has() -> None:
+def test_reader_of_returns_none_for_types_of_json() -> None:
     for annotation in (str, bool, None, Any, list[str], dict[str, bool], Literal["a"], str | None, Base):
         assert reader_of(annotation) is None, annotation
 
@@ -534,7 +533,7 @@ def test_to_json_writes_nesting_up_to_the_limit() -> None:
 
 
 class Context:
-    """Stands for what a caller hands to functions that ask for it."""
+    """A stand-in for the context that a caller passes to functions."""
 
 
 def forecast(city: str, days: Annotated[int, "How far ahead", {"minimum": 1}] = 3) -> list[float]:
@@ -568,7 +567,7 @@ def google(first: int, second: int, *, third: int = 0, fourth: int = 0, **rest: 
     At length.
 
     Args:
-        first: What comes first,
+        first: The first value,
             and goes on.
         second (int, optional): With a type: and a colon.
         third:
@@ -590,7 +589,7 @@ def numpy(first: int, second: int, third: int = 0, fourth: int = 0) -> None:
     Parameters
     ----------
     first : int
-        What comes first,
+        The first value,
         and goes on.
     second, fourth : {1, 2}
         With a type: and a colon.
@@ -610,7 +609,7 @@ def rest(first: int, second: int, third: int = 0, fourth: int = 0) -> None:
 
     At length.
 
-    :param first: What comes first,
+    :param first: The first value,
         and goes on.
     :param int second: With a type: and a colon.
     :type second: int
@@ -626,7 +625,7 @@ def rest(first: int, second: int, third: int = 0, fourth: int = 0) -> None:
 def test_signature_of_reads_docstrings_of_three_conventions(function: Callable[..., None]) -> None:
     signature = signature_of(function)
     texts = {parameter.name: parameter.description for parameter in signature.parameters}
-    assert texts["first"] == "What comes first, and goes on."
+    assert texts["first"] == "The first value, and goes on."
     assert texts["second"] == "With a type: and a colon."
     assert texts["third"] == "On its own line. After a blank one."
     assert signature.description.startswith("Do it.\n\nAt length.")
@@ -776,13 +775,13 @@ def test_signature_of_result_schema_may_be_of_any_type() -> None:
 
 
 class Greeter:
-    """Greets."""
+    """A friendly object."""
 
     def __call__(self, name: str) -> str:
         return name
 
     def method(self, name: str) -> str:
-        """Greet by method."""
+        """Return a name, by a method."""
         return name
 
     @classmethod
@@ -813,7 +812,7 @@ def logged(function: Callable[..., T]) -> Callable[..., T]:
 
 @logged
 def decorated(name: str) -> str:
-    """Greet, decorated."""
+    """Return a name, decorated."""
     return name
 
 
@@ -822,18 +821,18 @@ async def waits(name: str) -> str:
 
 
 CALLABLES: list[tuple[Callable[..., object], str, str]] = [
-    (Greeter(), "Greeter", "Greets."),
-    (Greeter().method, "method", "Greet by method."),
+    (Greeter(), "Greeter", "A friendly object."),
+    (Greeter().method, "method", "Return a name, by a method."),
     (Greeter.of_class, "of_class", ""),
     (Greeter.static, "static", ""),
     (AsyncGreeter(), "AsyncGreeter", ""),
     (functools.partial(undocumented, times=2), "undocumented", ""),
-    (functools.partial(Greeter().method), "method", "Greet by method."),
-    (functools.partial(Greeter()), "Greeter", "Greets."),
-    (decorated, "decorated", "Greet, decorated."),
+    (functools.partial(Greeter().method), "method", "Return a name, by a method."),
+    (functools.partial(Greeter()), "Greeter", "A friendly object."),
+    (decorated, "decorated", "Return a name, decorated."),
     (logged(functools.partial(undocumented, times=2)), "undocumented", ""),
     (functools.partial(logged(undocumented), times=2), "undocumented", ""),
-    (logged(Greeter().method), "method", "Greet by method."),
+    (logged(Greeter().method), "method", "Return a name, by a method."),
     (waits, "waits", ""),
     (functools.lru_cache(undocumented), "undocumented", ""),
 ]
@@ -885,7 +884,7 @@ def test_signature_of_finds_local_types_in_the_closure() -> None:
         A = "a"
 
     def tool(value: Local) -> str:
-        return Local(value).name  # this use is what keeps the name in the function's closure
+        return Local(value).name  # this use keeps the name in the function's closure
 
     assert signature_of(tool).bind({"value": "a"}) == {"value": Local.A}
 
@@ -933,7 +932,7 @@ LEAVES: list[object] = [
 
 
 def some_annotation(random: Random, depth: int) -> object:
-    """An annotation of any supported kind, containers and unions up to a depth."""
+    """Return an annotation of any supported kind, with containers and unions up to a depth."""
 
     def part() -> Any:
         return some_annotation(random, depth - 1)
@@ -965,7 +964,7 @@ SOME_JSON: list[JSON] = [
 
 
 def some_json(random: Random, depth: int) -> JSON:
-    """JSON of the kind that callers send, hostile ones included; names are those of the records above."""
+    """Return JSON as callers send it, hostile callers included. Names are those of the records above."""
     kind = random.randrange(4) if depth else 0
     if kind == 1:
         return [some_json(random, depth - 1) for _ in range(random.randrange(4))]
@@ -976,7 +975,7 @@ def some_json(random: Random, depth: int) -> JSON:
 
 
 def fitting_json(random: Random, schema: Any) -> JSON:
-    """JSON of the shape of a schema, as often as chance has it."""
+    """Return JSON that often fits a schema."""
     if "anyOf" in schema:
         return fitting_json(random, random.choice(schema["anyOf"]))
     if "enum" in schema:
@@ -1026,7 +1025,7 @@ def test_schema_of_reader_of_and_to_json_agree_on_random_annotations() -> None:
 
 
 def without_patterns(schema: JSON) -> Any:
-    """A schema that says no more than shape, which is all that a union looks at before it tries its readers."""
+    """Return a schema without the keywords that a union ignores when it chooses a member."""
     if isinstance(schema, list):
         return [without_patterns(item) for item in schema]
     if isinstance(schema, dict):

@@ -40,20 +40,29 @@ _LIMITS = ValidationLimits()
 
 
 class Validator:
-    """A compiled schema that validates instances. It keeps no state between calls, so threads may share it."""
+    """A compiled schema that validates instances. It keeps no state between calls, so threads may share it.
+
+    Args:
+        root: The compiled schema.
+        limits: Limits of each validation.
+    """
 
     def __init__(self, root: CompiledSchema, limits: ValidationLimits) -> None:
         self._root, self._limits = root, limits
 
     def is_valid(self, instance: JSON) -> bool:
-        """Return True if an instance is valid. An instance that exceeds the limits is invalid."""
+        """Return True if an instance is valid. An instance that exceeds the limits is invalid.
+
+        Args:
+            instance: A value as `json.loads` returns it.
+        """
         try:
             return self._root.check(instance, Budget(self._limits))
         except (BudgetExceeded, RecursionError):
             return False
 
     def errors(self, instance: JSON, most: int = 8) -> list[ValidationError]:
-        """Return the errors of an instance, which are none exactly if it is valid.
+        """Return the errors of an instance. The list is empty exactly if the instance is valid.
 
         Args:
             instance: A value as `json.loads` returns it.
@@ -96,14 +105,14 @@ def compile_schema(
     assert_formats: bool = False,
     limits: ValidationLimits = _LIMITS,
 ) -> Validator:
-    """Compile a schema.
+    """Return the validator of a schema.
 
     Args:
         schema: An object or a boolean, as `json.loads` returns it. Its dialect is 2020-12, unless its `$schema` names
             draft-07 or a metaschema among the documents.
-        documents: The schemas that references may lead to, by URI. Nothing else is loaded. Default: none.
-        assert_formats: True to check `format`. The default follows the standard: formats only annotate.
-        limits: Limits of the schema and of each validation.
+        documents: The schemas that references may lead to, by URI. Nothing else is loaded. Default: no documents.
+        assert_formats: True if `format` is checked. By default `format` only annotates, as in the standard.
+        limits: Limits of the schema and of each validation. Default: `ValidationLimits()`.
 
     Raises:
         SchemaError: The schema is malformed or in an unknown dialect. It exceeds the limits. It has a reference that

@@ -223,10 +223,7 @@ def dependency_names(reader: SchemaReader) -> Keyword:
 
 
 def format_(reader: SchemaReader) -> Keyword | None:
-    """Build `format` (Validation 7). It only annotates, unless the dialect or the caller wants formats checked.
-
-    An unknown format always only annotates (7.2.3).
-    """
+    """Build `format` (Validation 7). An unknown format only annotates, as all do unless `asserts_formats` is True."""
     name = reader.string("format")
     is_valid = FORMATS.get(name)
     if is_valid is None or not reader.asserts_formats:

@@ -105,7 +105,7 @@ class Compiler:
                 resource = dict(origin.scope).get(fragment, resource)
             schema, location = resource.anchors[fragment]
         else:
-            raise SchemaError(f"there is no anchor {quoted(fragment)} in {resource}")
+            raise SchemaError(f"unknown anchor {quoted(fragment)} in {resource}")
         target = self._scoped(schema, resource, origin.scope, location, 0)
         self._waiting.append(target)
         return target.compiled

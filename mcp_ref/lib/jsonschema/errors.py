@@ -18,7 +18,7 @@ class SchemaError(ValueError):
 
 
 class ValidationError(ValueError):
-    """One fault of an instance. Its text says where the fault is, what was expected, and what was found.
+    """One fault of an instance. Its text contains the location, the expected value and the actual value.
 
     Args:
         path: Property names and array indices that lead from the root of the instance to the fault.

@@ -21,7 +21,7 @@ Ranges = list[tuple[int, int]]
 """Code points, as the first and last of each range."""
 LAST = 0x10FFFF  # the last code point of Unicode
 MAX_STATES = 4_000
-"""Maximum size of an automaton, in states. `(a{100}){100}` would need more."""
+"""Maximum number of states of an automaton. `(a{100}){100}` would need more."""
 MAX_TRANSITIONS = 20_000
 """Maximum number of transitions that an automaton remembers. Then it forgets all of them."""
 
@@ -121,7 +121,7 @@ class Choice:
 
 
 class Repeat:
-    """A node repeated `least` to `most` times. If `most` is None, there is no upper bound."""
+    """A node repeated `least` to `most` times. None means without an upper bound."""
 
     def __init__(self, body: Item, least: int, most: int | None) -> None:
         self.body, self.least, self.most = body, least, most

@@ -12,14 +12,22 @@ TOO_DEEP = "too deeply nested to check against this schema"
 
 
 class ValidationLimits:
-    """Limits of one compiled schema, and of each validation with it. The arguments replace the defaults below."""
+    """Limits of one compiled schema, and of each validation with it. The arguments replace the defaults below.
+
+    Args:
+        depth: Maximum nesting, in levels.
+        subschemas: Maximum number of subschemas.
+        steps: Maximum number of steps.
+        patterns: Maximum number of patterns.
+        pattern_length: Maximum length of a pattern, in characters.
+    """
 
     depth: int = 100
     """Maximum nesting of subschemas, and of references that are being followed, in levels."""
     subschemas: int = 20_000
     """Maximum number of compiled subschemas, in all documents together."""
     steps: int = 2_000_000
-    """Maximum work of one validation, in applied subschemas (about a microsecond each)."""
+    """Maximum number of steps of one validation. A step applies one subschema and takes about a microsecond."""
     patterns: int = 500
     """Maximum number of different regular expressions."""
     pattern_length: int = 2_000

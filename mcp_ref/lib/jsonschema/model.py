@@ -49,13 +49,8 @@ class Keyword:
     def __init__(
         self, name: str, check: Check, message: Message = "", applied: Apply | None = None, requires_all: bool = False
     ) -> None:
-        self.name, self.check, self.message, self.applied, self.requires_all = (
-            name,
-            check,
-            message,
-            applied,
-            requires_all,
-        )
+        self.name, self.check, self.message = name, check, message
+        self.applied, self.requires_all = applied, requires_all
 
 
 class CompiledSchema:
@@ -94,7 +89,7 @@ class CompiledSchema:
                 self.check = check_all
 
     def set_false(self, keyword: str, message: str) -> None:
-        """Become the schema `false` (Core 4.3.2), which reports this message."""
+        """Turn this schema into `false` (Core 4.3.2), which reports this message."""
         self.check, self.false_error = lambda instance, budget: False, (keyword, message)
 
 

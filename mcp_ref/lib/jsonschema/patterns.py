@@ -25,9 +25,9 @@ from .expressions import Automaton, Boundary, Choice, Item, PatternError, Sequen
 from .limits import Budget, BudgetExceeded
 
 MAX_CHEAP_COST = 4_096
-"""Maximum cost for which `re` is used rather than the automaton, in backtracking steps (some tens of microseconds)."""
+"""Maximum number of backtracking steps for which `re` is preferred to the automaton (some tens of microseconds)."""
 MAX_COST = 1_000_000
-"""Maximum cost for which `re` is used if there is no automaton, in backtracking steps (some tens of milliseconds)."""
+"""Maximum number of backtracking steps if a pattern has no automaton (some tens of milliseconds)."""
 
 
 class Pattern:

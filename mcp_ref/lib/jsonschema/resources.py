@@ -80,8 +80,6 @@ _DIALECTS = {
 class SchemaResource:
     """A schema with a URI, its anchors, and the names of those anchors that are dynamic."""
 
-    __slots__ = ("anchors", "dialect", "dynamic_anchors", "schema", "uri")
-
     def __init__(self, uri: str, schema: JSON, dialect: Dialect) -> None:
         self.uri, self.schema, self.dialect = uri, schema, dialect
         self.anchors: dict[str, tuple[JSON, str]] = {}  # by name: the subschema and its location
@@ -208,11 +206,8 @@ class SchemaResources:
         return self._dialect(uri.removesuffix("#"))
 
     def _dialect(self, uri: str) -> Dialect:
-        if uri not in self._dialects:
-            self._dialects[uri] = self._new_dialect(uri)
-        return self._dialects[uri]
-
-    def _new_dialect(self, uri: str) -> Dialect:
+        if uri in self._dialects:
+            return self._dialects[uri]
         metaschema = self._documents.get(uri)
         chosen = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
         if not isinstance(chosen, dict):
@@ -225,7 +220,8 @@ class SchemaResources:
             elif is_required:  # Core 8.1.2: refuse to process a schema that requires an unknown vocabulary
                 raise SchemaError(f"$schema {quoted(uri)} requires the unknown vocabulary {quoted(vocabulary)}")
         rows = {row for name in ["core", *names] for row in _VOCABULARIES[name]}
-        return Dialect(tuple(row for row in _ALL if row in rows), asserts_formats="format-assertion" in names)
+        dialect = Dialect(tuple(row for row in _ALL if row in rows), asserts_formats="format-assertion" in names)
+        return self._dialects.setdefault(uri, dialect)
 
 
 # ------------------------------------------------------------------------------------ URIs and JSON Pointers

@@ -36,7 +36,7 @@ class UnsupportedType(TypeError):
 
 @dataclass(frozen=True)
 class Conversion:
-    """The schema of an annotation, and its reader. `read` is None if the Python value is the JSON value itself."""
+    """The schema of an annotation, and its reader. Values that are the same in JSON and Python need no reader."""
 
     schema: Schema
     read: Reader | None = None
@@ -286,8 +286,7 @@ def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope
         raise scope.refuse(annotation, "has keys that are not plain strings, as those of a JSON object are")
     value = conversion_of(arguments[1], scope.at("{}"))
     schema: Schema = {"type": "object", **({"additionalProperties": value.schema} if value.schema else {})}
-    read_value = value.read
-    if read_value is None:
+    if (read_value := value.read) is None:
         return Conversion(schema)
     return Conversion(schema, lambda members: read_members(members, dict.fromkeys(members, read_value)))
 

@@ -87,7 +87,7 @@ def signature_of(
 
     Args:
         function: A function, method, callable object or functools.partial. Named arguments of a partial are fixed.
-        context_type: The annotation of a parameter that is not an argument: whoever calls the function fills it in.
+        context_type: The annotation of a parameter that is not an argument. The caller of the function supplies it.
         result_types: None (the default) if no `output_schema` is wanted. Otherwise, types of complete results: a
             function that returns one of them, or a list or union with one, has no `output_schema` either.
 

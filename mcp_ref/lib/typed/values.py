@@ -29,7 +29,7 @@ class UnfitValue(ValueError):
     """A value that cannot be converted: from JSON to its annotated type, or from Python to JSON.
 
     Args:
-        why: The fault, or what was expected instead.
+        why: The fault, or the expected value.
         path: Location of the value, such as `.stops[2].name`. Default: the outermost value.
     """
 
@@ -37,7 +37,11 @@ class UnfitValue(ValueError):
         self.why, self.path = why, path
 
     def under(self, step: str) -> UnfitValue:
-        """Return this error with a longer path. The step, `.name` or `[index]`, leads to the value from its parent."""
+        """Return this error with a longer path.
+
+        Args:
+            step: The step that leads from the parent to the value: `.name` or `[index]`.
+        """
         return UnfitValue(self.why, step + self.path)
 
     def __str__(self) -> str:
@@ -64,8 +68,7 @@ class TextType:
 
     def loaded(self) -> type | tuple[()]:
         """Return the class, or () if its module is not imported yet. Nothing is an instance of ()."""
-        found: type | tuple[()] = getattr(sys.modules.get(self.module), self.name, ())
-        return found
+        return getattr(sys.modules.get(self.module), self.name, ())
 
 
 def _read_iso(cls: Any, text: str) -> object:
@@ -119,7 +122,7 @@ TEXT_TYPES: Final = (
 
 
 def to_json(value: object) -> JSON:
-    """Convert a value to JSON: dicts, lists, strings, finite numbers, booleans and None.
+    """Return a value as JSON: dicts, lists, strings, finite numbers, booleans and None.
 
     Args:
         value: A dataclass instance or named tuple becomes an object of its fields. A mapping becomes an object, a
