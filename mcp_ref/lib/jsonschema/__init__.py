@@ -1,14 +1,14 @@
-"""JSON Schema, dialects 2020-12 and draft-07: validate a JSON value against a schema, and explain what is wrong.
+"""JSON Schema, dialects 2020-12 and draft-07: validate a JSON value against a schema, and report its faults.
 
     check = compile_schema({"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]})
     check.is_valid({"days": 3})                    # True
     [str(e) for e in check.errors({"days": "3"})]  # ['days: expected an integer, got "3"']
 
 A *schema* is an object whose *keywords* constrain a value, the *instance*. Keywords may contain *subschemas*. A schema
-is compiled once to closures. A valid instance costs one pass over them. An invalid one is walked again for messages.
+is compiled once, to Python functions. One pass over them validates an instance. A second pass collects the errors.
 
-Schemas and instances may come from an attacker (Core 13). Nothing is ever fetched (resources.py says why), the work of
-a validation is bounded (limits.py), and a pattern cannot hang the process (patterns.py).
+Schemas and instances may come from an attacker (Core 13). So nothing is ever fetched (resources.py), the work of a
+validation is bounded (limits.py), and a regular expression cannot hang the process (patterns.py).
 
 Reading order:
 
@@ -83,13 +83,13 @@ class Validator:
         return list(found.values())
 
     def validate(self, instance: JSON) -> None:
-        """Check an instance.
+        """Raise a ValidationError if an instance is invalid.
 
         Args:
             instance: A value as `json.loads` returns it.
 
         Raises:
-            ValidationError: The instance is invalid. The text of the exception lists up to eight errors.
+            ValidationError: The instance is invalid. The text of the exception contains up to eight errors.
         """
         errors = self.errors(instance)
         if len(errors) == 1:

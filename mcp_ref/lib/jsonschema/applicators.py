@@ -1,7 +1,7 @@
 """The keywords that apply other schemas: references, logic, and the subschemas of items and properties.
 
 *In-place* applicators apply subschemas to the same instance as the schema that contains them. The others apply
-subschemas to its items or properties. References are in-place applicators whose schema stands elsewhere.
+subschemas to items or properties of this instance. References are in-place applicators of a schema elsewhere.
 
 Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" is a section of that draft's Validation document
 Below: model.py. Above: unevaluated.py, resources.py.
@@ -119,7 +119,7 @@ def _no_match(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> 
 
 
 def not_(reader: SchemaReader) -> Keyword:
-    """Build `not` (Core 10.2.1.4). It has no annotations: if the subschema holds, this schema fails."""
+    """Build `not` (Core 10.2.1.4). `unevaluated…` ignores its subschema, which is never valid in a valid instance."""
     [schema] = reader.apply_in_place([reader.subschema("not")])
     text = f"expected no match of {quoted(reader.schema['not'])}"
     return Keyword("not", lambda instance, budget: not schema.check(instance, budget), text)
@@ -265,7 +265,7 @@ def properties(reader: SchemaReader) -> Keyword:
     rest = reader.subschema("additionalProperties") if "additionalProperties" in reader else None
     for schema in named.values():
         if schema.false_error:
-            schema.set_false("properties", "this property must not be there")
+            schema.set_false("properties", "this property is not allowed")
     if rest is not None and rest.false_error:
         names = f", expected {alternatives(quoted_names(list(named)))}" if named else ""
         rest.set_false("additionalProperties", f"unexpected property{names}")

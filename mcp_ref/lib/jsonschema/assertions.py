@@ -207,7 +207,7 @@ def _dependent_names(name: str, reader: SchemaReader, lists: dict[str, JSON]) ->
     def message(instance: JSON, budget: Budget) -> str:
         assert isinstance(instance, dict)
         trigger = next(key for key, names in rows.items() if key in instance and not names <= instance.keys())
-        return f"{missing_properties(sorted(rows[trigger]), instance)}, which {quoted(trigger)} demands"
+        return f"{missing_properties(sorted(rows[trigger]), instance)}, because {quoted(trigger)} is present"
 
     return Keyword(name, check, message)
 
@@ -223,12 +223,12 @@ def dependency_names(reader: SchemaReader) -> Keyword:
 
 
 def format_(reader: SchemaReader) -> Keyword | None:
-    """Build `format` (Validation 7). An unknown format only annotates, as all do unless `asserts_formats` is True."""
+    """Build `format` (Validation 7). Unknown formats are ignored, as all are unless `asserts_formats` is True."""
     name = reader.string("format")
     is_valid = FORMATS.get(name)
     if is_valid is None or not reader.asserts_formats:
         return None
-    cost = 100 if name == "regex" else 1  # a regex is parsed in Python, other formats by `re`
+    cost = 100 if name == "regex" else 1  # parsing in Python is slower than matching with `re`
 
     def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, str):
@@ -267,5 +267,6 @@ VALIDATION_2020_12: Vocabulary = (
     (dependent_required, "dependentRequired"),
     (contains_bounds, "minContains", "maxContains"),
 )
+"""The validation vocabulary (Validation 6)."""
 
 FORMAT: Vocabulary = ((format_, "format"),)

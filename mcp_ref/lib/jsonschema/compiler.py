@@ -1,9 +1,10 @@
 """The compiler: from a document to compiled schemas, with every reference resolved in advance.
 
 A reference (`$ref`) is a URI with a fragment. The URI names a resource, the fragment a JSON Pointer or an anchor in it.
-`$dynamicRef` depends on the *dynamic scope* (Core 7.1): the resources that validation passed through on its way. Only
-one fact of the scope matters: which resource first bound each dynamic anchor. So a schema is compiled once for each set
-of bindings that it can be reached with. Most schemas have only the empty set. Validation then never looks up a name.
+`$dynamicRef` depends on the *dynamic scope* (Core 7.1): the resources that validation passed through before. Only one
+fact about them matters: the resource that was the first to define each dynamic anchor. These pairs of anchor and
+resource are the `Scope`. A schema is compiled once for each scope, and most schemas have only the empty scope. So
+validation never has to look up a name.
 
 Spec:  Core 7.1, 8.2.3, 9.4.1
 Below: resources.py, model.py, patterns.py. Above: `compile_schema` in the package's `__init__`.
@@ -22,11 +23,11 @@ from .resources import SchemaResource, SchemaResources, decode_percent, escape_s
 from .values import JSON
 
 Scope = tuple[tuple[str, SchemaResource], ...]
-"""The resource that each dynamic anchor is bound to, by the name of the anchor."""
+"""Names of dynamic anchors, each with the resource that defines it."""
 
 
 class ScopedSchema(SchemaReader):
-    """A schema object with the resource that it belongs to and the dynamic scope that it is reached in."""
+    """A schema object, with its resource and with the dynamic scope of a reference that leads to it."""
 
     __slots__ = ("compiler", "depth", "is_built", "resource", "scope")
 
@@ -91,7 +92,7 @@ class Compiler:
         return scoped.compiled
 
     def target(self, origin: ScopedSchema, reference: str, dynamic: bool) -> CompiledSchema:
-        """Return the schema that a reference names (Core 8.2.3.1, 8.2.3.2). It is compiled later."""
+        """Return the schema that a reference names (Core 8.2.3.1, 8.2.3.2), and put it in the queue of the compiler."""
         uri, _, fragment = reference.partition("#")
         resource = self._resources.find(uri, origin.resource) if uri else origin.resource
         fragment = decode_percent(fragment)
@@ -111,12 +112,12 @@ class Compiler:
         return target.compiled
 
     def _scoped(self, schema: JSON, resource: SchemaResource, scope: Scope, at: str, depth: int) -> ScopedSchema:
-        """Return the one ScopedSchema of a schema in a dynamic scope, extended by the schema's own resource."""
+        """Return the ScopedSchema of a schema. Its dynamic scope includes the dynamic anchors of its resource."""
         if isinstance(schema, bool):
             scoped = ScopedSchema(self, {}, resource, scope, at, depth)
             scoped.is_built = True
             if not schema:
-                scoped.compiled.set_false("false", "nothing is allowed here")
+                scoped.compiled.set_false("false", "no value is allowed here")
             return scoped
         if not isinstance(schema, dict):
             raise SchemaError(f"{at}: expected a schema (an object, true or false), got {quoted(schema)}")

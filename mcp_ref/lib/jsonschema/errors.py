@@ -1,7 +1,7 @@
 """The two exceptions of the package, and the text of their messages.
 
-A message names the place in the instance, the expected value and the actual value. People and language models correct
-their input from it. Quoted values are cut, because an instance may be megabytes long.
+A message contains the location in the instance, the expected value and the actual value. People and language models
+need all three to correct their input. Quoted values are cut, because an instance may be megabytes long.
 
 Below: values.py. Above: model.py.
 """
@@ -56,12 +56,12 @@ def quoted(value: JSON, most: int = 80) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except ValueError:  # an integer with more digits than Python writes
-        return "a number beyond all measure"
+        return "a number with too many digits"
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def quoted_names(names: list[str]) -> list[str]:
-    """Return the first thirteen names, quoted: one more than a message lists."""
+    """Return the first thirteen names, quoted. `alternatives` prints twelve and replaces the thirteenth by `…`."""
     return [quoted(name) for name in names[:13]]
 
 

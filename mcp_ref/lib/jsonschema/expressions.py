@@ -23,7 +23,7 @@ LAST = 0x10FFFF  # the last code point of Unicode
 MAX_STATES = 4_000
 """Maximum number of states of an automaton. `(a{100}){100}` would need more."""
 MAX_TRANSITIONS = 20_000
-"""Maximum number of transitions that an automaton remembers. Then it forgets all of them."""
+"""Maximum number of transitions that an automaton remembers. At the limit, it forgets all of them."""
 
 
 class PatternError(ValueError):
@@ -75,7 +75,7 @@ class CharacterSet:
 
 
 class Sequence:
-    """One node after the other, perhaps in parentheses that remember their match."""
+    """Several nodes, one after the other. If `captures` is True, a backreference can refer to their match."""
 
     def __init__(self, items: list[Item], *, captures: bool = False) -> None:
         self.items, self.captures = items, captures
@@ -92,7 +92,7 @@ class Sequence:
             if isinstance(item, Repeat) and isinstance(item.body, CharacterSet):
                 first = _first(Sequence(self.items[index + 1 :]))
                 if first is not None and item.body.excludes(first):
-                    steps += ways * item_ways  # each end of the repetition is tried, but only the last can go on
+                    steps += ways * item_ways  # all ends of the repetition are tried, but only the last can continue
                     item_ways = 1
             ways *= item_ways
         return ways, steps
@@ -121,7 +121,7 @@ class Choice:
 
 
 class Repeat:
-    """A node repeated `least` to `most` times. None means without an upper bound."""
+    """A node, repeated from `least` to `most` times (None: without an upper bound)."""
 
     def __init__(self, body: Item, least: int, most: int | None) -> None:
         self.body, self.least, self.most = body, least, most
@@ -214,7 +214,7 @@ def _first(item: Item) -> CharacterSet | None:
 
 
 class _StateSet:
-    """The states that an automaton is in at one position, with the next set for each character met so far."""
+    """The states that an automaton is in at one position, with the next set for each character that has followed."""
 
     __slots__ = ("before", "members", "transitions")
 
@@ -227,8 +227,8 @@ class _StateSet:
 class Automaton:
     """A nondeterministic automaton (Thompson's construction), run as a deterministic one that is built on demand.
 
-    State 0 is the match. `conditions` says what it takes to leave a state: to consume a character of a set, a boundary,
-    or nothing (None). `targets` lists the states that follow it.
+    State 0 is the match. `conditions` has the condition for leaving each state: a character of a set (consumed), a
+    boundary, or None (always). `targets` has the states that follow each state.
     """
 
     def __init__(self, root: Item) -> None:

@@ -1,10 +1,7 @@
 """The values of the keyword `format`: one function for each, which returns True if a string has the format.
 
 Formats are about syntax: a valid email address need not exist. All formats of the standard are here. The regular
-expressions are written so that `re` cannot backtrack (patterns.py says why that matters).
-
-DEVIATION: internationalised host names follow IDNA 2003, the version in Python's standard library. The rules of
-IDNA 2008 about neighbouring characters are not checked.
+expressions are written so that `re` never backtracks (patterns.py gives the reason).
 
 Spec:  Validation 7.3
 Below: patterns.py. Above: assertions.py.
@@ -20,7 +17,7 @@ from .patterns import Pattern
 
 
 def _matching(expression: str) -> Callable[[str], bool]:
-    """Return the check of a format that one regular expression describes. It is compiled on first use."""
+    """Return the check of a format that one regular expression describes. The expression is compiled on first use."""
     return lambda text: re.fullmatch(expression, text, re.ASCII) is not None
 
 
@@ -73,6 +70,7 @@ def is_idn_hostname(text: str) -> bool:
     if len(text) > 253 or re.search(r"(?:^|[.\u3002\uff0e\uff61])-|-(?:[.\u3002\uff0e\uff61]|$)", text):
         return False
     try:
+        # DEVIATION: Python's standard library has IDNA 2003. The rules of IDNA 2008 are not checked.
         written = text.encode("idna").decode()
     except UnicodeError:
         return False
@@ -151,7 +149,7 @@ def is_iri(text: str) -> bool:
 
 
 def _in_ascii(check: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return the check of the older format that is the same, but for ASCII only (RFC 3986 and RFC 5321 4.1.2)."""
+    """Return a check that also demands ASCII, as RFC 3986 and RFC 5321 4.1.2 do."""
     return lambda text: text.isascii() and check(text)
 
 

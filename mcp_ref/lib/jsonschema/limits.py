@@ -1,7 +1,7 @@
 """Limits on the cost of a schema, and the budget that one validation may spend.
 
-Schemas and instances often come from strangers. A schema of one kilobyte can ask for 2**30 steps of validation, so
-validators have to bound their work (Core 13). Compiling counts subschemas and patterns. Validating counts steps.
+Schemas and instances often come from strangers. A schema of one kilobyte can demand a billion steps, so the standard
+warns validators about resources (Core 13). The compiler counts subschemas, and each validation has a budget of steps.
 
 Above: every module that compiles or validates.
 """
@@ -51,7 +51,7 @@ class BudgetExceeded(Exception):
 
 
 class Budget:
-    """The depth and the steps that one validation has left."""
+    """The remaining depth and steps of one validation."""
 
     __slots__ = ("depth", "steps")
 

@@ -1,15 +1,15 @@
 """A schema before and after compilation: `SchemaReader` gives access to its keywords, `CompiledSchema` validates.
 
-Each keyword of a schema becomes a `Keyword`. Core 7 lets a keyword do two things, and a message is needed for a third:
+Each keyword of a schema becomes a `Keyword` with up to three functions:
 
-- `check` *asserts* that an instance is valid. Valid instances cost nothing but these closures.
-- `applied` *applies* subschemas: it yields them, each with the part of the instance that it was applied to. A second
-  walk over an invalid instance finds its errors there, and unevaluated.py finds the evaluated properties.
-- `message` says what was expected, if the keyword itself failed and not one of its subschemas.
+- `check` *asserts* (Core 7.6): it returns True if an instance is valid. Validation calls only this function.
+- `applied` returns the subschemas that the keyword *applies* (Core 7.5), each with a part of the instance. If an
+  instance is invalid, a second walk finds the errors of these subschemas. unevaluated.py uses the function too.
+- `message` returns the text of the error, if the keyword itself is violated and not one of its subschemas.
 
 A `KeywordBuilder` is a function that builds one keyword, or a few that belong together. It reads their values with the
-`SchemaReader` and computes everything that does not depend on the instance, once, outside `check`. It returns None if
-there is nothing to check.
+`SchemaReader`, and computes everything that does not depend on the instance in advance. For keywords that check
+nothing, it returns None.
 
 Below: limits.py, values.py, errors.py, patterns.py. Above: assertions.py, applicators.py, unevaluated.py make keywords.
 """
@@ -27,10 +27,10 @@ Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
 """Subschemas that were applied, each with the step to its part of the instance, or None for the instance itself."""
 Apply = Callable[[JSON, Budget], Applied]
 Message = str | Callable[[JSON, Budget], str]
-"""The text of an error, to which the instance is added, or a function that returns the whole text."""
+"""The whole text of an error from a function, or the beginning of the text, which ends with the instance."""
 KeywordBuilder = Callable[["SchemaReader"], "Keyword | None"]
 Vocabulary = tuple[tuple[KeywordBuilder, *tuple[str, ...]], ...]
-"""Functions, each with the names of the keywords that it builds. Keywords are evaluated in this order."""
+"""Functions in the order of evaluation, each with the names of the keywords that it builds."""
 
 
 class Keyword:
@@ -40,8 +40,8 @@ class Keyword:
         name: Name of the keyword, for errors.
         check: Returns True if the instance is valid.
         message: Text of the error, if the keyword itself can fail.
-        applied: Returns the subschemas that were applied to a valid instance.
-        requires_all: True if the keyword is valid exactly when all applied subschemas are. Its errors are theirs.
+        applied: Returns the subschemas that the keyword applies to an instance.
+        requires_all: True if an instance satisfies the keyword exactly when it satisfies all applied subschemas.
     """
 
     __slots__ = ("applied", "check", "message", "name", "requires_all")
@@ -117,10 +117,10 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
 
 
 class SchemaReader:
-    """A schema object that is being compiled, as the functions that build its keywords see it.
+    """Access to the keywords of one schema object, for the functions that build them.
 
     Each method returns a keyword's value in the form that the standard demands, or raises SchemaError.
-    The compiler implements the three methods that need other schemas.
+    The compiler implements the last three methods.
     """
 
     __slots__ = ("asserts_formats", "compiled", "keywords", "known", "location", "schema")
@@ -191,7 +191,7 @@ class SchemaReader:
         return {name: self.compile(schema, keyword, name) for name, schema in self.mapping(keyword).items()}
 
     def apply_in_place(self, schemas: list[CompiledSchema]) -> list[CompiledSchema]:
-        """Record that these schemas are applied to the same instance as this schema. Return them."""
+        """Return these schemas, and record that they are applied to the same instance as this schema."""
         self.compiled.in_place += schemas
         return schemas
 
@@ -200,7 +200,7 @@ class SchemaReader:
         raise NotImplementedError
 
     def resolve(self, keyword: str, *, dynamic: bool) -> CompiledSchema:
-        """Return the schema that a reference names. It may not be compiled yet."""
+        """Return the schema that a reference names. Its `check` is set later, when the schema is compiled."""
         raise NotImplementedError
 
     def pattern(self, keyword: str, source: str) -> Pattern:

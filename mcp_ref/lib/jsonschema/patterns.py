@@ -1,16 +1,16 @@
 """Compiled regular expressions whose matching time is bounded, with the meaning that JSON Schema gives them.
 
-A matcher that backtracks, such as Python's `re`, can take years for `^(a+)+$` and a text of fifty characters. Both may
-come from an attacker (regular-expression denial of service, ReDoS; Validation 10). So a pattern is parsed, its worst
-cost on a text of a given length is computed, and one of two matchers searches:
+A matcher that backtracks, such as Python's `re`, can take years for `^(a+)+$` and a text of fifty characters. Pattern
+and text may come from an attacker (regular-expression denial of service, ReDoS; Validation 10). So each pattern is
+parsed. From its structure follows a bound on the cost of matching a text. The cost decides between two matchers:
 
 - `re`, if backtracking is cheap. The pattern is translated first: JSON Schema uses ECMA-262 (Core 6.4), where `\\d` is
   only 0 to 9, `$` does not match before a last newline, and `\\p{…}` exists.
-- otherwise an automaton, whose time is linear in the length of the text.
+- an automaton otherwise. Its time is linear in the length of the text.
 
-Lookaround and backreferences have no automaton. A pattern like `.{9999}` has one that is too large. For these `re` gets
-more time. If that is not enough for 63 characters, the pattern is refused. If it is not enough for a text, the text is
-invalid.
+Lookaround and backreferences have no automaton, and the automaton of `.{9999}` would be too large. For such patterns
+`re` may take more steps (MAX_COST). A pattern is refused if these steps do not suffice for 63 characters. A text is
+invalid if they do not suffice for its length.
 
 Spec:  Core 6.4, Validation 10
 Below: ecma262.py parses, expressions.py computes costs and has the automaton. Above: formats.py, model.py.

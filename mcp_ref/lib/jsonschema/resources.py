@@ -1,11 +1,11 @@
-"""Dialects and schema resources: in which language a schema is written, and under which URIs other schemas refer to it.
+"""Dialects and schema resources: the keywords that a schema may use, and the URIs by which other schemas refer to it.
 
-A *dialect* says which keywords mean something: draft-07, or the vocabularies of 2020-12 that a metaschema chooses.
+A *dialect* is a set of keywords: those of draft-07, or of the vocabularies of 2020-12 that a metaschema chooses.
 A *schema resource* (Core 4.3.5) is a schema with a URI of its own: the root of a document, or a subschema with `$id`.
-Anchors name further subschemas in a resource. One scan of a document finds all resources and anchors.
+An *anchor* names a subschema of a resource. One scan of a document finds all resources and anchors.
 
-Nothing is ever fetched. Core 9.1.2 treats a URI as a name and not as an address to download. If a validator opened the
-URIs of a stranger's schema, the stranger could read files (`file:///etc/passwd`) or reach servers inside our network
+Nothing is ever fetched. In Core 9.1.2 a URI is a name, not an address to download. If a validator opened the URIs in
+the schema of a stranger, the stranger could read files (`file:///etc/passwd`) or reach servers inside our network
 (server-side request forgery, SSRF). All documents come from the caller of `compile_schema`.
 
 Spec:  Core 8.1 (dialects and vocabularies), 8.2 ($id and anchors), 9.1 and 9.2; RFC 3986 5.2; RFC 6901
@@ -101,7 +101,7 @@ class SchemaResources:
         self._scanned = 0
 
     def read(self, uri: str, schema: JSON, default: Dialect | None = None) -> SchemaResource:
-        """Scan a document that has this URI. Without `$schema` it is in the default dialect, or in 2020-12."""
+        """Scan a document with a URI. A document without `$schema` is in the default dialect, or else in 2020-12."""
         resource = SchemaResource(uri, schema, self._dialect_of(schema, default))
         self._by_uri[uri] = resource
         if isinstance(schema, dict):
@@ -114,16 +114,16 @@ class SchemaResources:
         return resource
 
     def find(self, uri: str, base: SchemaResource) -> SchemaResource:
-        """Return the resource that a URI, seen from another resource, names. Read its document if necessary."""
+        """Return the resource with a URI, which may be relative to the base. Read its document if necessary."""
         uri = resolve_uri(base.uri, uri)
         if uri not in self._by_uri and uri in self._documents:
             self.read(uri, self._documents[uri], default=base.dialect)
         if uri not in self._by_uri:
-            raise SchemaError(f"no schema {quoted(uri)} was handed in, and none is ever fetched")
+            raise SchemaError(f"unknown schema {quoted(uri)}: pass it as a document, because nothing is fetched")
         return self._by_uri[uri]
 
     def owner_of(self, schema: JSON, parent: SchemaResource) -> SchemaResource:
-        """Return the resource that a subschema belongs to: the one that it is the root of, or its parent's."""
+        """Return the resource whose root is this schema, or else the resource of its parent."""
         return self._by_schema.get(id(schema), parent)
 
     def follow_pointer(self, pointer: str, resource: SchemaResource) -> tuple[JSON, SchemaResource]:
@@ -136,7 +136,7 @@ class SchemaResources:
             elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
                 value = value[int(step)]
             else:
-                raise SchemaError(f"{quoted(pointer)} leads nowhere in {resource}")
+                raise SchemaError(f"the pointer {quoted(pointer)} leads nowhere in {resource}")
             resource = self.owner_of(value, resource)
         return value, resource
 
@@ -190,7 +190,7 @@ class SchemaResources:
             name = schema.get(keyword)
             if isinstance(name, str):
                 if resource.anchors.setdefault(name, (schema, location))[0] is not schema:
-                    raise SchemaError(f"{location}/{keyword}: {quoted(name)} is used twice in {resource}")
+                    raise SchemaError(f"{location}/{keyword}: the anchor {quoted(name)} is defined twice in {resource}")
                 if keyword == "$dynamicAnchor":
                     resource.dynamic_anchors.add(name)
 
@@ -211,7 +211,7 @@ class SchemaResources:
         metaschema = self._documents.get(uri)
         chosen = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
         if not isinstance(chosen, dict):
-            raise SchemaError(f"$schema {quoted(uri)}: known are {_DRAFT_2020_12}schema and {_DRAFT_7}#")
+            raise SchemaError(f"unknown $schema {quoted(uri)}: use {_DRAFT_2020_12}schema or {_DRAFT_7}#")
         names = []
         for vocabulary, is_required in chosen.items():
             name = vocabulary.removeprefix(_DRAFT_2020_12 + "vocab/")
@@ -231,7 +231,7 @@ _URI = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*:)?(//[^/?]*)?([^?]*)(\?.*)?", re.D
 
 
 def resolve_uri(base: str, reference: str) -> str:
-    """Return the URI that a reference without a fragment means, seen from a base URI (RFC 3986 5.2.2)."""
+    """Return the URI of a reference, which has no fragment, relative to a base URI (RFC 3986 5.2.2)."""
     if not base:
         return reference
     scheme, authority, path, query = _URI.findall(reference)[0]

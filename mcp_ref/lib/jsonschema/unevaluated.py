@@ -1,8 +1,8 @@
 """The keywords for the properties and items that no other keyword has evaluated.
 
-`unevaluatedProperties` needs to know which properties its sibling keywords, and the subschemas applied in place,
-have looked at. Core 11 defines this by annotations. Here a second walk over the schema collects them, and only for
-schemas that have one of these keywords.
+`unevaluatedProperties` depends on the properties that its sibling keywords have evaluated, and on those that subschemas
+for the same instance have evaluated. Core 11 defines these sets by annotations. Here they are computed by a second walk
+over the schema, and only if the schema has one of the two keywords.
 
 Spec:  Core 11
 Below: model.py. Above: resources.py puts the keywords of all vocabularies together.
@@ -22,7 +22,7 @@ def _unevaluated(name: str, kind: type, false_message: str) -> KeywordBuilder:
         schema = reader.subschema(name)
         if schema.false_error:
             schema.set_false(name, false_message)
-        siblings = list(reader.keywords)  # all of them, and all valid: this vocabulary is evaluated last
+        siblings = list(reader.keywords)  # complete, because this vocabulary is evaluated last
 
         def applied(instance: JSON, budget: Budget) -> Iterator[tuple[Step, CompiledSchema]]:
             if isinstance(instance, kind) and isinstance(instance, (list, dict)):
@@ -58,4 +58,4 @@ UNEVALUATED: Vocabulary = (
     (_unevaluated("unevaluatedItems", list, "unexpected item"), "unevaluatedItems"),
     (_unevaluated("unevaluatedProperties", dict, "unexpected property"), "unevaluatedProperties"),
 )
-"""The vocabulary of Core 11. It must be evaluated last."""
+"""The unevaluated vocabulary (Core 11), which must be evaluated last."""

@@ -1,4 +1,4 @@
-"""The values of JSON where they differ from Python's: `1.0` is an integer and equals `1`, and `true` equals neither.
+"""The types and the equality of JSON values. In JSON `1.0` is an integer and equals `1`, and `true` equals neither.
 
 Core 4.2.2 defines the equality that `enum`, `const` and `uniqueItems` use. Validation 6.1.1 defines the types.
 
@@ -46,8 +46,8 @@ TYPES: dict[str, Check] = {
 def canonical(value: JSON, budget: Budget | None = None) -> str:
     """Return a text that two values share exactly when they are equal in JSON.
 
-    Sets hold this text because Python salts the hash of a string. An attacker can choose numbers with equal hashes, and
-    a set of those would be slow.
+    A set of these texts stays fast, because Python salts the hashes of strings. The hashes of numbers are predictable:
+    an attacker can choose many numbers with the same hash, which makes a set slow.
     """
     if isinstance(value, str):
         if budget is not None:
@@ -82,7 +82,7 @@ def is_multiple(value: int | float, of: int | float) -> bool:
 
 
 def _decimal(value: int | float) -> tuple[int, int]:
-    """Return the decimal digits and exponent of a number. For a float: of the shortest text that parses to it."""
+    """Return the decimal digits and the exponent of a number, as Python prints the number."""
     if isinstance(value, int):
         return value, 0
     mantissa, _, exponent = repr(value).partition("e")

@@ -1,8 +1,8 @@
 """Conversion of a Python annotation to a JSON Schema, and to a reader of the JSON that satisfies the schema.
 
-One walk over the annotation makes both, when a function is registered. Language models read the schemas, so they are
-simple: without `$ref` and `title`, and with `{"type": ["integer", "null"]}` rather than an equivalent `anyOf`. Objects
-may have further properties, because results grow fields. `Annotated[X, {"additionalProperties": False}]` forbids them.
+One walk over the annotation makes both, when a function is registered. Language models read the schemas. So a schema
+has no `$ref` and no `title`, and `{"type": ["integer", "null"]}` rather than an equivalent `anyOf`. Objects may have
+further properties, as a later version may add some. `Annotated[X, {"additionalProperties": False}]` forbids them.
 
 Below: unions.py, values.py. Above: signatures.py.
 """
@@ -31,7 +31,7 @@ SUPPORTED: Final = (
 
 
 class UnsupportedType(TypeError):
-    """An annotation without a JSON Schema. The text has its location, the supported types, and advice."""
+    """An annotation without a JSON Schema. The text contains the location, the supported types, and advice."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,21 @@ class Conversion:
 
 @dataclass(frozen=True)
 class AnnotationScope:
-    """The surroundings of a part of an annotation."""
+    """The context of one part of an annotation."""
 
     path: str
     """The location of the part, for messages."""
     names: dict[str, object] = field(default_factory=dict)
     """Local names that a quoted annotation may use."""
     enclosing: tuple[object, ...] = ()
-    """The types that contain the part. If a type contains itself, its schema would never end."""
+    """The types that contain the part. The schema of a type that contains itself would be infinite."""
 
     def at(self, step: str) -> AnnotationScope:
         return replace(self, path=self.path + step)
 
     def enter(self, annotation: object) -> AnnotationScope:
         if annotation in self.enclosing:
-            raise self.refuse(annotation, "contains itself, which a schema without $ref cannot say")
+            raise self.refuse(annotation, "contains itself, which a schema without $ref cannot express")
         return replace(self, enclosing=(*self.enclosing, annotation))
 
     def refuse(self, annotation: object, why: str = "has no JSON Schema here") -> UnsupportedType:
@@ -74,8 +74,8 @@ class AnnotationScope:
         try:
             return typing.get_type_hints(owner, localns=names, include_extras=True)
         except (NameError, AttributeError, SyntaxError, TypeError, RecursionError) as error:
-            why = "all names in it must be visible from its module"
-            if "unhashable" in str(error):  # until Python 3.13, no member of a union may have a dict in its metadata
+            why = "all names in the annotation must be visible from its module"
+            if "unhashable" in str(error):  # before Python 3.13, members of a union must be hashable
                 why = "a dict goes outside the union, as in Annotated[int | None, {…}]"
             why = f"has an annotation that cannot be evaluated ({error}); {why}"
             raise self.refuse(owner.__qualname__, why) from error
@@ -85,7 +85,7 @@ def schema_of(annotation: object) -> Schema:
     """Return the JSON Schema (2020-12) of an annotation.
 
     Args:
-        annotation: A type, or another form that an annotation may have. The error lists all supported ones.
+        annotation: A type, or any other annotation. The text of UnsupportedType lists the supported ones.
 
     Raises:
         UnsupportedType: The annotation, or a part of it, has no JSON Schema.
@@ -97,7 +97,7 @@ def reader_of(annotation: object) -> Reader | None:
     """Return the function that converts JSON to the annotated type, or None if the JSON value can be used as it is.
 
     The function expects a value that satisfies `schema_of(annotation)`. It raises UnfitValue for faults that a schema
-    cannot express, such as a date that does not exist.
+    cannot express, such as February 30.
 
     Args:
         annotation: As for `schema_of`.
@@ -164,7 +164,7 @@ def _read_float(value: float) -> float:
     raise UnfitValue("expected a number up to about 1.8e308")
 
 
-# In JSON Schema 1.0 is an integer, and some clients write all numbers like that: int() reads both.
+# `int` has a reader because 1.0 is an integer in JSON Schema, and some clients write integers like that.
 _PLAIN: Final[dict[Any, tuple[str | None, Reader | None]]] = {
     object: (None, None),
     Any: (None, None),
@@ -211,7 +211,7 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
 
 
 def _choice(values: Iterable[Any]) -> Schema:
-    """Return the schema of a set of values. A single one is an `enum` too: models know it better than `const`."""
+    """Return the schema of a set of values: an `enum`, also for one value. Models know `enum` better than `const`."""
     values = list(values)
     names = list(dict.fromkeys(_JSON_TYPES[type(value)] for value in values))
     return {"type": one_or_all(names), "enum": values}
@@ -292,7 +292,7 @@ def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope
 
 
 def read_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
-    """Return a copy of an object, with the members converted that have a reader."""
+    """Return a copy of an object in which the members with a reader are converted."""
     result = dict(members)
     name = ""
     try:
@@ -313,7 +313,7 @@ class _Field:
     required: bool
     default: object = None
     read_only: bool = False
-    """True if the class itself sets the field. JSON never does."""
+    """True if the class itself sets the field, which is then ignored in JSON."""
 
 
 def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
@@ -334,7 +334,7 @@ def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
 
 
 def _is_required(hint: Any, otherwise: bool) -> bool:
-    """Return True if a key is required. `__required_keys__` does not see a quoted Required or NotRequired."""
+    """Return True if a key is required. `__required_keys__` misses a Required or NotRequired inside quotes."""
     while (origin := get_origin(hint)) is Annotated or origin in _QUALIFIERS:
         if origin in (Required, NotRequired):
             return origin is Required
@@ -365,7 +365,7 @@ def _record(cls: Any, scope: AnnotationScope) -> Conversion:
         given = read_members({name: members[name] for name in names if name in members}, readers)
         try:
             return cls(**given)
-        except ValueError as error:  # a __post_init__ that refuses these values says why
+        except ValueError as error:  # from a __post_init__, with the reason
             raise UnfitValue(str(error)) from error
 
     return Conversion(schema, read)
@@ -377,7 +377,7 @@ def object_schema(properties: dict[str, JSON], required: list[str]) -> Schema:
 
 
 def with_default(schema: Schema, default: object) -> Schema:
-    """Return the schema with a default, if JSON can hold it. None is left out: not being required says as much."""
+    """Return the schema with a default, if the default has a JSON form. None is left out: `required` expresses it."""
     if default is None:
         return schema
     try:

@@ -1,7 +1,7 @@
-"""The parser of docstrings: it separates the description of a function from the descriptions of its parameters.
+"""The parser of docstrings, which separates the description of a function from those of its parameters.
 
-It reads three conventions: Google ("Args:" and an indented block), NumPy (an underlined "Parameters") and reST
-(":param name: …"). Only the text about parameters is removed. The rest of the description stays unchanged.
+The parser knows three conventions: Google ("Args:" and an indented block), NumPy (an underlined "Parameters") and reST
+(":param name: …"). Only the text about parameters is removed. The rest is the description of the function.
 
 Above: signatures.py.
 """
@@ -44,7 +44,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _end_of_block(lines: list[str], at: int) -> int:
-    """Return the end of the indented block that begins at a line. Blank lines inside the block belong to it."""
+    """Return the line after an indented block, which begins at line `at` and may contain blank lines."""
     end = at
     while at < len(lines) and (not lines[at] or lines[at].startswith((" ", "\t"))):
         at += 1

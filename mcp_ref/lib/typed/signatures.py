@@ -1,7 +1,7 @@
 """The signature of a function in JSON Schema: the arguments that it accepts and the result that it returns.
 
-`signature_of` computes it once. A call then costs one `bind` for its arguments and one `to_json` for its result. Before
-`bind`, a validator must check the arguments against `input_schema`.
+A program calls `signature_of` once for each function. A call of the function then needs one `bind` for the arguments
+and one `to_json` for the result. Before `bind`, a validator must check the arguments against `input_schema`.
 
 Below: annotations.py, docstrings.py.
 """
@@ -45,9 +45,9 @@ class Signature:
     """The docstring without the text about parameters. May be empty."""
     parameters: list[Parameter]
     input_schema: Schema
-    """The schema of the arguments, an object. It refuses unknown (misspelled) names, unless there are **kwargs."""
+    """The schema of all arguments, as one object. Unknown names are refused, unless the function has **kwargs."""
     output_schema: Schema | None
-    """The schema of the result, which may be any JSON. None if the result has no schema."""
+    """The schema of the result, of any type. None if the result has no schema."""
     context_parameter: str | None
     """The name of the parameter for the context, if the function has one."""
     is_async: bool
@@ -60,7 +60,7 @@ class Signature:
     """The reader of further arguments (**kwargs), if they need one."""
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments of a call. If nothing has to be converted, that is `arguments` itself.
+        """Return the keyword arguments of a call: `arguments` itself, or a copy with converted values.
 
         Args:
             arguments: JSON that satisfies `input_schema`.
@@ -87,12 +87,12 @@ def signature_of(
 
     Args:
         function: A function, method, callable object or functools.partial. Named arguments of a partial are fixed.
-        context_type: The annotation of a parameter that is not an argument. The caller of the function supplies it.
-        result_types: None (the default) if no `output_schema` is wanted. Otherwise, types of complete results: a
-            function that returns one of them, or a list or union with one, has no `output_schema` either.
+        context_type: The annotation of a parameter that callers cannot send. The program supplies this parameter.
+        result_types: None (the default) if no `output_schema` is wanted. Otherwise, types without one: a function whose
+            result contains one of these types has no `output_schema`.
 
     Raises:
-        UnsupportedType: An annotation has no JSON Schema, or a parameter has no name, or two are the context.
+        UnsupportedType: An annotation has no JSON Schema. Or a parameter has no name. Or two parameters are contexts.
     """
     plain, name, doc = _plain_function(function)
     scope = AnnotationScope(f"{name}()", _closure(plain))
@@ -113,7 +113,7 @@ def signature_of(
         elif each.kind is each.VAR_KEYWORD:
             rest = conversion_of(annotation, at)
         elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
-            raise at.refuse("a parameter without a name", "cannot be sent: arguments are named")
+            raise at.refuse("a parameter without a name", "cannot be sent: all arguments have names")
         else:
             conversion = conversion_of(annotation, at)
             parameters.append(_parameter(each, annotation, conversion, docs.get(each.name, "")))
@@ -180,7 +180,7 @@ def _is_async(function: Any) -> bool:
 
 
 def _mentions(annotation: Any, classes: tuple[type, ...], enclosing: tuple[object, ...] = ()) -> bool:
-    """Return True if an annotation contains one of the classes or a subclass of one."""
+    """Return True if an annotation contains one of the classes, or one of their subclasses."""
     if isinstance(annotation, type):
         return issubclass(annotation, classes)
     if annotation in enclosing:  # a type alias that contains itself

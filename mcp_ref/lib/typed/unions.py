@@ -1,7 +1,7 @@
 """Unions: one schema for `A | B`, and a reader that decides which member of the union a JSON value belongs to.
 
-The decision is the **first member, in the order of the annotation, whose schema fits** and whose reader accepts the
-value. So the narrower type must come first. `UUID | str` reads a UUID if the string is one, `str | UUID` never does.
+The value belongs to the **first member, in the order of the annotation, whose schema fits** and whose reader accepts
+the value. So the narrower type must come first: `UUID | str` can read a UUID, `str | UUID` reads only strings.
 
 Below: values.py. Above: annotations.py.
 """
@@ -26,7 +26,7 @@ _OF_ONE_TYPE: Final = {
     *("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
 }
-"""Keywords that constrain only values of one type, or that constrain nothing."""
+"""Keywords that constrain only values of one type, or no values at all."""
 
 
 def union_schema(schemas: list[Schema]) -> Schema:
@@ -49,7 +49,7 @@ def _joined_enums(schemas: list[Schema]) -> Schema | None:
 
 
 def _joined_types(schemas: list[Schema]) -> Schema | None:
-    """Return one schema with a list of types, if at most one of the schemas has further keywords."""
+    """Return one schema with a list of types, if at most one of the schemas has keywords beside `type`."""
     types = _types(schemas)
     detailed = [schema for schema in schemas if len(schema) > 1]
     if len(detailed) > 1 or not all("type" in schema and schema.keys() <= _OF_ONE_TYPE for schema in schemas):
@@ -99,7 +99,7 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
 
 
 def fits(schema: Any, value: Any) -> bool:
-    """Return True if a value has the types and names of a schema from this package. Bounds and formats do not count."""
+    """Return True if a value has the types and names of a schema of this package. Bounds and formats are ignored."""
     if "anyOf" in schema:
         return any(fits(option, value) for option in schema["anyOf"])
     if "enum" in schema:

@@ -1,7 +1,7 @@
-"""Conversion of Python values to JSON, and the Python types that JSON holds as strings (dates, UUIDs, bytes, ...).
+"""Conversion of Python values to JSON, and the Python types that become strings in JSON (dates, UUIDs, bytes, ...).
 
-`to_json` looks at the value and not at an annotation. So it also converts the result of a function that has no
-annotation, or a wrong one. `json.dumps` accepts everything that `to_json` returns.
+`to_json` looks at the value and not at an annotation. So it also converts the result of a function whose annotation is
+missing or wrong. `json.dumps` accepts every result of `to_json`.
 
 Above: unions.py; annotations.py, which reads the strings back.
 """
@@ -19,10 +19,10 @@ from typing import Any, Final, TypeAlias
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 
 MAX_VALUE_DEPTH: Final = 100
-"""Maximum nesting of arrays and objects, in levels. A value that contains itself exceeds it, too."""
+"""Maximum nesting of arrays and objects, in levels. A value that contains itself exceeds this limit."""
 
 MAX_INTEGER_BITS: Final = 14_000
-"""Maximum size of an integer, in bits (some 4,200 decimal digits; Python's own JSON parser accepts 4,300)."""
+"""Maximum size of an integer, in bits: about 4,200 decimal digits. Python's JSON parser accepts up to 4,300."""
 
 
 class UnfitValue(ValueError):
@@ -45,7 +45,7 @@ class UnfitValue(ValueError):
         return UnfitValue(self.why, step + self.path)
 
     def __str__(self) -> str:
-        path = self.path.removeprefix(".").encode(errors="replace").decode() or "value"  # no lone surrogates
+        path = self.path.removeprefix(".").encode(errors="replace").decode() or "value"  # without lone surrogates
         return f"{path if len(path) <= 100 else path[:100] + '…'}: {self.why}"
 
 
@@ -54,20 +54,20 @@ class UnfitValue(ValueError):
 
 @dataclass(frozen=True)
 class TextType:
-    """A class whose values are strings in JSON. Its module is not imported here: a user of the class has done so."""
+    """A class whose values are strings in JSON. Only code that uses the class imports its module."""
 
     module: str
     name: str
     expected: str
-    """The format of the string, for error messages."""
+    """The expected string, for error messages."""
     keywords: dict[str, JSON]
     """The keywords of its schema beside `type`."""
     read: Callable[[Any, str], object] = lambda cls, text: cls(text)
-    """The conversion to a value of the class or a subclass. It raises ValueError or ArithmeticError if it fails."""
+    """The conversion from a string to the class or a subclass. Raises ValueError or ArithmeticError if it fails."""
     write: Callable[[Any], str] = str
 
     def loaded(self) -> type | tuple[()]:
-        """Return the class, or () if its module is not imported yet. Nothing is an instance of ()."""
+        """Return the class, or () if the module of the class is not imported. No value is an instance of ()."""
         return getattr(sys.modules.get(self.module), self.name, ())
 
 
@@ -83,7 +83,7 @@ def _read_datetime(cls: Any, text: str) -> object:
 
 
 def _write_datetime(moment: Any) -> str:
-    """Return a date-time with its offset. As in Python's own methods, a datetime without one is local time."""
+    """Return a date-time with its offset. A datetime without an offset is local time, as in Python's own methods."""
     return str((moment if moment.tzinfo else moment.astimezone()).isoformat())
 
 
@@ -115,7 +115,7 @@ TEXT_TYPES: Final = (
     TextType("pathlib", "PurePath", "a file path", {}),
     TextType("builtins", "bytes", "base64, such as aGk=", {"contentEncoding": "base64"}, _read_base64, _write_base64),
 )
-"""All types that JSON holds as strings. `datetime` is a subclass of `date` and stands before it."""
+"""All types that become strings in JSON. `datetime` stands before its base class `date`."""
 
 
 # --- writing ---
@@ -171,7 +171,7 @@ def _write_instance(value: Any, depth: int) -> JSON:
     if isinstance(value, Mapping):
         return _write_object(value.items(), depth - 1)
     if isinstance(value, (bytearray, memoryview)):
-        value = bytes(value)  # else they would be sequences of integers
+        value = bytes(value)  # otherwise the value would become an array of integers
     for text in TEXT_TYPES:
         if isinstance(value, text.loaded()):
             return _checked(text.write(value))
@@ -210,12 +210,12 @@ def _write_object(members: Iterable[tuple[object, object]], depth: int) -> JSON:
 
 def _check_depth(depth: int) -> None:
     if depth < 0:
-        raise UnfitValue(f"nested deeper than {MAX_VALUE_DEPTH} levels; does it contain itself?")
+        raise UnfitValue(f"nested deeper than {MAX_VALUE_DEPTH} levels; does the value contain itself?")
 
 
 def _bounded(number: int) -> int:
     if number.bit_length() > MAX_INTEGER_BITS:
-        raise UnfitValue("an integer of more digits than JSON readers take")
+        raise UnfitValue(f"an integer of more than {MAX_INTEGER_BITS} bits, which many JSON parsers refuse")
     return number
 
 
