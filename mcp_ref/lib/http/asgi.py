@@ -145,7 +145,7 @@ class AsgiExchange:
 
     async def _begin(self, status: int, headers: HeaderList) -> None:
         if self._responded:
-            raise RuntimeError("the exchange was answered before: a handler sends one response")
+            raise RuntimeError("the exchange already has a response: a handler sends only one")
         self._responded = True
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         await self._send({"type": "http.response.start", "status": status, "headers": raw})

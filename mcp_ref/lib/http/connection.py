@@ -376,7 +376,7 @@ class HttpExchange:
 
     def _begin(self, status: int, headers: HeaderList) -> bytes:
         if self.responded:
-            raise RuntimeError("the exchange was answered before: a handler sends one response")
+            raise RuntimeError("the exchange already has a response: a handler sends only one")
         head = self._connection.begin(status, headers, self._head.keep_alive)
         self.responded = True
         return head
