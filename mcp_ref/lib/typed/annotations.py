@@ -13,11 +13,11 @@ import re
 import types
 import typing
 from collections import abc
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, InitVar, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
-from itertools import repeat
 from math import inf, isfinite
+from operator import call
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin
 
 from .unions import Reader, Schema, one_or_all, union_reader, union_schema
@@ -44,10 +44,9 @@ class Conversion:
 
 @dataclass(frozen=True)
 class AnnotationScope:
-    """The context of one part of an annotation."""
+    """The context of one part of an annotation. `path` is its location, for messages."""
 
     path: str
-    """The location of the part, for messages."""
     names: dict[str, object] = field(default_factory=dict)
     """Local names that a quoted annotation may use."""
     enclosing: tuple[object, ...] = ()
@@ -210,11 +209,10 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
     return Conversion(schema, conversion.read)
 
 
-def _choice(values: Iterable[Any]) -> Schema:
+def _choice(values: Sequence[Any]) -> Schema:
     """Return the schema of a set of values: an `enum`, also for one value. Models know `enum` better than `const`."""
-    values = list(values)
     names = list(dict.fromkeys(_JSON_TYPES[type(value)] for value in values))
-    return {"type": one_or_all(names), "enum": values}
+    return {"type": one_or_all(names), "enum": [*values]}
 
 
 def _literal(values: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
@@ -247,11 +245,12 @@ _OBJECTS: Final = (dict, abc.Mapping, abc.MutableMapping)
 def _array(build: Callable[[list[Any]], object], argument: Any, scope: AnnotationScope) -> Conversion:
     item = conversion_of(argument, scope.at("[]"))
     schema: Schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
+    read_item = item.read
     if build is list:
-        return Conversion(schema, (lambda values: _read_items(values, repeat(item.read))) if item.read else None)
+        return Conversion(schema, (lambda values: _collected(map(read_item, values))) if read_item else None)
 
     def read(values: list[Any]) -> object:
-        items = _read_items(values, repeat(item.read))
+        items = _collected(map(read_item, values)) if read_item else values
         try:
             return build(items)
         except TypeError:
@@ -260,11 +259,12 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
     return Conversion({**schema, "uniqueItems": True}, read)
 
 
-def _read_items(values: list[Any], readers: Iterable[Reader | None]) -> list[object]:
+def _collected(converted: Iterable[object]) -> list[object]:
+    """Return converted items as a list. If a conversion fails, the error gets the index of the item."""
     items: list[object] = []
     try:
-        for value, read in zip(values, readers, strict=False):
-            items.append(read(value) if read else value)
+        for item in converted:
+            items.append(item)
     except UnfitValue as unfit:
         raise unfit.under(f"[{len(items)}]") from None
     return items
@@ -276,9 +276,9 @@ def _tuple(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
         read_items = array.read or list
         return Conversion(array.schema, lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
     items = [conversion_of(argument, scope.at(f"[{index}]")) for index, argument in enumerate(arguments)]
-    readers = [item.read for item in items]
+    readers = [item.read or (lambda value: value) for item in items]
     schema: Schema = {"type": "array", "prefixItems": [item.schema for item in items], "items": False}
-    return Conversion({**schema, "minItems": len(items)}, lambda values: tuple(_read_items(values, readers)))
+    return Conversion({**schema, "minItems": len(items)}, lambda values: tuple(_collected(map(call, readers, values))))
 
 
 def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
