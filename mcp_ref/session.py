@@ -3,8 +3,8 @@
     transport -> jsonrpc.messages -> Dispatcher -> Session._serve: is it allowed now? -> codec -> handler
 
 Both sides keep to the revision and the capabilities that the handshake agreed on [2025-11-25
-basic/lifecycle#operation]. A method that the peer did not declare is not sent, so a local mistake is an exception at
-its place, and not an error of a peer. A method that we did not declare is "method not found", whoever sends it.
+basic/lifecycle#operation]. A request that the peer did not declare is not sent: the local caller gets an exception at
+the place of the mistake. A request that we did not declare is "method not found".
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25)
 Above: server/session.py, client/session.py. Below: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
@@ -76,10 +76,10 @@ def find_route(
     is_declared: Callable[[Method], bool],
     handler_of: Callable[[Method], Handler | None],
 ) -> Route:
-    """Return the route of a method in a revision. Raise ProtocolError if the method is unknown or not declared."""
+    """Return the route of a method in a revision. Raise ProtocolError -32601 if it is unknown or not declared."""
     method = find_method(name, revision, sender)
     handler = None
-    # A notification is no method to request, even if it comes with an id.
+    # A notification cannot be requested, even if it comes with an id.
     if method is not None and not method.is_notification and is_declared(method):
         handler = handler_of(method)
     if method is None or handler is None:
@@ -139,8 +139,6 @@ class Session(Channel):
             if not self.ended.done():
                 self.ended.set_result(None)
 
-    # ------------------------------------------------------------------------------------- our requests
-
     async def request(
         self,
         method: str,
@@ -153,22 +151,16 @@ class Session(Channel):
         related: RequestId | None = None,
         before_send: Callable[[RequestId], None] | None = None,
     ) -> T:
-        """Send a request, and return its result.
+        """Send a request, and return its result, an object of the dataclass `result`.
+
+        Raise CapabilityError or NotInRevision before anything is sent; later RemoteError, RequestTimeout,
+        ConnectionClosed or InvalidMessage.
 
         Args:
-            method: The method.
-            params: The params, a dataclass.
-            result: The dataclass of the result.
             timeout: Seconds to wait; None for no limit.
-            max_timeout: Seconds to wait in all, if each progress notification restarts `timeout`; None if none does.
-            on_progress: Called with each progress notification.
-            related: The peer's request that this one belongs to.
-            before_send: Called with the request's id.
-
-        Raises:
-            CapabilityError: The peer did not declare the method's capability. Nothing was sent.
-            NotInRevision: The revision does not have the method. Nothing was sent.
-            McpError: RemoteError, RequestTimeout, ConnectionClosed or InvalidMessage.
+            max_timeout: Seconds to wait in all, if each progress notification restarts `timeout`.
+            related: The id of the peer's request that this one belongs to.
+            before_send: Called with the id of this request.
         """
         if method not in self._sendable:
             self._check_sendable(method)
@@ -183,18 +175,18 @@ class Session(Channel):
             method,
             timeout=timeout,
             max_timeout=max_timeout,
-            # Without a token in the request there is no progress that could restart the timeout.
+            # Without a progress token the peer sends no progress that could restart the timeout.
             on_progress=progressed if on_progress is not None or max_timeout is not None else None,
             related=related,
             before_send=before_send,
         )
         try:
-            answer = await self.exchange(method, self.codec.encode(params), send)
+            wire = await self.exchange(method, self.codec.encode(params), send)
         except RemoteError as error:
             self.note_error(error)
             raise
         try:
-            return self.codec.decode(result, answer)
+            return self.codec.decode(result, wire)
         except ShapeError as error:
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 
@@ -224,9 +216,8 @@ class Session(Channel):
     def _abandoned(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is None or (pending.response.done() and not pending.response.cancelled()):
-            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST name only a request in progress.
-            # The response to this one came while its caller left.
-            return
+            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST name only a request in progress
+            return  # the response came while the caller left
         if pending.method not in UNCANCELLABLE:
             self.notify("notifications/cancelled", CancelledNotificationParams(id, reason))
 
@@ -258,8 +249,6 @@ class Session(Channel):
     ) -> T:
         return await self.request(method, params, result, timeout=timeout, related=related)
 
-    # ------------------------------------------------------------------------------------- the peer's requests
-
     def handler(self, method: Method) -> Handler | None:
         """Return the handler of a method that the peer may send. Each role overrides it."""
         raise NotImplementedError
@@ -289,7 +278,8 @@ class Session(Channel):
             params: object = self.codec.decode(route.params, request.params)
         except ShapeError as error:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
-        return self.codec.encode(await route.handler(params, self.context(request, params)))
+        result = await route.handler(params, self.context(request, params))
+        return self.codec.encode(result)  # after `initialize`, the codec of the negotiated revision
 
     def _notified(self, notification: Notification) -> None:
         row = find_method(notification.method, self.revision, self.peer_role)

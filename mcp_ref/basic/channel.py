@@ -1,10 +1,8 @@
 """The channel: the way from the handler of a request back to the peer that sent the request.
 
-A handler does not know how its request came. It may belong to a session, it may be a stateless request of the modern
-era, or it may have become a task that outlives the request. Each of the three is a `Channel`, and a `RequestContext`
+A handler does not know how its request came. The request may belong to a session, it may be a stateless request of the
+modern era, or it may have become a task that outlives it. Each of the three is a `Channel`, and a `RequestContext`
 holds the one of its request. So the same handler works in both eras and on every transport.
-
-    handler -> RequestContext -> Channel: a session, a stateless request, or a task -> the peer
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25), 2026-07-28 basic/index#statelessness
 Above: features/ takes a `RequestContext`; server/context.py gives it to the author's function, with more methods.
@@ -64,36 +62,24 @@ class Channel(Protocol):
         """Return True if the peer's request `id` has no response yet, and is not cancelled."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        """Send a notification that belongs to the request `related`. Return False if the revision has no such one."""
+        """Send a notification that belongs to the request `related`. Return False if the revision lacks the method."""
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until the peer has read enough of what was sent for the request `related`."""
+        """Wait until the peer has read enough of the messages that belong to the request `related`."""
 
     def interrupt(self, related: RequestId) -> bool:
-        """Close the HTTP stream of the request `related`, which the client resumes. Return False if there is none."""
+        """Close the HTTP stream of the request `related`, which the client resumes. Return False without such one."""
         return False
 
     def missing(self, capability: str) -> McpError:
         """Return the error for a capability that the peer did not declare."""
 
     async def request_input(
-        self,
-        method: str,
-        params: object,
-        result: type[T],
-        timeout: float | None,
-        related: RequestId,
-        key: str | None,
+        self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
-        """Request something of the peer while its request `related` is served, and return the result.
+        """Send a request to the peer while its request `related` is served, and return the result, a dataclass.
 
-        Args:
-            method: The method, such as `elicitation/create`.
-            params: The params, a dataclass.
-            result: The dataclass of the result.
-            timeout: Seconds to wait; None for no limit.
-            related: The id of the peer's request.
-            key: The name under which a retry of the request finds the response (2026-07-28); None for its number.
+        timeout: seconds. key: the name by which a retry finds the response (2026-07-28), None for a number.
         """
 
     def set_status(self, message: str) -> None:
@@ -116,12 +102,12 @@ class RequestContext:
         """The request's JSON-RPC id."""
         self.meta: Object = meta or {}
         """The request's `_meta`, unchanged. Trace context such as `traceparent` is in it."""
-        self.waiting: set[asyncio.Task[object]] | None = None
-        """The coroutines that worker threads wait for."""
         self.progress: ProgressReporter | None = None
         """The progress of the request, once it was reported."""
         self.notified = 0
         """Number of progress reports, log messages and status messages so far."""
+        self.waiting: set[asyncio.Task[object]] | None = None
+        """The coroutines that worker threads wait for."""
 
     @property
     def revision(self) -> Revision:
@@ -148,10 +134,7 @@ class RequestContext:
 
 
 def _outcome(function: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """Return the result of a function, and the exception that it raised.
-
-    The exception is a value here because a future refuses StopIteration, and its waiter would hang.
-    """
+    """Return the result of a function, and its exception: a future refuses StopIteration, and its waiter would hang."""
     try:
         return function(), None
     except BaseException as error:

@@ -35,7 +35,7 @@ def __getattr__(name: str) -> ModuleType:
     """Import a page when it is first used: a server that has only tools never loads the others.
 
     Raises:
-        AttributeError: There is no such page.
+        AttributeError: The page does not exist.
     """
     try:
         return importlib.import_module(f".{name}", __name__)

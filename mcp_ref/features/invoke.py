@@ -1,9 +1,9 @@
-"""What the pages share when they run a user's function: the request it belongs to, and where the function runs.
+"""The call of the author's function by a page: on the event loop or in a worker thread, with a context if it wants one.
 
-A page takes the params of a request and calls the function that a user registered for it. `async def` functions run on
-the event loop; plain `def` functions run in a worker thread, so that one that blocks never freezes the server.
+`async def` functions run on the event loop. Plain `def` functions run in a worker thread, because one that blocks on
+the event loop would stop the requests of all clients.
 
-Above: `runtime/context.py` has the real `Context`, which user functions receive; pages need only what is here.
+Above: tools.py, resources.py, prompts.py, completion.py. Below: basic/channel.py.
 """
 
 from __future__ import annotations
@@ -25,10 +25,7 @@ log = logging.getLogger(__name__)
 async def call(
     function: Callable[..., object], signature: Signature, arguments: dict[str, object], context: RequestContext
 ) -> object:
-    """Call a user's function with arguments by name, and with the context where it asks for one.
-
-    Raises what the function raises. Of a group of exceptions that is the first, with which a `TaskGroup` ended.
-    """
+    """Call the author's function with arguments by name. Raise its exception; of a group, the first one."""
     if signature.context_parameter is not None:
         arguments = {**arguments, signature.context_parameter: context}
     try:
@@ -37,22 +34,23 @@ async def call(
         value = await context.in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain decorator around an async function
     except BaseExceptionGroup as group:
-        failed = group.split(InputRequired)[1] or group  # what failed beside a question is not to be asked about
-        raise merge_input_required(group) or _first_of(failed)  # noqa: B904  # a cause of its own stays, and the group is its context anyway
+        failed = group.split(InputRequired)[1] or group  # a real failure counts more than a request for input
+        raise merge_input_required(group) or _first_of(failed)  # noqa: B904  # the group is its context anyway
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    others = group.split(type(error))[1]  # those of its own kind say nothing new
+    others = group.split(type(error))[1]  # others of the same type add nothing
     if others is not None:
-        log.warning("more was raised than %s, which the caller learns of", type(error).__name__, exc_info=others)
+        name = type(error).__name__
+        log.warning("the handler raised several exceptions; the client is told only of %s", name, exc_info=others)
     return error
 
 
 def check_options(options: Mapping[str, object], known: type) -> None:
-    """Hold keyword arguments to a TypedDict, as a type checker would. Raises TypeError for one that it has not."""
+    """Raise TypeError for a keyword argument that a TypedDict lacks, as a type checker would."""
     unknown = sorted(options.keys() - known.__annotations__.keys())
     if unknown:
-        raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(known.__annotations__)}")
+        raise TypeError(f"unknown option {unknown[0]!r}; the options are {', '.join(known.__annotations__)}")

@@ -1,7 +1,8 @@
 """Announcements: telling a client that a list or a resource of the server has changed.
 
-A change is announced once, however often it happens before the client has read about it. A session announces by
-itself; a client of the modern era opens `subscriptions/listen` for it. Both use an `Announcer`.
+A change is announced once, however often it happens before the client has read about it, so that a slow client does not
+make the server's memory grow. A session announces without a request; a client of the modern era opens
+`subscriptions/listen` for it. Both use an `Announcer`.
 
     Server -> Offer.announce, from any thread -> each Announcer, on its event loop -> the client
 
@@ -21,30 +22,25 @@ log = logging.getLogger(__name__)
 MAX_CHANGES = 10_000
 """Maximum number of changes that wait for one client; when it reads too slowly, the oldest are dropped."""
 
-
 END_SECONDS = 0.5
 """Time that the results of open subscriptions may take when the server stops, in seconds."""
 
 
 class Announcer:
-    """The changes that one client is still to be told of, and the task that tells it.
+    """The changes that one client is still to be told of, and the task that sends them.
 
-    Args:
-        wants: Return True if the client is to be told of a method, with the URI or task id that changed.
-        tell: Send the notification.
-        drain: Wait until the client has read enough.
-        ready: Set when announcements may be sent; None for at once.
+    `wants` and `send` take a method, and the URI or task id that changed. Sending begins when `ready` is set.
     """
 
     def __init__(
         self,
         wants: Callable[[str, str | None], bool],
-        tell: Callable[[str, str | None], None],
+        send: Callable[[str, str | None], None],
         drain: Callable[[], Awaitable[object]],
         ready: asyncio.Event | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._wants, self._tell, self._drain, self._ready = wants, tell, drain, ready
+        self._wants, self._send, self._drain, self._ready = wants, send, drain, ready
         self._changes: dict[tuple[str, str | None], None] = {}  # in order, each once
         self._task: asyncio.Task[None] | None = None
 
@@ -70,7 +66,7 @@ class Announcer:
                 method, subject = next(iter(self._changes))
                 del self._changes[method, subject]
                 try:
-                    self._tell(method, subject)
+                    self._send(method, subject)
                 except Exception:  # JSON cannot hold the URI, or the task store failed
                     log.exception("a client was not told of a change: %s was not sent", method)
                 await self._drain()
@@ -87,8 +83,7 @@ class Announcer:
 class OpenSubscriptions:
     """The open `subscriptions/listen` requests of one session or HTTP endpoint.
 
-    Args:
-        shared: True if all of them use one stream, as on stdio.
+    `shared` is True if all of them use one stream, as on stdio.
     """
 
     def __init__(self, shared: bool) -> None:

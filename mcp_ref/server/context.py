@@ -1,6 +1,6 @@
-"""The context of a request: what a tool, resource or prompt may do to the client while it serves the request.
+"""The context of a request: the way from a tool, resource or prompt to the client while it serves the request.
 
-The author's function receives the context in any parameter that is annotated with `Context`:
+The author's function gets the context in a parameter that is annotated with `Context`:
 
     @server.tool()
     async def count(to: int, context: Context) -> str:
@@ -9,12 +9,7 @@ The author's function receives the context in any parameter that is annotated wi
         return "done"
 
 A plain `def` function runs in a worker thread, because a blocking call on the event loop would stop all clients. A
-thread cannot await, so there `context.run(...)` runs a coroutine and waits for it:
-
-    @server.tool()
-    def slow(context: Context) -> str:
-        context.run(context.log("info", "still at it"))
-        return "done"
+thread cannot await; there, `context.run(context.log("info", "still at it"))` runs a coroutine and waits for it.
 
 A server may use a capability of the client only if the client declared it [2025-11-25 basic/lifecycle#operation]. The
 client decides what its model, user and files are used for, so a method here raises `CapabilityError` instead of sending
@@ -53,11 +48,10 @@ T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
-D = TypeVar("D")
 InputRequest: TypeAlias = Coroutine[object, object, T]
 
 PERSON_SECONDS = 600.0
-"""Default time to wait for a person, in seconds: the user who is asked, or who approves a sampling request."""
+"""Default time to wait for a person, in seconds: for the user of an elicitation, or the approval of a sampling."""
 
 TURN = 32
 """Number of notifications of one request, or of URIs looked up, after which other requests have a turn."""
@@ -70,8 +64,6 @@ class Context(RequestContext):
     """
 
     __slots__ = ()
-
-    # ------------------------------------------------------------------------------------- the client
 
     @property
     def client_info(self) -> Implementation | None:
@@ -87,11 +79,9 @@ class Context(RequestContext):
         """Return True if the client declared a capability.
 
         Args:
-            capability: A path into the capabilities, such as `sampling` or `elicitation.url`.
+            capability: A path such as `sampling` or `elicitation.url`.
         """
         return declares(self.channel.peer_capabilities, capability)
-
-    # ------------------------------------------------------------------------------------- notifications
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the client how far the request has come. Send nothing if the client did not ask for progress.
@@ -153,13 +143,11 @@ class Context(RequestContext):
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
         return self._is_open() and self.channel.interrupt(self.request_id)
 
-    # ------------------------------------------------------------------------------------- tasks
-
     async def set_status(self, message: str) -> None:
         """Set the status message of the task that the request has become. Do nothing for other requests.
 
         Args:
-            message: A text for people who follow the task.
+            message: A text for people.
         """
         await self._yield_turn()
         self.channel.set_status(message)
@@ -171,11 +159,9 @@ class Context(RequestContext):
         For tools that are registered with `asks_first`. Do nothing for other tools and for requests without a task.
 
         Raises:
-            ProtocolError: There is no room for another task.
+            ProtocolError: The task store is full.
         """
         self.channel.begin_task()
-
-    # ------------------------------------------------------------------------------------- requests to the client
 
     async def elicit(
         self,
@@ -186,18 +172,17 @@ class Context(RequestContext):
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
-        """Ask the user to fill in a form, and wait for the user's action: accept, decline or cancel.
+        """Return the action of the user on a form: accept with content, decline, or cancel.
 
         Args:
             message: The text above the form.
             schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The
                 content of an accepted form matches it.
             timeout: Seconds to wait, 600 by default; None for no limit.
-            key: The name by which a retry of the request finds the response (2026-07-28). By default it is the number
-                of the question in this call, and the response is used only if the question is the same: the user who
-                agreed to "Delete 2 files?" is asked again for "Delete 8 files?". With a key of your own the response
-                is used whatever the question says.
-            as_task: Let a client that supports tasks make a task of it, so that no request waits (2025-11-25).
+            key: The name by which a retry of the call finds the response (2026-07-28). By default it is a number, and
+                the response counts only for the same form: a user who agreed to "Delete 2 files?" sees another form
+                for "Delete 8 files?". With a key of your own it counts for any form.
+            as_task: True to let a client that supports tasks make a task of it, so that no request waits (2025-11-25).
 
         Raises:
             CapabilityError: The client did not declare forms.
@@ -220,7 +205,7 @@ class Context(RequestContext):
         if result.action == "accept":
             errors = elicitation.content_errors(requested, result.content or {})  # type: ignore[arg-type]
             if errors:
-                raise InvalidMessage(f"the user's answers do not match the schema: {'; '.join(errors)}")
+                raise InvalidMessage(f"the content of the form does not match the schema: {'; '.join(errors)}")
         return result
 
     async def elicit_url(
@@ -233,9 +218,10 @@ class Context(RequestContext):
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
-        """Ask the user to visit a web page (2025-11-25 and later). Secrets are entered there, never in a form.
+        """Return the action of the user on a request to visit a web page (2025-11-25 and later).
 
-        The action `accept` means that the user agreed to visit the page. `elicitation_complete` tells when it is done.
+        Secrets are entered on such a page, never in a form. The action `accept` is the consent to visit the page; the
+        server sends `elicitation_complete` when the visit is over.
 
         Args:
             message: The reason for the visit, for the user.
@@ -283,7 +269,7 @@ class Context(RequestContext):
         key: str | None = None,
         as_task: bool = False,
     ) -> CreateMessageResult:
-        """Ask the client's language model to continue a conversation. The client may change or refuse the request.
+        """Return a message of the client's language model. The client may change or refuse the request.
 
         Args:
             messages: The conversation; a str is one message of the user.
@@ -324,7 +310,7 @@ class Context(RequestContext):
         return await self._request("sampling/createMessage", params, result, timeout, key, as_task)
 
     async def list_roots(self, *, timeout: float | None = 60.0, key: str | None = None) -> list[Root]:
-        """Ask for the directories and files that the user has opened to this server.
+        """Return the directories and files that the user has opened to this server.
 
         Args:
             timeout: Seconds to wait, 60 by default; None for no limit.
@@ -339,7 +325,7 @@ class Context(RequestContext):
         try:
             return [features.roots.checked(root) for root in result.roots]
         except ValueError as error:
-            raise InvalidMessage(f"the client's answer to roots/list: {error}") from None
+            raise InvalidMessage(f"the client's result of roots/list: {error}") from None
 
     async def _request(
         self,
@@ -365,19 +351,14 @@ class Context(RequestContext):
     async def gather_inputs(self, a: InputRequest[A], b: InputRequest[B], c: InputRequest[C], /) -> tuple[A, B, C]: ...
 
     @overload
-    async def gather_inputs(
-        self, a: InputRequest[A], b: InputRequest[B], c: InputRequest[C], d: InputRequest[D], /
-    ) -> tuple[A, B, C, D]: ...
-
-    @overload
     async def gather_inputs(self, *requests: InputRequest[A]) -> tuple[A, ...]: ...
 
     async def gather_inputs(self, *requests: InputRequest[object]) -> tuple[object, ...]:
-        """Send several requests to the client at once, and wait for all results:
+        """Return the results of several requests to the client, which are sent at once:
 
             roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
-        In 2026-07-28 each round of requests costs a retry of the call. Requests that are gathered share one round.
+        In 2026-07-28 each round of requests costs a retry of the call. Gathered requests share one round.
 
         Args:
             requests: Coroutines of the methods above.
@@ -395,13 +376,11 @@ class Context(RequestContext):
             raise required
         return tuple(results)
 
-    # ------------------------------------------------------------------------------------- worker threads
-
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Run one of the methods above from a plain `def` function, and wait for its result.
+        """Return the result of one of the methods above, for a plain `def` function in a worker thread.
 
         Args:
-            coroutine: The coroutine that the method returned.
+            coroutine: The coroutine of the method.
 
         Raises:
             concurrent.futures.CancelledError: The request was cancelled meanwhile.

@@ -28,7 +28,7 @@ from ssl import SSLContext
 from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from ..jsonrpc.dispatcher import Limits
-from ..lib.http.asgi import Application, application
+from ..lib.http.asgi import application as application
 from ..lib.http.message import Exchange, HttpLimits, bracketed
 from ..lib.http.server import serve as serve_sockets
 from ..transports.base import Trace
@@ -66,7 +66,7 @@ class HttpOptions(TypedDict, total=False):
     allowed_origins: Collection[str]
     """Origins whose web pages may use the server, such as "https://app.example"; "*" for any. [those of loopback]"""
     authenticate: Authenticate
-    """Returns the principal of a request; None for an unknown one, which gets 401. [all callers are the same]"""
+    """A function from a request to its principal; None is refused with 401. [all callers are the same]"""
     store: EventStore
     """The store of events for clients that lost their connection. [in memory]"""
     limits: EndpointLimits
@@ -142,12 +142,6 @@ class HttpApp:
             endings.append(self._older.close())
         await asyncio.gather(*endings)
         await self._offer.leave(self)
-
-
-def asgi(offer: Offer, session_limits: Limits | None, trace: Trace | None, options: HttpOptions) -> Application:
-    """Return the server as an ASGI application."""
-    app = HttpApp(offer, session_limits, trace, **options)
-    return application(app.handle, app.close)
 
 
 @contextlib.asynccontextmanager

@@ -1,8 +1,8 @@
 """A server as the whole program: it ends when its client or a signal says so, and no tool can hold it up.
 
-A client that has finished closes the server's input and waits for the process to exit; then it kills it [2025-11-25
+A client that has finished closes the server's input, waits for the process to exit, and then kills it [2025-11-25
 basic/lifecycle#shutdown]. Python cannot stop a thread, and asyncio waits for a task that ignores its cancellation. So
-the program leaves without them after a moment.
+the program exits without them after a moment.
 
 Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25)
 Above: server.py.

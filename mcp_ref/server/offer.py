@@ -1,12 +1,12 @@
 """The offer of a server: its tools, resources, prompts, completions and tasks, and the handler of each method.
 
-The offer is the same for all clients and holds no state of any client. A session and a stateless request find their
-handlers in the same table here:
+The offer is the same for all clients and holds no state of a client. Sessions and stateless requests find their
+handlers in the same table:
 
     method -> find_route: is it in this revision, and was its capability declared? -> HANDLERS -> a page in features/
 
-A capability is declared when the first item is added, because a client may use everything that is declared
-[2025-11-25 basic/lifecycle#operation]. An empty list of prompts would only cost each client a request.
+A capability is declared when the first item is added. A client uses only declared capabilities [2025-11-25
+basic/lifecycle#operation], so a server with tools alone is never asked for prompts.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
 Above: session.py and stateless.py serve it; server.py lets authors fill it. Below: the pages in features/.
@@ -51,20 +51,7 @@ WORKER_NAME: Final = "mcp-worker"
 
 
 class Offer:
-    """What a server offers to every client.
-
-    Args:
-        info: The server's name and version.
-        instructions: A text for the client's model about the use of the server.
-        revisions: The revisions that the server speaks, in any order.
-        logging: True if the server sends log messages.
-        page_size: Number of items in one page of a list.
-        extensions: Settings of the extensions that the author's handlers speak, by name.
-        task_store: The place where tasks are kept; None for memory.
-        executor: The threads of plain functions; None for worker threads of our own.
-        cache_hints: The time that clients may keep a result, by method.
-        state_key: The key that seals `requestState`.
-    """
+    """The tools, resources, prompts, completions and tasks of a server. `Server` documents the arguments."""
 
     def __init__(
         self,
@@ -85,10 +72,8 @@ class Offer:
         self.info_as_json: dict[Revision, Object] = {}
         self.cache_hints, self.state_key = cache_hints, state_key
         self.revisions = in_order(revisions)
-        self.handshakes = [revision for revision in self.revisions if revision.era == "legacy"]
-        """The revisions that a handshake can agree on, oldest first."""
+        self.handshakes = [revision for revision in self.revisions if revision.era == "legacy"]  # oldest first
         self.is_modern = self.revisions[-1].era == "modern"
-        """True if the server speaks a revision with stateless requests."""
         self.routes: dict[str, Route] = {}
         """The routes of stateless requests, by method."""
         self.announcers: set[Announcer] = set()
@@ -102,13 +87,11 @@ class Offer:
         self._extensions = checked_extensions(extensions)
         self._task_store = task_store
 
-    # ------------------------------------------------------------------------------------- features
-
     @cached_property
     def tools(self) -> Tools:
         """The tools."""
-        start = lambda *call: self.tasks.call_tool(*call)  # noqa: E731
-        return features.tools.Tools(Context, self._page_size, partial(self._changed, "tools"), start)
+        changed = partial(self._changed, "tools")
+        return features.tools.Tools(Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call))
 
     @cached_property
     def resources(self) -> Resources:
@@ -138,12 +121,7 @@ class Offer:
         self.announce(f"notifications/{feature}/list_changed")
 
     def announce(self, method: str, subject: str | None = None) -> None:
-        """Tell all clients that want to know it of a change. Call it from any thread.
-
-        Args:
-            method: The notification.
-            subject: The URI of the resource, or the id of the task, that changed.
-        """
+        """Tell of a change all clients that want to know. `subject`: its URI or task id. Call it from any thread."""
         for announcer in tuple(self.announcers):
             announcer.announce_soon(method, subject)
 
@@ -153,13 +131,8 @@ class Offer:
         return "resources" in self._declared and self.resources.has(ref.uri)
 
     def parameter_headers(self, tool: str) -> dict[str, tuple[str, ...]]:
-        """Return the HTTP headers that repeat arguments of a tool, and the path to each argument.
-
-        [2026-07-28 basic/transports/streamable-http#custom-headers-from-tool-parameters]
-        """
+        """Return the HTTP headers that repeat arguments of a tool, and the path to each argument."""
         return self.tools.parameter_headers(tool) if "tools" in self._declared else {}
-
-    # ------------------------------------------------------------------------------------- capabilities
 
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities to declare now."""
@@ -182,7 +155,7 @@ class Offer:
         return declares(codec_for(self.revisions[-1]).encode(self.capabilities()), method.capability)
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a method, or None if nothing was added that could serve it."""
+        """Return the handler of a method, or None without one."""
         if method.capability == "completions" and "completions" not in self._declared:
             return None  # a client of 2024 may send it although it was not declared
         find = HANDLERS.get(method.name)
@@ -192,8 +165,6 @@ class Offer:
         """Serve `server/discover`."""
         names = [revision.name for revision in reversed(self.revisions)]
         return DiscoverResult(names, self.capabilities(), self.instructions)
-
-    # ------------------------------------------------------------------------------------- its use
 
     @property
     def executor(self) -> concurrent.futures.Executor:

@@ -133,8 +133,6 @@ class Server:
         self.info, self.revisions = self.offer.info, self.offer.revisions
         self.limits, self.trace = limits, trace
 
-    # ------------------------------------------------------------------------------------- registration
-
     @property
     def tools(self) -> Tools:
         """The tools. `@server.tool()` is the usual way to add one."""
@@ -236,8 +234,6 @@ class Server:
         """
         self.offer.announce("notifications/resources/updated", uri)
 
-    # ------------------------------------------------------------------------------------- serving
-
     async def serve(self, transport: Transport) -> None:
         """Serve one client over a transport, until the client closes it. Its requests may finish within 0.75 seconds.
 
@@ -263,7 +259,7 @@ class Server:
         http_limits: HttpLimits | None = None,
         **options: Unpack[HttpOptions],
     ) -> AbstractAsyncContextManager[str]:
-        """Serve over HTTP while the block runs: `async with server.serve_http(port=8000) as url: ...`
+        """Return a context manager that serves over HTTP: `async with server.serve_http(port=8000) as url: ...`
 
         Args:
             host: The address to listen on, by default that of loopback; "" for all addresses.
@@ -285,9 +281,10 @@ class Server:
         Args:
             options: See `HttpOptions`.
         """
-        from .http import asgi  # lazy: a server on stdio loads no HTTP
+        from .http import HttpApp, application  # lazy: a server on stdio loads no HTTP
 
-        return asgi(self.offer, self.limits, self.trace, options)
+        app = HttpApp(self.offer, self.limits, self.trace, **options)
+        return application(app.handle, app.close)
 
     def run(self) -> None:
         """Serve on standard input and output as the whole program, until the input ends or SIGINT or SIGTERM comes."""

@@ -52,14 +52,7 @@ GRACE = 0.75
 async def serve(
     offer: Offer, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = True
 ) -> None:
-    """Serve one client until it closes the transport, or until this coroutine is cancelled.
-
-    Args:
-        offer: The server's offer.
-        transport: The transport to the client.
-        limits: The bounds of the session.
-        serves_stateless: True if stateless requests are served too. Over HTTP the endpoint takes them out before.
-    """
+    """Serve one client until it closes the transport. Stateless requests are served too if `serves_stateless`."""
     session = ServerSession(offer, transport, limits, serves_stateless and offer.is_modern)
     offer.users.add(session)
     offer.announcers.add(session.announcer)
@@ -86,7 +79,7 @@ class ServerSession(Session):
         self.initialized = asyncio.Event()
         """Set when `notifications/initialized` has come."""
         self.logging_level = "debug"
-        self.announcer = Announcer(self._wants, self._tell_change, transport.drain, self.initialized)
+        self.announcer = Announcer(self._wants, self._send_change, transport.drain, self.initialized)
         self.open_subscriptions = OpenSubscriptions(shared=True)
         self._serves_stateless = serves_stateless
         self._cancelling: set[asyncio.Task[None]] = set()  # cancels tasks of the client that nobody waits for
@@ -110,8 +103,6 @@ class ServerSession(Session):
         if self.dispatcher.is_serving(related):
             self.dispatcher.notify(method, params, related)
 
-    # ------------------------------------------------------------------------------------- the channel of a request
-
     @cached_property
     def task_owner(self) -> str:
         return owner_of(self.transport.principal, self.revision.era, secrets.token_hex(8))
@@ -126,7 +117,9 @@ class ServerSession(Session):
         # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
         await self.initialized.wait()
         if not self.is_serving(related) and not self.is_lost:
-            raise McpError(f"{method} was not sent: the request that it would belong to is cancelled or answered")
+            raise McpError(
+                f"{method} was not sent: the request that it would belong to is cancelled or has its response"
+            )
         if not asks_for_task(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
         from ..extensions.tasks.requestor import RunningTask, give_up  # lazy: few clients run tasks for a server
@@ -143,8 +136,6 @@ class ServerSession(Session):
         self, related: RequestId, method: str, params: object, result: type[T], timeout: float | None
     ) -> T:
         return await self.request(method, params, result, timeout=timeout or TIMEOUT, related=related)
-
-    # ------------------------------------------------------------------------------------- the handshake
 
     def phase_error(self, method: str) -> str | None:
         if self.phase is Phase.OPERATING and method != "initialize":
@@ -177,14 +168,12 @@ class ServerSession(Session):
                 self.phase = Phase.OPERATING
             self.initialized.set()  # it may also come while `initialize` is still being served
 
-    # ------------------------------------------------------------------------------------- announcements
-
     def _wants(self, method: str, subject: str | None) -> bool:
         if self.phase is Phase.NEW or self.is_lost or method == "notifications/tasks":
             return False
         return subject is None or any(covers(subscribed, subject) for subscribed in self.subscriptions)
 
-    def _tell_change(self, method: str, subject: str | None) -> None:
+    def _send_change(self, method: str, subject: str | None) -> None:
         if subject is None:
             self.notify(method, NotificationParams())
         else:

@@ -6,10 +6,9 @@
 Since 2026-07-28 a server sends no requests, so that any process can serve any request without shared memory
 [2026-07-28 basic/index#statelessness]. A handler that needs input ends with an `input_required` result, and the client
 repeats the request with the responses. The handler runs again from its first line; the responses of earlier rounds come
-back in `requestState`. That text passes through the client, so an attacker can change it, keep it, or use another
-user's. A forged state could hold a consent that no user gave. Therefore the state is sealed: its HMAC proves that it is
-ours, and it counts only for the same principal, the same request, and a limited time [2026-07-28
-basic/patterns/mrtr#server-requirements-basic-workflow].
+back in `requestState`. The client could change that text, or use another user's: a forged state would hold a consent
+that no user gave. So the state is sealed. An HMAC proves that it is ours, and it counts only for the same principal,
+the same request, and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
 Above: session.py and http.py hand in the requests. Below: offer.py, basic/mrtr.py.
@@ -82,9 +81,9 @@ class StatelessRequest(Channel):
         """True if the result of the method may be `input_required`."""
         self._info = meta.client_info
         self._tell, self._drain = tell, drain
-        self._responses: Object = {}  # the client's input responses, of all rounds, by key
-        self._asked_before: Object = {}  # the digest of the input request that each of them answers
-        self._asked: Object = {}  # the digests of this run's input requests
+        self._responses: Object = {}  # the client's input responses of all rounds, by key
+        self._digests_before: Object = {}  # of the input requests of earlier rounds
+        self._digests: Object = {}  # of the input requests of this run
 
     @property
     def task_owner(self) -> str:
@@ -117,32 +116,29 @@ class StatelessRequest(Channel):
     def missing(self, capability: str) -> McpError:
         return MissingCapability(capability)
 
-    # ------------------------------------------------------------------------------------- input of the client
-
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
         if self.is_over:
-            raise McpError(f"{method} was not asked: the request that it would belong to is answered")
+            raise McpError(f"{method} was not sent: the request that it would belong to is complete")
         if not self.may_need_input:
-            raise McpError(f"{method}: nothing can be asked while this kind of request is served")
+            raise McpError(f"{method} was not sent: only tools, prompts and resources may request input")
         codec = codec_for(self.revision)
         request = codec.encode(params)
-        # A "yes" counts only for the question that the user saw. If the question is different in this run, it is asked
-        # again; with a key of the author's own it counts as the same question.
-        asked = "" if key is not None else mrtr.request_digest(method, request)
-        key = key if key is not None else str(len(self._asked) + 1)  # a handler asks in the same order each time
-        if key in self._asked:
-            raise ValueError(f"two questions of one request have the key {key!r}")
-        self._asked[key] = asked
-        if self._asked_before.get(key, asked) != asked and self._responses.pop(key, None) is not None:
-            log.info("%s: question %s has changed and is asked again; with `key=` the old answer counts", method, key)
+        # A "yes" counts only for the text that the user saw, unless the author gave the request a key.
+        digest = "" if key is not None else mrtr.request_digest(method, request)
+        key = key if key is not None else str(len(self._digests) + 1)  # a handler runs in the same order each time
+        if key in self._digests:
+            raise ValueError(f"two input requests of one call have the key {key!r}")
+        self._digests[key] = digest
+        if self._digests_before.get(key, digest) != digest and self._responses.pop(key, None) is not None:
+            log.info("%s %s has changed and is sent again; with `key=` the old response counts", method, key)
         if key not in self._responses:
             raise mrtr.InputRequired({key: {"method": method, "params": request}})
         try:
             return codec.decode(result, cast(Object, self._responses[key]))
         except ShapeError as error:
-            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the answer to {method}: {error}") from None
+            raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response to {method}: {error}") from None
 
     def read_input(self, request: Request) -> None:
         """Read the client's responses of this round and of those before. Raise ProtocolError if they are invalid."""
@@ -156,14 +152,14 @@ class StatelessRequest(Channel):
         try:
             before = mrtr.unseal(self.offer.state_key, state, digest, self.principal, time.time())
         except ProtocolError as error:
-            log.info("a requestState was refused: %s (servers that answer for each other share a state_key)", error)
+            log.info("a requestState was refused: %s (processes that serve the same clients share a state_key)", error)
             raise
         self._responses |= cast(Object, before["answers"])
-        self._asked_before = cast(Object, before["questions"])
+        self._digests_before = cast(Object, before["questions"])
 
     def input_required(self, request: Request, required: mrtr.InputRequired) -> Object:
         """Return the result that asks the client for input."""
-        questions = {**self._asked_before, **self._asked}
+        questions = {**self._digests_before, **self._digests}
         kept: Object = {"questions": questions, "answers": {k: r for k, r in self._responses.items() if k in questions}}
         digest = mrtr.request_digest(request.method, request.params)
         state = mrtr.seal(self.offer.state_key, kept, digest, self.principal, time.time())
@@ -197,13 +193,8 @@ async def serve(
 ) -> Object:
     """Serve one stateless request, and return its result. Raise ProtocolError.
 
-    Args:
-        offer: The server's offer.
-        open_subscriptions: The subscriptions of the session or endpoint.
-        request: The request.
-        tell: Sends a notification that belongs to the request, by method and params.
-        drain: Waits until the client has read enough of the notifications.
-        principal: The authenticated caller, or None.
+    `open_subscriptions` are those of the session or endpoint. `tell` sends a notification that belongs to the request,
+    and `drain` waits until the client has read enough of them. `principal` is the authenticated caller, or None.
     """
     if request.method == "initialize" and not is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours

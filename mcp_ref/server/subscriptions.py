@@ -46,7 +46,7 @@ class OpenSubscription:
     def __init__(self, offer: Offer, honoured: SubscriptionFilter, context: RequestContext) -> None:
         self.ended: asyncio.Future[None] = context.channel.loop.create_future()
         drain = partial(context.channel.drain, context.request_id)
-        self.announcer = Announcer(self._wants, self._tell_change, drain)
+        self.announcer = Announcer(self._wants, self._send_change, drain)
         self._offer, self._honoured, self._context = offer, honoured, context
 
     def _wants(self, method: str, subject: str | None) -> bool:
@@ -66,7 +66,7 @@ class OpenSubscription:
                 uris = honoured.resource_subscriptions or ()
                 return subject is not None and any(covers(uri, subject) for uri in uris)
 
-    def _tell_change(self, method: str, subject: str | None) -> None:
+    def _send_change(self, method: str, subject: str | None) -> None:
         if self.ended.done():
             return
         if subject is None:

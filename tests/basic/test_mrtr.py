@@ -310,7 +310,7 @@ async def test_what_is_asked_when_the_request_is_answered_is_an_error_of_who_ask
     async with raw_client(server, kind) as wire:
         assert result_of(await wire.ask_alone("tools/call", {"name": "leave"}, capabilities=ABLE))["content"] == []
         answered.set()
-        with pytest.raises(McpError, match="is answered"):
+        with pytest.raises(McpError, match="is complete"):
             await left[0]
 
 

@@ -58,7 +58,7 @@ def make_server() -> Server:
 
 
 def subscriptions(server: Server) -> set[Announcer]:
-    """The announcers of the open subscriptions."""
+    """Return the announcers of the open subscriptions."""
     announcers = server.offer.announcers
     return {each for each in announcers if isinstance(getattr(each._wants, "__self__", None), OpenSubscription)}
 

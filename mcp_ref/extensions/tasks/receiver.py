@@ -1,7 +1,7 @@
 """Tasks at work: the tasks that one receiver runs or keeps, and the requests about them.
 
-A task lets a request be answered at once with a handle, for work that takes longer than a connection lasts. The
-receiver, which is usually the server, runs the handler on and keeps its outcome; the requestor polls.
+A request that becomes a task has its result at once, a handle, and its handler runs on. That is for work that takes
+longer than a connection lasts. The receiver, usually the server, keeps the outcome, and the requestor polls.
 
     tools/call -> Tasks.start -> LiveTask runs the handler -> CreateTaskResult, at once
     tasks/get, result, update, cancel, list -> Tasks -> the store, and the LiveTask if it runs here
@@ -10,12 +10,9 @@ A task's id is a key to its result, so ids cannot be guessed, and a task is show
 created it [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because a requestor
 may never come back [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
 
-Tasks came in 2025-11-25 as an experimental part of the protocol, for both roles. In 2026-07-28 they left it and became
-an extension, for servers only [2026-07-28 changelog#major-changes]:
-
-    revision    asked for by                   input of the requestor                       outcome
-    2025-11-25  the requestor, with `task`     requests beside a waiting `tasks/result`     tasks/result
-    2026-07-28  nobody: the server decides     `inputRequests` of tasks/get, tasks/update   tasks/get
+The two revisions differ in the way of the task's own requests. In 2025-11-25 they are ordinary requests, sent beside a
+`tasks/result` request that waits; since 2026-07-28 they are `inputRequests` in the result of `tasks/get`, and
+`tasks/update` brings the responses. types.py has a table of all differences.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks
 Above: server/offer.py, client/handlers.py. Below: types.py, basic/channel.py.
@@ -108,7 +105,7 @@ class Tasks:
             late: True if the handler says when the task begins.
 
         Raises:
-            ProtocolError: There is no room for the task.
+            ProtocolError: The task store is full.
         """
         if not late:
             try:
@@ -130,7 +127,7 @@ class Tasks:
         return CreateTaskResult(live.begun.result()) if live.begun.done() else running.result()
 
     def keep(self, live: LiveTask, task: Task) -> None:
-        """Store a task that begins. Raise ProtocolError if there is no room for it."""
+        """Store a task that begins. Raise ProtocolError if the store is full."""
         assert task.ttl is not None
         self.store.put(task, live.owner, live.until)
         # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log it. The whole id would give access.
@@ -273,7 +270,7 @@ class _Inputs:
         key = key or str(len(self._used) + 1)
         if key in self._used:
             # The extension: each key MUST be unique over the lifetime of a task
-            raise ValueError(f"two questions of one task have the key {key!r}")
+            raise ValueError(f"two input requests of one task have the key {key!r}")
         self._used.add(key)
         added = self._open[key] = _Input(request, result, self._loop.create_future())
         return key, added
@@ -288,7 +285,7 @@ class _Inputs:
             try:
                 taken[key] = codec.decode(self._open[key].result, responses[key])
             except ShapeError as error:
-                text = f"Invalid params: the answer to {self._open[key].request['method']}: {error}"
+                text = f"Invalid params: the response to {self._open[key].request['method']}: {error}"
                 raise ProtocolError(INVALID_PARAMS, text) from None
         for key, value in taken.items():
             response = self._open.pop(key).response
@@ -296,7 +293,7 @@ class _Inputs:
                 response.set_result(value)
 
     def as_json(self) -> Object | None:
-        """Return the open requests by key, or None if there are none."""
+        """Return the open requests by key, or None without one."""
         return {key: each.request for key, each in self._open.items()} or None
 
     def cancel(self) -> None:
@@ -442,7 +439,7 @@ class LiveTask(Channel):
         error: Object | None = None,
     ) -> None:
         if self.phase is not Phase.RUNNING:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST remain cancelled, whatever still happens
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST remain cancelled, also if the handler goes on
             return
         now = time.time()
         task = with_status(self.task, status, now, message, input_requests=input_requests, result=result, error=error)
@@ -522,7 +519,7 @@ class LiveTask(Channel):
         if self.phase is Phase.PENDING:
             return await self.origin.request_input(method, params, result, timeout, related, key)
         if self.phase is Phase.OVER:
-            raise McpError(f"{method} was not asked: the task that it would belong to is over")
+            raise McpError(f"{method} was not sent: the task that it would belong to is over")
         if self.revision.tasks_are_core:
             with_related_task(params, self.task.task_id)
         wire = codec_for(self.revision).encode(params)
@@ -534,7 +531,7 @@ class LiveTask(Channel):
                     return await self._request_beside_result(method, params, result)
                 return cast(T, await added.response)
         except TimeoutError:
-            raise RequestTimeout(f"{method}: no answer within {timeout} seconds") from None
+            raise RequestTimeout(f"{method}: no response within {timeout} seconds") from None
         finally:
             if self.inputs.remove(key):
                 self.show_inputs()
