@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
@@ -25,7 +25,7 @@ from ..basic.meta import EmptyResult, NotificationParams, RequestParams, checked
 from ..basic.progress import ProgressHandler
 from ..basic.versioning import LOG_LEVEL
 from ..extensions.tasks.types import EXTENSION, Task
-from ..features.caching import ResponseCache, ServerCache
+from ..features.caching import ResponseCache
 from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS, Era, Revision, in_order
 from ..session import TIMEOUT
@@ -86,7 +86,7 @@ class Client(Connector):
         timeout: Time limit of each request, in seconds, unless the request has its own. None means no limit.
         env: Environment variables for a command, besides a few safe ones such as PATH.
         cwd: Working directory of a command.
-        on_stderr: Called with what a command writes to its standard error. By default it goes to this program's.
+        on_stderr: Called with the bytes of a command's standard error. By default they go to this program's.
         headers: HTTP headers of every request to a URL, such as {"Authorization": "Bearer ..."}.
         http: HTTP client for a URL, with the TLS settings, proxy and limits of the program. It is closed with this one.
         limits: Limits of the session, such as the number of requests in flight.
@@ -137,11 +137,13 @@ class Client(Connector):
                 sampling, sampling_tools, elicitation, elicitation_url, roots, tasks, on_elicitation_complete
             )
         target = Target(server, env, cwd, on_stderr, headers, http, trace)
-        cached = ServerCache(self.cache, target.cache_key, target.credential)
+        results = ResponseCache(max_results=0) if self.cache is None else self.cache
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
-        self._notifications = told = ServerNotifications(on_log, on_changed, cached)
+        self._notifications = told = ServerNotifications(
+            on_log, on_changed, partial(results.invalidate, target.cache_key[0])
+        )
         eras = {} if eras is None else eras
-        super().__init__(target, limits, self._handlers, cached, timeout, eras, told.receive, told.disconnected)
+        super().__init__(target, limits, self._handlers, results, timeout, eras, told.receive, told.disconnected)
         self._closing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Client:
@@ -225,7 +227,7 @@ class Client(Connector):
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
         method = "ping" if self.revision.era == "legacy" else "server/discover"
-        self.server_cache.forget(method)  # a cached result says nothing about the server now
+        self.results.forget(self.cache_key[0], method)  # a cached result says nothing about the server now
         await self.request(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
@@ -329,7 +331,7 @@ class Client(Connector):
         return cast("list[ResourceTemplate]", templates)
 
     async def read_resource(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
-        """Read a resource.
+        """Return the contents of a resource.
 
         Args:
             uri: URI of the resource.

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, cast, runtime_checkable
 from ..basic.headers import ParameterHeaders
 from ..basic.lifecycle import declares
 from ..basic.progress import ProgressHandler
-from ..features.caching import ServerCache
+from ..features.caching import ResponseCache
 from ..features.pagination import all_pages
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, ForeignAnswer, InvalidMessage, RemoteError
@@ -42,7 +42,7 @@ from ..transports.memory import memory_pair
 from ..transports.stdio import StdioClientTransport
 from ..transports.trace import trace_from_environment
 from .negotiation import ClientIdentity, ServerIdentity, negotiate
-from .session import ClientSession
+from .session import CacheKey, ClientSession
 
 if TYPE_CHECKING:
     from ..lib.http.client import HttpClient
@@ -73,7 +73,7 @@ class InProcessServer(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Target:
-    """The address of a server, with what a transport to it needs. `Client` documents the fields."""
+    """The address of a server, and the settings of a transport to it. `Client` documents the fields."""
 
     server: Sequence[str] | str | InProcessServer | Transport
     env: Mapping[str, str] | None = None
@@ -101,15 +101,14 @@ class Target:
         return "\0".join(self.server) if isinstance(self.server, (list, tuple)) else None
 
     @property
-    def cache_key(self) -> Hashable:
-        """The key of the server in a shared cache. A transport object shares its entries with no other client."""
-        # The objects themselves, not their id(): another object may get the same id later.
-        return self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
+    def cache_key(self) -> CacheKey:
+        """The server and the credential in a shared cache. A transport object shares its entries with no other client.
 
-    @property
-    def credential(self) -> Hashable:
-        """The identity of the caller at the server, hashed so that a secret is not kept. Separates private results."""
-        return hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest(), self.http
+        The credential is hashed, so that the cache keeps no secret.
+        """
+        # The objects themselves, not their id(): another object may get the same id later.
+        server = self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
+        return server, (hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest(), self.http)
 
     def open(self, parameter_headers: ParameterHeaders) -> tuple[Transport, asyncio.Task[None] | None]:
         """Return a transport, and the task that serves an `InProcessServer` until the transport is closed."""
@@ -170,7 +169,7 @@ class Connector:
         target: Target,
         limits: Limits | None,
         handlers: ClientHandlers | None,
-        cache: ServerCache,
+        cache: ResponseCache,
         timeout: float | None,
         eras: MutableMapping[str, Era],
         on_notification: Callable[[str, object], None],
@@ -179,11 +178,13 @@ class Connector:
         self.timeout = timeout
         """Time limit of a request without its own, in seconds. None means no limit."""
         self.target = target
-        self.server_cache = cache
+        self.results, self.cache_key = cache, target.cache_key
         self.state = State.NEW
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The arguments that HTTP headers repeat, by tool: header name -> path of the argument."""
-        self._make_session = partial(ClientSession, limits, handlers, cache, on_notification, self._disconnected)
+        self._make_session = partial(
+            ClientSession, limits, handlers, cache, self.cache_key, on_notification, self._disconnected
+        )
         self._eras = eras
         self._on_disconnect = on_disconnect
         self._session: ClientSession | None = None
@@ -360,7 +361,9 @@ class Connector:
                 before_send=before_send,
             )  # fmt: skip
         except InvalidMessage:
-            self.server_cache.forget(method)  # a cached result would be invalid again, as long as it is fresh
+            self.results.forget(
+                self.cache_key[0], method
+            )  # a cached result would be invalid again, as long as it is fresh
             raise
         except ForeignAnswer:
             raise
@@ -388,6 +391,6 @@ class Connector:
         except RemoteError as error:
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] a cursor from the cache may be invalid
             # by now: SHOULD discard all cached pages
-            if error.code != INVALID_PARAMS or not self.server_cache.forget(method):
+            if error.code != INVALID_PARAMS or not self.results.forget(self.cache_key[0], method):
                 raise
         return await all_pages(fetch)

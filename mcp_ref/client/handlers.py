@@ -1,4 +1,4 @@
-"""The handlers of a client: what it serves to its server.
+"""The handlers of a client, for the requests of its server.
 
 A server may request three things from its client. Sampling requests a message of a language model, elicitation asks the
 user, and roots are the directories that the server may use. A client declares each one as a capability and serves it in

@@ -1,10 +1,10 @@
-"""Negotiation: a client finds out which era a server speaks, which revision, and who it is.
+"""Negotiation: a client finds out which era and revision a server speaks, and its name.
 
     server/discover -> a result, or an error of the modern era: choose a modern revision, no handshake
                     -> any other error, or PROBE_SECONDS of silence: `initialize`, the handshake of the legacy era
 
-`server/discover` comes first because a modern server may refuse `initialize`, while a legacy server answers an unknown
-method with an error and is none the worse for it
+`server/discover` comes first because a modern server may refuse `initialize`, while a legacy server sends an error for an
+unknown method and takes `initialize` after it
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]. Some legacy servers are silent
 until the handshake, so after a while the client sends `initialize` too, and takes the first result. The remembered era
 of a server (`Client(eras=...)`) saves the probe.
@@ -160,7 +160,7 @@ def _supported_in(error: RemoteError) -> list[JSON]:
 
 
 def _choose(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
-    """Return the latest revision that both sides speak. Raise UnsupportedRevision if there is none."""
+    """Return the latest revision that both sides speak. Raise UnsupportedRevision without one."""
     theirs = {find_revision(name) for name in names}
     # During a rolling update, an old process may refuse a revision that the new one names: it is tried twice.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]

@@ -1,4 +1,4 @@
-"""A client's session: the requests it sends and what the server sends back, in both eras.
+"""A client's session: requests to the server, results, and the server's own messages, in both eras.
 
 In the legacy era a request gets its result, and the server may send requests of its own in between. In the modern era
 every request is stateless, and the server asks inside the result (multi round-trip requests):
@@ -7,7 +7,7 @@ every request is stateless, and the server asks inside the result (multi round-t
                                               ^  -> input_required: call the handlers, add their responses --+
                                               +--------------------------------------------------------------+
 
-The rounds are bounded (`mrtr.MAX_ROUNDS`). A server could otherwise ask for ever, and spend the tokens of the model or
+The rounds are bounded (`mrtr.MAX_ROUNDS`). A server could otherwise ask without end, and spend the tokens of the model or
 the patience of the user on one request. A client that did not declare a capability refuses an input request for it
 [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]: the server MUST NOT send it.
 
@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
 
 from ..basic import mrtr
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
@@ -31,7 +31,7 @@ from ..basic.progress import ProgressHandler, ProgressNotificationParams, receiv
 from ..basic.versioning import SUBSCRIPTION_ID
 from ..codec import ShapeError
 from ..extensions.tasks.types import METHODS as TASK_METHODS
-from ..features.caching import CACHEABLE, ServerCache
+from ..features.caching import CACHEABLE, ResponseCache
 from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
@@ -57,6 +57,10 @@ INPUT_REQUESTS = {
 """The methods that `inputRequests` may name. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
 
 
+CacheKey: TypeAlias = tuple[Hashable, Hashable]
+"""The server and the credential, by which a shared cache separates its results."""
+
+
 class Listener(Protocol):
     """The receiver of the notifications of one `subscriptions/listen` request."""
 
@@ -71,7 +75,8 @@ class ClientSession(Session):
         self,
         limits: Limits | None,
         handlers: ClientHandlers | None,
-        cache: ServerCache,
+        cache: ResponseCache,
+        cache_key: CacheKey,
         on_notification: Callable[[str, object], None],
         on_end: Callable[[ClientSession], None],
         transport: Transport,
@@ -85,7 +90,7 @@ class ClientSession(Session):
         """True if the server has sent a result since negotiation."""
         self._task_progress: dict[RequestId, ProgressHandler] = {}  # by progress token, the oldest first
         self._handlers = handlers
-        self._cache = cache
+        self._cache, self._cache_key = cache, cache_key
         self._on_notification, self._on_end = on_notification, on_end
 
     async def open(self) -> None:
@@ -115,12 +120,12 @@ class ClientSession(Session):
         params = {**params, "_meta": with_meta(params, self.request_meta)}
         if method not in CACHEABLE:
             result = await send(params)
-        elif (cached := self._cache.get(method, params)) is not None:
+        elif (cached := self._cache.get(*self._cache_key, method, params)) is not None:
             return cached
         else:
             changes = self._cache.changes
             result = await send(params)
-            self._cache.put(method, params, result, changes)
+            self._cache.put(*self._cache_key, method, params, result, changes)
         self.has_responded = True
         rounds = 0
         while not _is_final(method, result):
@@ -243,7 +248,7 @@ class ClientSession(Session):
 
 
 def _is_final(method: str, result: Object) -> bool:
-    """True if a result ends its request, False if it requires input. Raise InvalidMessage for any other type."""
+    """Return True if a result ends its request, False if it requires input. Raise InvalidMessage for any other type."""
     # [2026-07-28 basic/index#result-responses] an absent type, as in earlier revisions, means "complete"
     kind = result.get("resultType", "complete")
     if kind == "input_required" and method in mrtr.METHODS:

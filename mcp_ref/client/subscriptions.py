@@ -5,7 +5,7 @@
 
 In the modern era a server MUST NOT send notifications that the client did not request
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream]: a stateless server keeps no list of clients. A subscription
-that breaks off is requested again. Whatever it covers may have changed meanwhile, so it is reported as changed.
+that breaks off is requested again. Its resources and lists may have changed meanwhile, so they are reported as changed.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -29,7 +29,6 @@ from ..basic.subscriptions import (
     covers,
 )
 from ..basic.versioning import LOG_LEVEL
-from ..features.caching import ServerCache
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
 from ..jsonrpc.messages import RequestId
 from .connector import Connector
@@ -65,13 +64,13 @@ class ServerNotifications:
         self,
         on_log: Callable[[LoggingMessageNotificationParams], None] | None,
         on_changed: dict[str, Callable[[], None] | None],
-        cache: ServerCache,
+        invalidate: Callable[[str, str | None], None],
     ) -> None:
         self.subscriptions: dict[str, list[Subscription]] = {}
         """The subscriptions of the legacy era, by URI."""
         self._on_log = on_log
         self._on_changed = on_changed  # by kind of list: tools, prompts, resources
-        self._cache = cache
+        self._invalidate = invalidate  # drops the cached results that a notification outdates
         self._listening: ListenRequest | None = None
 
     async def listen(self, connector: Connector) -> None:
@@ -107,7 +106,7 @@ class ServerNotifications:
     def receive(self, method: str, params: object) -> None:
         """Hand a notification that belongs to no request to its receivers."""
         uri = cast("ResourceUpdatedNotificationParams", params).uri if method == UPDATED else None
-        self._cache.invalidate(method, uri)
+        self._invalidate(method, uri)
         if uri is not None:
             for subscriptions in self.subscriptions.values():
                 for subscription in subscriptions:
@@ -289,11 +288,11 @@ class ListenRequest:
             self._state = ListenState.LISTENING
 
     def _report(self, method: str, uri: str | None) -> None:
-        self._connector.server_cache.invalidate(method, uri)
+        self._connector.results.invalidate(self._connector.cache_key[0], method, uri)
         self._on_change(method, uri)
 
     def _report_all(self) -> None:
-        """Report a change of everything: what changed during the interruption is unknown."""
+        """Report a change of everything, because changes during the interruption are unknown."""
         for uri in self._wanted.resource_subscriptions or ():
             self._report(UPDATED, uri)
         for kind in ("tools", "prompts", "resources"):

@@ -83,7 +83,7 @@ class SyncClient:
             self._thread.join()
 
     def _run_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the event loop. Whatever ends it, such as a `sys.exit` in a callback, no caller is left waiting."""
+        """Run the event loop. If a `sys.exit` in a callback ends it, no caller is left waiting."""
         try:
             loop.run_forever()
         finally:
@@ -97,7 +97,7 @@ class SyncClient:
             loop.close()
 
     def run(self, call: Coroutine[object, object, T]) -> T:
-        """Wait for a call of the underlying client, and return its result.
+        """Return the result of a call of the underlying client, after waiting for it.
 
         Args:
             call: A coroutine, such as `client.client.start_tool("report")`.

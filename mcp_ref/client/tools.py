@@ -1,4 +1,4 @@
-"""Tool calls of a client, and what `tools/list` teaches it about the tools.
+"""Tool calls of a client, with the facts about the tools that it learns from `tools/list`.
 
     tools/list -> the output schemas, which results are checked against
                   the arguments that HTTP headers repeat (modern era)
@@ -170,12 +170,12 @@ class ToolCalls:
         return outcome
 
     async def _can_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
-        """True if the list of tools says how a refused call must be made. Sets the `task` member if it is missing."""
+        """Return True if the list of tools says how a refused call must be made. Sets the `task` member if it is missing."""
         connector = self._connector
         if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
             before = connector.parameter_headers.get(params.name, {})
-            connector.server_cache.forget("tools/list")
+            connector.results.forget(connector.cache_key[0], "tools/list")
             await self.list_tools(timeout)
             return connector.parameter_headers.get(params.name, {}) != before
         if error.code == METHOD_NOT_FOUND and params.task is None and connector.server_can("tasks.requests.tools.call"):

@@ -1,14 +1,24 @@
-"""Caching: a server says how long a result may be kept, and by whom; a client that keeps it need not ask again.
+"""Caching: a server says for how long its result stays fresh, and for which callers. Until then a client reuses it.
 
-Six results say so: `server/discover`, the four lists, `resources/read`. `ttlMs` is how long the result is fresh, in
-milliseconds; `cacheScope` is "public" where everybody may be given it, "private" where only who has asked. A
-notification that the list or the resource has changed ends the freshness at once.
+Six results have these hints: `server/discover`, the four lists, and `resources/read`. `ttlMs` is the time for which the
+result is fresh, in milliseconds; 0 means that it must not be reused. A notification that the list or the resource has
+changed ends the freshness at once. `cacheScope` says who may share it:
 
-Spec:  server/utilities/caching (2026-07-28); schema: CacheableResult
+    public    anybody, also across users [2026-07-28 server/utilities/caching#cache-scope-field]
+    private   only the same authorization context, such as the same access token
+
+A shared cache is a way around access control. If a server marks a result of one user as public, or a cache ignores
+"private", an attacker with any account on the same gateway reads what another user fetched. So a cache MUST NOT share
+private results across authorization contexts; here the credential is part of the key. And a server MUST NOT rely on the
+scope alone: it checks each access itself [2026-07-28 server/utilities/caching#security-considerations].
+
+The hints came with 2026-07-28 (SEP-2549). In the earlier revisions a client cannot know how long a result is valid, so
+nothing is cached there.
+
+Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
         "cacheScope": "public"}}
-Above: the pages whose results these are; runtime/client_connection.py asks a `ServerCache` first. Below: nothing.
-Elsewhere: how a change is learned of (basic/patterns/subscriptions.py).
+Above: the pages of these results; client/session.py asks a `ResponseCache` first. Below: basic/subscriptions.py
 """
 
 from __future__ import annotations
@@ -29,38 +39,39 @@ CacheScope: TypeAlias = Literal["public", "private"]
 DISCOVER_AND_LISTS: Final = (
     "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
 )  # fmt: skip
-"""Whose hints are a setting of the server."""
+"""The results whose hints are a setting of the server."""
 
 CACHEABLE: Final = (*DISCOVER_AND_LISTS, "resources/read")
-"""The requests whose results may be kept. [2026-07-28 server/utilities/caching#cacheable-results]"""
+"""The requests with cacheable results. [2026-07-28 server/utilities/caching#cacheable-results]"""
 
 MAX_CACHED_RESULTS = 1000
-"""Results that a client's cache keeps; the oldest are forgotten."""
+"""Maximum number of results in a cache. The oldest are dropped first."""
 
 MAX_CACHED_BYTES = 64 * 1024 * 1024
-"""Bytes of these, as JSON."""
+"""Maximum total size of the results in a cache, as JSON, in bytes (64 MiB)."""
 
-_MAX_TTL_MS = 2**53 - 1  # beyond, a peer whose numbers are all floats reads another integer
+_MAX_TTL_MS = 2**53 - 1
+"""Maximum time, in milliseconds. A peer that reads all numbers as floats would read a larger integer wrongly."""
 
 # ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass(kw_only=True)
 class CacheableResult:
-    """What the six results have in common. ttl_ms: milliseconds. Where a peer does not say, it is not to be kept."""
+    """The fields of the six results. The time is in milliseconds. Without hints, a result must not be reused."""
 
     ttl_ms: Annotated[int, Life(since=R2026_07_28, required_since=R2026_07_28)] = 0
     cache_scope: Annotated[CacheScope, Life(since=R2026_07_28, required_since=R2026_07_28)] = "private"
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Hints that are missing or wrong are no reason to refuse the result."""
+        """Replace missing or invalid hints, so that they do not cost the result."""
         hints = read_hints(wire)
         return {**wire, "ttlMs": hints.ttl_ms, "cacheScope": hints.scope}
 
 
 class CacheHints(NamedTuple):
-    """How many milliseconds a result may be kept, and by whom."""
+    """The time for which a result is fresh, in milliseconds, and its scope."""
 
     ttl_ms: int
     scope: CacheScope
@@ -70,7 +81,7 @@ class CacheHints(NamedTuple):
 
 
 def hints_for(ttl: float, scope: CacheScope) -> CacheHints:
-    """The hints for so many seconds. Raises ValueError for what cannot be said."""
+    """Return the hints for a time in seconds and a scope. Raise ValueError if they are invalid."""
     # [2026-07-28 server/utilities/caching#time-to-live-ttl-field] MUST be >= 0
     if not (math.isfinite(ttl) and 0 <= ttl * 1000 <= _MAX_TTL_MS):
         raise ValueError(f"cache_ttl is a number of seconds, 0 or more, not {ttl}")
@@ -82,9 +93,9 @@ def hints_for(ttl: float, scope: CacheScope) -> CacheHints:
 def hints_by_method(
     ttl: float | Mapping[str, float], scope: CacheScope | Mapping[str, CacheScope]
 ) -> dict[str, CacheHints]:
-    """The hints of `server/discover` and each list: one for all of them, or by method; else 0 seconds and "public".
+    """Return the hints of `server/discover` and of each list. The defaults are 0 seconds and "public".
 
-    They are settled once, when the server is made, so that all pages of a list say the same.
+    The time, in seconds, and the scope are for all of them, or by method. Fixed hints make all pages of a list agree.
     """
     # [2026-07-28 server/utilities/caching#interaction-with-pagination] MUST be the same cacheScope on all pages
     ttls = ttl if isinstance(ttl, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, ttl)
@@ -99,7 +110,7 @@ def hints_by_method(
 
 
 def read_hints(result: Object) -> CacheHints:
-    """What a result says; where it says nothing that can be understood: not to be kept, and not to be shared."""
+    """Return the hints of a result. Missing or invalid ones mean 0 milliseconds and "private"."""
     ttl, scope = result.get("ttlMs"), result.get("cacheScope")
     if type(ttl) is float and ttl.is_integer():
         ttl = int(ttl)  # 1.0 is an integer in JSON
@@ -108,7 +119,7 @@ def read_hints(result: Object) -> CacheHints:
 
 
 class _Key(NamedTuple):
-    """What a kept result is the answer to. owner: whose it is, by credential; None where it is everybody's."""
+    """The request of a cached result. The owner is a credential, or None for a public result."""
 
     server: Hashable
     method: str
@@ -117,7 +128,7 @@ class _Key(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """A result as JSON, so that who is given it cannot change it for others; when it came, in seconds."""
+    """A cached result as JSON text, so that a caller cannot change it for others. Received at a time in seconds."""
 
     result: bytes
     uri: JSON
@@ -126,22 +137,22 @@ class _Kept(NamedTuple):
 
 
 class ResponseCache:
-    """Results that are still fresh, by what was asked: of one client, or of several that share what is public.
+    """Fresh results of one client, or of several clients that share the public ones.
 
-    server: whose result it is, such as its URL. credential: anything that is the same for those only who may see the
-    same private results; "" for none. clock: seconds since whenever. It does no I/O and is not locked: the clients
-    that share one run on one event loop.
+    It does no I/O and has no lock: clients that share it run on one event loop. In the methods, `server` identifies the
+    server, such as its URL, and `credential` is equal only for callers that may see the same private results.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, max_results: int | None = None) -> None:
         self.changes = 0
-        """How many changes were told of. A request that is sent between two of them may be answered as of before."""
-        self._clock = clock
+        """Number of invalidations. A response that was requested before the latest one is not cached."""
+        self._clock = clock  # in seconds
+        self._max_results = max_results
         self._kept: dict[_Key, _Kept] = {}  # the oldest first
         self._size = 0
 
     def get(self, server: Hashable, credential: Hashable, method: str, params: Object) -> Object | None:
-        """A fresh result of this very request; None where there is none."""
+        """Return the fresh result of a request, or None."""
         for key in _keys(server, credential, method, params):
             kept = self._kept.get(key)
             if kept is None:
@@ -162,10 +173,9 @@ class ResponseCache:
         result: Object,
         changes: int | None = None,
     ) -> None:
-        """Keep a result that has just come, where it may be kept; it takes the place of an earlier one.
+        """Cache a result that has just come, if its hints allow it, instead of an earlier one.
 
-        changes: `self.changes` as it was when the request was sent. A result that may be older than a change that was
-        told of since then is not kept.
+        `changes` is `self.changes` at the time of the request. If it has changed since, the result may be outdated.
         """
         keys = _keys(server, credential, method, params)
         for key in keys:
@@ -180,11 +190,12 @@ class ResponseCache:
         kept = _Kept(json.dumps(result).encode(), params.get("uri"), self._clock(), hints.ttl_ms)
         self._kept[key] = kept
         self._size += _size(key, kept)
-        while len(self._kept) > MAX_CACHED_RESULTS or self._size > MAX_CACHED_BYTES:
+        limit = MAX_CACHED_RESULTS if self._max_results is None else self._max_results
+        while len(self._kept) > limit or self._size > MAX_CACHED_BYTES:
             self._drop(next(iter(self._kept)))
 
     def invalidate(self, server: Hashable, method: str, uri: str | None = None) -> None:
-        """A server's notification has come, with the URI that it names: what it says has changed is fresh no longer."""
+        """Drop the results that are outdated by a notification of the server. `uri` is the URI in the notification."""
         # [2026-07-28 server/utilities/caching#interaction-with-notifications] immediately stale
         match method:
             case "notifications/tools/list_changed":
@@ -200,7 +211,7 @@ class ResponseCache:
     def forget(self, server: Hashable, method: str, uri: str | None = None) -> bool:
         """Drop the results of a method, with all pages; of `resources/read`, those that an update of `uri` concerns.
 
-        False where there were none.
+        Return True if results were dropped.
         """
         self.changes += 1
         before = len(self._kept)
@@ -215,41 +226,9 @@ class ResponseCache:
             self._size -= _size(key, kept)
 
 
-class ServerCache:
-    """A `ResponseCache` as one client uses it: for one server, with one credential. Without one, nothing is kept."""
-
-    def __init__(self, cache: ResponseCache | None, server: Hashable, credential: Hashable) -> None:
-        self._cache = cache
-        self._server = server
-        self._credential = credential
-
-    @property
-    def changes(self) -> int:
-        """See `ResponseCache.changes`."""
-        return self._cache.changes if self._cache is not None else 0
-
-    def get(self, method: str, params: Object) -> Object | None:
-        """See `ResponseCache.get`."""
-        return self._cache.get(self._server, self._credential, method, params) if self._cache is not None else None
-
-    def put(self, method: str, params: Object, result: Object, changes: int) -> None:
-        """See `ResponseCache.put`."""
-        if self._cache is not None:
-            self._cache.put(self._server, self._credential, method, params, result, changes)
-
-    def invalidate(self, method: str, uri: str | None) -> None:
-        """See `ResponseCache.invalidate`."""
-        if self._cache is not None:
-            self._cache.invalidate(self._server, method, uri)
-
-    def forget(self, method: str) -> bool:
-        """See `ResponseCache.forget`."""
-        return self._cache is not None and self._cache.forget(self._server, method)
-
-
 def _keys(server: Hashable, credential: Hashable, method: str, params: Object) -> tuple[_Key, _Key] | tuple[()]:
-    """Under which a result is kept where it is private, and where it is public; none where it may not be."""
-    # [2026-07-28 server/utilities/caching#cache-key] what a retry brings MUST NOT be cached
+    """Return the keys of a private and a public result of a request. A request that must not be cached has no keys."""
+    # [2026-07-28 server/utilities/caching#cache-key] the result of a retry with input MUST NOT be cached
     if method not in CACHEABLE or "inputResponses" in params or "requestState" in params:
         return ()
     # [2026-07-28 server/utilities/caching#cache-key] MUST NOT serve it where method or parameters differ
@@ -263,5 +242,5 @@ def _size(key: _Key, kept: _Kept) -> int:
 
 
 def _concerns(updated: str, read: JSON) -> bool:
-    """Whether an update may have changed what was read: the same resource, one within it, or one that it is in."""
+    """Return True if an update may concern a resource that was read: the same, one below it, or one above it."""
     return isinstance(read, str) and (covers(updated, read) or covers(read, updated))

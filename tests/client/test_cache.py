@@ -297,8 +297,8 @@ def test_servers_in_processes_with_other_variables_are_others(scope: str) -> Non
     made = [Client(["server"], cache=cache, env=env) for env in ({"TOKEN": "a"}, {"TOKEN": "b"}, {"TOKEN": "a"})]
     one, two, three = [client.target for client in made]
     result: Object = {"resultType": "complete", "tools": [], "ttlMs": 60_000, "cacheScope": scope}
-    cache.put(one.name, one.credential, "tools/list", {}, result)
-    found = [cache.get(each.name, each.credential, "tools/list", {}) is not None for each in (one, two, three)]
+    cache.put(*one.cache_key, "tools/list", {}, result)
+    found = [cache.get(*each.cache_key, "tools/list", {}) is not None for each in (one, two, three)]
     assert found == [True, scope == "public", True]
 
 
@@ -307,9 +307,9 @@ def test_who_makes_the_requests_is_a_credential_too() -> None:
     # It may show a certificate, or add what it was given elsewhere.
     cache = ResponseCache()
     ours, theirs = HttpClient(), HttpClient()
-    made = [Client("http://x/", http=http, cache=cache).server_cache for http in (ours, theirs, ours)]
-    made[0].put("tools/list", {}, {"tools": [], "ttlMs": 60_000, "cacheScope": "private"}, cache.changes)
-    assert [each.get("tools/list", {}) is not None for each in made] == [True, False, True]
+    made = [Client("http://x/", http=http, cache=cache).target for http in (ours, theirs, ours)]
+    cache.put(*made[0].cache_key, "tools/list", {}, {"tools": [], "ttlMs": 60_000, "cacheScope": "private"})
+    assert [cache.get(*each.cache_key, "tools/list", {}) is not None for each in made] == [True, False, True]
 
 
 async def test_servers_within_this_program_are_not_taken_for_each_other_also_when_one_is_gone() -> None:
