@@ -3,11 +3,13 @@
     server/discover -> a result, or an error of the modern era: choose a modern revision, no handshake
                     -> any other error, or PROBE_SECONDS of silence: `initialize`, the handshake of the legacy era
 
-`server/discover` comes first because a modern server may refuse `initialize`, while a legacy server sends an error for an
-unknown method and takes `initialize` after it
-[2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]. Some legacy servers are silent
-until the handshake, so after a while the client sends `initialize` too, and takes the first result. The remembered era
-of a server (`Client(eras=...)`) saves the probe.
+`server/discover` comes first because its outcome is safe: no legacy server knows it. An ordinary request would not be.
+Some legacy servers do not check that `initialize` came before, and would run a `tools/call` by legacy rules
+[2026-07-28 basic/transports/stdio#backward-compatibility]. The fallback MUST NOT depend on one error code. A legacy
+server may also stay silent, so after `PROBE_SECONDS` the client sends `initialize` as well and takes the first result.
+An error of the modern era means another modern revision, and not a fallback. The era belongs to the server, so it MAY
+be remembered (`Client(eras=...)`), and is probed again if that fails
+[2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
 The server's name, version and instructions are claims that nobody has verified. They are for display and for the model,
 and not for decisions on trust.

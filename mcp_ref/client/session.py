@@ -7,9 +7,9 @@ every request is stateless, and the server asks inside the result (multi round-t
                                               ^  -> input_required: call the handlers, add their responses --+
                                               +--------------------------------------------------------------+
 
-The rounds are bounded (`mrtr.MAX_ROUNDS`). A server could otherwise ask without end, and spend the tokens of the model or
-the patience of the user on one request. A client that did not declare a capability refuses an input request for it
-[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]: the server MUST NOT send it.
+The rounds are bounded (`mrtr.MAX_ROUNDS`): a server could otherwise ask without end, and spend the tokens of the model
+or the patience of the user on one request. A server MUST NOT send an input request for a capability that the client did
+not declare [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]; the client refuses it.
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
 Above: negotiation.py, connector.py. Below: ../session.py (both roles), handlers.py

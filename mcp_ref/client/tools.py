@@ -170,7 +170,7 @@ class ToolCalls:
         return outcome
 
     async def _can_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
-        """Return True if the list of tools says how a refused call must be made. Sets the `task` member if it is missing."""
+        """Return True if the list of tools says how a refused call must be made. Set the missing `task` member."""
         connector = self._connector
         if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
