@@ -104,14 +104,14 @@ def _valid_ones(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget], Appli
 
 
 def _no_match(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> str:
-    """Return a message from the errors of those alternatives that the instance was probably meant to match."""
+    """Return a message with the errors of the alternatives that the instance was probably meant to match."""
     failures = [list(islice(find_errors(schema, instance, budget), 8)) for schema in schemas[:20]]
     right_type = [errors for errors in failures if errors[0].keyword != "type" or errors[0].path]
     if not right_type:
         got = f", got {quoted(instance)}"
         types = [errors[0].expected.removeprefix("expected ").removesuffix(got) for errors in failures]
         return f"expected {alternatives(list(dict.fromkeys(types)))}{got}"
-    # An alternative whose properties with fixed values (such as "kind") all match was probably meant.
+    # Alternatives often differ in a property with a fixed value, such as "kind". A match of this value was meant.
     fixed = [[error for error in errors if error.keyword in ("const", "enum")] for errors in right_type]
     meant = [errors[0] for errors, mismatches in zip(right_type, fixed, strict=True) if not mismatches]
     firsts = meant or [mismatches[0] for mismatches in fixed]
@@ -119,7 +119,7 @@ def _no_match(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> 
 
 
 def not_(reader: SchemaReader) -> Keyword:
-    """Build `not` (Core 10.2.1.4). `unevaluated…` ignores its subschema, which is never valid in a valid instance."""
+    """Build `not` (Core 10.2.1.4). An instance that satisfies `not` violates the subschema, so nothing is `applied`."""
     [schema] = reader.apply_in_place([reader.subschema("not")])
     text = f"expected no match of {quoted(reader.schema['not'])}"
     return Keyword("not", lambda instance, budget: not schema.check(instance, budget), text)
@@ -332,7 +332,7 @@ def property_names(reader: SchemaReader) -> Keyword:
 
 REFERENCE: Vocabulary = ((_reference("$ref", dynamic=False), "$ref"),)
 CORE: Vocabulary = (*REFERENCE, (_reference("$dynamicRef", dynamic=True), "$dynamicRef"))
-"""The references of the core vocabulary (Core 8). Its other keywords name schemas; resources.py reads them."""
+"""The references of the core vocabulary (Core 8). The other core keywords name schemas (resources.py)."""
 
 APPLICATOR: Vocabulary = (
     (items, "prefixItems", "items"),

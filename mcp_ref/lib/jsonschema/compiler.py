@@ -27,7 +27,7 @@ Scope = tuple[tuple[str, SchemaResource], ...]
 
 
 class ScopedSchema(SchemaReader):
-    """A schema object, with its resource and with the dynamic scope of a reference that leads to it."""
+    """A schema object with its resource and its dynamic scope."""
 
     __slots__ = ("compiler", "depth", "is_built", "resource", "scope")
 
@@ -67,7 +67,7 @@ class ScopedSchema(SchemaReader):
 
 
 class Compiler:
-    """Compiles one document and everything that it refers to."""
+    """A compiler for one document and for all schemas that the document refers to."""
 
     def __init__(self, documents: Mapping[str, JSON], assert_formats: bool, limits: ValidationLimits) -> None:
         self.assert_formats, self.limits = assert_formats, limits
@@ -77,7 +77,7 @@ class Compiler:
         self.patterns: dict[str, Pattern] = {}  # each is compiled only once
 
     def root(self, schema: JSON) -> CompiledSchema:
-        """Compile a document and all that it refers to."""
+        """Return a document as a compiled schema."""
         resource = self._resources.read("", schema)
         root = self.compile(resource.schema, resource, (), "#", 0)
         while self._waiting:

@@ -1,6 +1,6 @@
-"""Limits on the cost of a schema, and the budget that one validation may spend.
+"""Limits on the cost of a schema, and the budget of one validation.
 
-Schemas and instances often come from strangers. A schema of one kilobyte can demand a billion steps, so the standard
+Schemas and instances often come from strangers. A schema of two kilobytes can demand a billion steps, so the standard
 warns validators about resources (Core 13). The compiler counts subschemas, and each validation has a budget of steps.
 
 Above: every module that compiles or validates.
@@ -27,7 +27,7 @@ class ValidationLimits:
     subschemas: int = 20_000
     """Maximum number of compiled subschemas, in all documents together."""
     steps: int = 2_000_000
-    """Maximum number of steps of one validation. A step applies one subschema and takes about a microsecond."""
+    """Maximum number of steps of one validation. A step applies one subschema. The default takes about a second."""
     patterns: int = 500
     """Maximum number of different regular expressions."""
     pattern_length: int = 2_000

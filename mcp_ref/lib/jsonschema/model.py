@@ -27,7 +27,7 @@ Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
 """Subschemas that were applied, each with the step to its part of the instance, or None for the instance itself."""
 Apply = Callable[[JSON, Budget], Applied]
 Message = str | Callable[[JSON, Budget], str]
-"""The whole text of an error from a function, or the beginning of the text, which ends with the instance."""
+"""The beginning of an error text, which ends with the instance, or a function that returns the whole text."""
 KeywordBuilder = Callable[["SchemaReader"], "Keyword | None"]
 Vocabulary = tuple[tuple[KeywordBuilder, *tuple[str, ...]], ...]
 """Functions in the order of evaluation, each with the names of the keywords that it builds."""
@@ -66,7 +66,7 @@ class CompiledSchema:
         self.in_place: list[CompiledSchema] = []  # the schemas that this schema applies to the same instance
 
     def set_keywords(self, keywords: list[Keyword]) -> None:
-        """Combine the checks of these keywords into one."""
+        """Set the keywords of the schema, and combine their checks into one."""
         self.keywords = keywords
         checks = [keyword.check for keyword in keywords]
         match checks:
@@ -94,7 +94,7 @@ class CompiledSchema:
 
 
 def accept(instance: JSON, budget: Budget) -> bool:
-    """Return True: the schema `true`."""
+    """Return True for every instance, as the schema `true` does."""
     return True
 
 
@@ -196,7 +196,7 @@ class SchemaReader:
         return schemas
 
     def compile(self, schema: JSON, *steps: str | int) -> CompiledSchema:
-        """Compile the subschema that these steps of a JSON Pointer lead to."""
+        """Compile a subschema, to which the steps of a JSON Pointer lead from this schema."""
         raise NotImplementedError
 
     def resolve(self, keyword: str, *, dynamic: bool) -> CompiledSchema:

@@ -89,7 +89,7 @@ class Pattern:
 
     def _make_re(self) -> re.Pattern[str]:
         try:
-            self._re = re.compile(self._root.to_re(), re.ASCII)  # for \\b; everything else is translated to ranges
+            self._re = re.compile(self._root.to_re(), re.ASCII)  # ASCII matters only for \\b
         except re.error as error:  # a backreference or a lookbehind that re does not support
             raise PatternError(str(error)) from None
         return self._re

@@ -28,7 +28,7 @@ from .values import JSON
 _DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/"
 _DRAFT_7 = "http://json-schema.org/draft-07/schema"
 
-# The keywords whose value holds subschemas, of both dialects. All other keywords hold data, which is not scanned.
+# The keywords of both dialects whose values are subschemas: one, an array, or an object. Others hold data.
 _ONE = frozenset(["additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"])
 _ONE |= {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 _ARRAY = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])

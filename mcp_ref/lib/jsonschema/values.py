@@ -16,7 +16,7 @@ JSON = bool | int | float | str | list["JSON"] | dict[str, "JSON"] | None
 Step = str | int
 """A property name or an array index."""
 Path = tuple[Step, ...]
-"""The way from the root of an instance to one of its parts."""
+"""The steps from the root of an instance to one of its parts."""
 Check = Callable[[JSON, Budget], bool]
 """A function that returns True if an instance is valid."""
 
