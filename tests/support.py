@@ -293,7 +293,7 @@ def _wire_of(end: MemoryTransport) -> Wire:
             frame = end._inbox.popleft()
             end._size -= len(frame)
             wire.frames.put_nowait(frame)
-        end._flow.resume()
+        end._writable.set()
         if end._closed:
             wire.closed.set()
 

@@ -6,8 +6,7 @@ transport, if it keeps the message format [2025-11-25 basic/transports#custom-tr
 
     start(receive, lost)  ->  receive(message) for each message  ->  lost(error or None), once
 
-A transport never blocks on a slow peer. `send` returns at once, and `drain` waits until the peer has read enough. A
-sender that awaits `drain` is slowed down to the peer's speed, so no buffer grows without bound.
+A slow peer must not fill our memory: `send` returns at once, and `drain` waits until the peer has read enough.
 
 Spec:  basic/transports (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/index
 Above: session.py
@@ -15,7 +14,6 @@ Above: session.py
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, runtime_checkable
 
@@ -64,38 +62,8 @@ class Transport(requester.Transport, Protocol):
         """Close the transport and release its resources. May be called at any time, from any task, repeatedly."""
 
 
-class FlowControl:
-    """A switch that senders wait on: paused while the peer does not read, open otherwise."""
-
-    def __init__(self) -> None:
-        self.is_open = True
-        """True if senders need not wait."""
-        self._opened: asyncio.Future[None] | None = None
-
-    def pause(self) -> None:
-        """Make senders wait from now on."""
-        self.is_open = False
-        if self._opened is None:
-            self._opened = asyncio.get_running_loop().create_future()
-
-    def resume(self) -> None:
-        """Let all waiting senders go on."""
-        self.is_open = True
-        if self._opened is not None and not self._opened.done():
-            self._opened.set_result(None)
-        self._opened = None
-
-    async def wait(self) -> None:
-        """Return at once if open, otherwise when `resume` is called."""
-        if self._opened is not None:
-            await asyncio.shield(self._opened)  # cancelling one waiter must not cancel the others
-
-
 class EndReport:
-    """The report of a transport's end to the session above: sent exactly once, with the first reason.
-
-    A transport can end in several ways at about the same time: the peer leaves, an error occurs, `close` is called.
-    """
+    """The report of a transport's end to the session above: sent exactly once, with the first reason."""
 
     def __init__(self) -> None:
         self.is_sent = False

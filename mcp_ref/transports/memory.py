@@ -1,9 +1,6 @@
 """Two peers in one program: for tests, and for a client that runs its server inside its own process.
 
-The frames are real. Every message is encoded to bytes and decoded again, so a program that works over this transport
-works over a wire too.
-
-    client_end, server_end = memory_pair()
+The frames are real: every message is encoded to bytes and decoded again, as on a wire.
 
 Spec:  basic/transports#custom-transports (all revisions)
 Below: base.py
@@ -16,7 +13,7 @@ from collections import deque
 
 from ..jsonrpc.errors import ConnectionClosed
 from ..jsonrpc.messages import Outgoing, RequestId, decode, encode
-from .base import EndReport, FlowControl, Lost, Receive, Trace, Transport
+from .base import EndReport, Lost, Receive, Trace, Transport
 
 HIGH_WATER = 64 * 1024
 """Size of a peer's unread messages above which its senders wait, in bytes (64 KiB)."""
@@ -31,10 +28,11 @@ class MemoryTransport(Transport):
         self._receive: Receive | None = None
         self._end = EndReport()
         self._inbox: deque[bytes] = deque()
-        self._size = 0  # bytes in the inbox
+        self._size = 0  # of the inbox, in bytes
         self._paused = False
         self._pumping = False
-        self._flow = FlowControl()  # of those who send to this end
+        self._writable = asyncio.Event()  # set while senders to this end need not wait
+        self._writable.set()
         self._closed = False
 
     async def start(self, receive: Receive, lost: Lost) -> None:
@@ -54,12 +52,12 @@ class MemoryTransport(Transport):
         peer._inbox.append(frame)
         peer._size += len(frame)
         if peer._size > HIGH_WATER:
-            peer._flow.pause()
+            peer._writable.clear()
         peer._pump_soon()
 
     async def drain(self, related: RequestId | None = None) -> None:
         if self.peer is not None:
-            await self.peer._flow.wait()
+            await self.peer._writable.wait()
 
     def pause_reading(self) -> None:
         self._paused = True
@@ -80,7 +78,7 @@ class MemoryTransport(Transport):
             frame = self._inbox.popleft()
             self._size -= len(frame)
             if self._size <= HIGH_WATER // 2:
-                self._flow.resume()
+                self._writable.set()
             if self._trace is not None:
                 self._trace("<-", frame)
             self._receive(decode(frame))
@@ -92,7 +90,7 @@ class MemoryTransport(Transport):
         for end in (self, self.peer):
             if end is not None and not end._closed:
                 end._closed = True
-                end._flow.resume()
+                end._writable.set()
                 end._pump_soon()
         self._inbox.clear()
         self._receive = None

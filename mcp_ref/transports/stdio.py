@@ -39,7 +39,7 @@ from typing import cast
 
 from ..jsonrpc.errors import ConnectionClosed, McpError
 from ..jsonrpc.messages import RECOVERY_WINDOW, Outgoing, RequestId, decode, encode, oversize
-from .base import EndReport, FlowControl, Lost, Receive, Trace, Transport
+from .base import EndReport, Lost, Receive, Trace, Transport
 
 MAX_LINE = 64 * 1024 * 1024
 """Maximum size of one line, in bytes (64 MiB)."""
@@ -62,9 +62,8 @@ class LineReader:
 
     def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
         self.paused = False
-        self._receive = receive
-        self._limit = limit
-        self._trace = trace
+        """True if messages wait in the buffer until `resume`."""
+        self._receive, self._limit, self._trace = receive, limit, trace
         self._buffer = bytearray()
         self._searched = 0  # the buffer has no newline before this index: do not search a long line again and again
         self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
@@ -82,12 +81,8 @@ class LineReader:
         self._ended = ended
         self._cut()
 
-    def pause(self) -> None:
-        """Deliver no message until `resume`."""
-        self.paused = True
-
     def resume(self) -> None:
-        """Deliver again, in the next turn of the event loop: the caller may be deep inside `receive`."""
+        """End a pause, in the next turn of the event loop: the caller may be deep inside `receive`."""
         if self.paused:
             self.paused = False
             asyncio.get_running_loop().call_soon(self._cut)
@@ -130,7 +125,8 @@ class _LineTransport(Transport):
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
         self._max_line, self._trace = max_line, trace
-        self._flow = FlowControl()
+        self._writable = asyncio.Event()  # set while senders need not wait
+        self._writable.set()
         self._end = EndReport()
         self._lines: LineReader | None = None
 
@@ -138,7 +134,6 @@ class _LineTransport(Transport):
         raise NotImplementedError
 
     def _input(self) -> asyncio.ReadTransport | None:
-        """Return the pipe that messages come from, while it is open."""
         raise NotImplementedError
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
@@ -149,19 +144,27 @@ class _LineTransport(Transport):
 
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait while more than asyncio's high-water mark (64 KiB) is unread by the peer."""
-        await self._flow.wait()
+        await self._writable.wait()
 
     def pause_reading(self) -> None:
         if (pipe := self._input()) is not None:
             pipe.pause_reading()
         if self._lines is not None:
-            self._lines.pause()
+            self._lines.paused = True
 
     def resume_reading(self) -> None:
         if (pipe := self._input()) is not None:
             pipe.resume_reading()
         if self._lines is not None:
             self._lines.resume()
+
+    def pause_writing(self) -> None:
+        """Make senders wait: the peer does not read fast enough (called by asyncio)."""
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        """Let senders go on (called by asyncio)."""
+        self._writable.set()
 
 
 # ---------------------------------------------------------------------------------------------------- server
@@ -193,13 +196,9 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 
 
 class StdioServerTransport(_LineTransport, asyncio.Protocol):
-    """The server's end. It reads messages from one file descriptor, and writes messages to another.
+    """The server's end. It reads messages from the descriptor `source`, and writes messages to `sink`.
 
-    Args:
-        source: Descriptor to read from: a pipe, a socket, a terminal or a plain file. The caller closes it.
-        sink: Descriptor to write to. The caller closes it.
-        max_line: Maximum size of one message, in bytes.
-        trace: Function that sees every frame.
+    Either may be a pipe, a socket, a terminal or a plain file. The caller closes them.
     """
 
     def __init__(self, source: int, sink: int, *, max_line: int = MAX_LINE, trace: Trace | None = None) -> None:
@@ -228,7 +227,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
 
     async def _open_writer(self) -> asyncio.WriteTransport:
         loop = asyncio.get_running_loop()
-        end = _WriteEnd(self._flow, self._report)
+        end = _WriteEnd(self)
         if stat.S_ISSOCK(os.fstat(self._sink).st_mode):
             # asyncio takes any input at the writing end of a pipe for the end of that pipe. A socket may be our input
             # too: asyncio would then take the client's first message for the end.
@@ -245,7 +244,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
             while view:
                 view = view[os.write(self._sink, view) :]
         except OSError as error:
-            self._report(ConnectionClosed(f"standard output cannot be written: {error}"))
+            self.report(ConnectionClosed(f"standard output cannot be written: {error}"))
 
     def _input(self) -> asyncio.ReadTransport | None:
         return self._reader if self._reader is not None and not self._reader.is_closing() else None
@@ -258,16 +257,17 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     def eof_received(self) -> None:
         """End the session: the client has closed our input (called by asyncio)."""
         if self._lines is not None:
-            self._lines.feed_eof(lambda: self._report(None))
+            self._lines.feed_eof(lambda: self.report(None))
             # Requests that still wait for a free slot do not hold up the end for longer than this.
-            asyncio.get_running_loop().call_later(FLUSH_SECONDS, self._report, None)
+            asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report, None)
 
     def connection_lost(self, error: Exception | None) -> None:
         """End the session: our input has failed (called by asyncio)."""
-        self._report(None)
+        self.report(None)
 
-    def _report(self, error: McpError | None) -> None:
-        self._flow.resume()
+    def report(self, error: McpError | None) -> None:
+        """Report the end to the session, unless we close the transport ourselves."""
+        self._writable.set()
         if not self._closing:
             self._end.send(error)
 
@@ -287,17 +287,15 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
 
     async def close(self) -> None:
         """Send the pending messages, for at most `FLUSH_SECONDS`, and stop."""
-        self._closing = True
+        self._closing, writer = True, self._writer
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FLUSH_SECONDS):
-                while (
-                    self._writer is not None and not self._writer.is_closing() and self._writer.get_write_buffer_size()
-                ):
+                while writer is not None and not writer.is_closing() and writer.get_write_buffer_size():
                     await asyncio.sleep(0.005)
-        if self._writer is not None and not self._writer.is_closing():
-            self._writer.abort()
-        if self._reader is not None and not self._reader.is_closing():
-            self._reader.close()
+        if writer is not None and not writer.is_closing():
+            writer.abort()
+        if (reader := self._input()) is not None:
+            reader.close()
         await asyncio.sleep(0)  # asyncio calls `connection_lost` in the next turn of the loop
         self._end.send(ConnectionClosed("the connection was closed"))
 
@@ -305,8 +303,8 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
 class _WriteEnd(asyncio.BaseProtocol):
     """asyncio's view of the pipe to which a server writes."""
 
-    def __init__(self, flow: FlowControl, report: Callable[[McpError | None], None]) -> None:
-        self._flow, self._report = flow, report
+    def __init__(self, owner: StdioServerTransport) -> None:
+        self._owner = owner
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if transport.get_extra_info("socket") is not None:
@@ -314,13 +312,13 @@ class _WriteEnd(asyncio.BaseProtocol):
             cast(asyncio.ReadTransport, transport).pause_reading()
 
     def pause_writing(self) -> None:
-        self._flow.pause()
+        self._owner.pause_writing()
 
     def resume_writing(self) -> None:
-        self._flow.resume()
+        self._owner.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._report(ConnectionClosed("the client no longer reads our output"))
+        self._owner.report(ConnectionClosed("the client no longer reads our output"))
 
 
 def _is_pollable(descriptor: int) -> bool:
@@ -358,10 +356,6 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         on_stderr: Function that sees the server's standard error as it arrives, in pieces.
         max_line: Maximum size of one message, in bytes.
         grace: Time that each step of closing may take, in seconds.
-        trace: Function that sees every frame.
-
-    Raises:
-        TypeError: `command` is a string or empty.
     """
 
     def __init__(
@@ -435,11 +429,10 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, error: Exception | None) -> None:
         """Note that one of the pipes was closed."""
-        if fd == 1:
-            if self._lines is not None:
-                self._lines.feed_eof(self._report_end_soon)
+        if fd == 1 and self._lines is not None:
+            self._lines.feed_eof(self._report_end_soon)
         elif fd == 0:
-            self._flow.resume()
+            self._writable.set()
 
     def process_exited(self) -> None:
         """Note that the server process has ended."""
@@ -447,21 +440,13 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
             self._exited.set_result(None)
         self._report_end_soon()
 
-    def pause_writing(self) -> None:
-        """Make senders wait: the server does not read fast enough."""
-        self._flow.pause()
-
-    def resume_writing(self) -> None:
-        """Let senders go on: the server reads again."""
-        self._flow.resume()
-
     def _report_end_soon(self) -> None:
         # asyncio reports output and exit in either order, and the last output a moment later. Do not wait for both:
         # a grandchild may keep the pipes open, and a server may close its output without exiting.
         asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)
 
     def _report_end(self) -> None:
-        self._flow.resume()
+        self._writable.set()
         if self._closing is None and not self._end.is_sent:
             self._end.send(ConnectionClosed(self._describe_end()))
 
@@ -487,7 +472,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
 
     async def _close(self) -> None:
         await self._stop()
-        self._flow.resume()
+        self._writable.set()
         self._end.send(ConnectionClosed("the connection was closed"))
 
     async def _stop(self) -> None:

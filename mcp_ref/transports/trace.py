@@ -35,18 +35,8 @@ if TYPE_CHECKING:
     from ..lib.http.client import HttpClient, HttpResponse
     from ..lib.http.message import Exchange, HeaderList, HttpRequest, StreamingResponse
 
-SECRET_NAMES = (
-    "authorization",
-    "password",
-    "passwd",
-    "secret",
-    "token",
-    "apikey",
-    "api_key",
-    "api-key",
-    "cookie",
-    "credential",
-)
+SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
+                "credential")  # fmt: skip
 """The words in a member's name for which its value is shown as "***"."""
 
 _HARMLESS = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")

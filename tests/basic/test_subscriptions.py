@@ -404,7 +404,7 @@ async def test_it_ends_also_where_the_client_has_not_read_what_was_told() -> Non
         await wire.send(listen(1, resourceSubscriptions=["test://a"]))
         await wire.receive_object()
         pump, ours._pump = ours._pump, lambda: None  # type: ignore[method-assign]
-        ours._flow.pause()
+        ours._writable.clear()
         for name in ("x", "y"):
             server.resource_updated(f"test://a/{name}")
         (listener,) = subscriptions(server)
@@ -528,7 +528,7 @@ async def test_a_client_that_reads_nothing_is_not_waited_for_long(monkeypatch: p
         await wire.send(listen(1))
         await wire.receive_object()
         ours._pump = lambda: None  # type: ignore[method-assign]
-        ours._flow.pause()
+        ours._writable.clear()
         serving.cancel()
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait([serving])

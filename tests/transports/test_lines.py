@@ -56,7 +56,7 @@ async def test_the_end_waits_for_the_lines_that_are_held_back() -> None:
 
     def take_one(message: Incoming) -> None:
         got.append(message)
-        reader.pause()
+        reader.paused = True
 
     reader = LineReader(take_one)
     reader.feed(STREAM)
@@ -96,7 +96,7 @@ async def test_while_paused_nothing_is_handed_on_and_afterwards_everything_in_or
 
     def take_one(message: Incoming) -> None:
         got.append(message)
-        reader.pause()
+        reader.paused = True
 
     reader = LineReader(take_one)
     reader.feed(STREAM)

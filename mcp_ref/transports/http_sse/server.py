@@ -62,18 +62,7 @@ class SseSession(SessionTransport):
 
 
 class SseEndpoint:
-    """Both endpoints of the HTTP+SSE transport.
-
-    Args:
-        serve: Function that serves one session.
-        stream_path: Path of the stream.
-        post_path: Path to POST messages to.
-        hosts: Values that `Host` may have. Default: the names of loopback.
-        origins: Origins whose web pages may use the endpoints. Default: those of loopback.
-        limits: The bounds of the endpoints: `sessions` and `keep_alive`.
-        authenticate: Function that returns the principal of a request. Default: everybody is the same.
-        trace: Function that sees every frame.
-    """
+    """Both endpoints of the HTTP+SSE transport. The parameters are those of `StreamableHttpEndpoint`."""
 
     def __init__(
         self,
@@ -125,7 +114,8 @@ class SseEndpoint:
         response.write(encode_event(endpoint.encode(), event="endpoint"))
         task = asyncio.create_task(self._serve(session))
         self._tasks.add(task)
-        self._heartbeat.start()
+        if not self._heartbeat.is_running:
+            self._heartbeat.start()
         try:
             await asyncio.wait([task, response.gone], return_when=asyncio.FIRST_COMPLETED)
         finally:

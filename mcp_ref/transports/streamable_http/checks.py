@@ -64,15 +64,8 @@ STREAMED: Final = frozenset({"subscriptions/listen"})
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names under which only programs on this machine reach it."""
 
-CRITICAL: Final = (
-    "host",
-    "origin",
-    "authorization",
-    "content-type",
-    "mcp-session-id",
-    "mcp-protocol-version",
-    "last-event-id",
-)
+CRITICAL: Final = ("host", "origin", "authorization", "content-type", "mcp-session-id", "mcp-protocol-version",
+                   "last-event-id")  # fmt: skip
 """The headers that a decision depends on. None may be duplicate."""
 
 _PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
@@ -83,10 +76,8 @@ PREFLIGHT_SECONDS: Final = 600
 MAX_QUOTED: Final = 100
 """Maximum length of a header value that a refusal quotes, in characters."""
 
-
 Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
-"""A function that returns the principal of a request, or None to refuse it with 401. A session belongs to the principal
-that opened it."""
+"""A function that returns the principal of a request, or None to refuse it with 401."""
 
 
 class HttpRefusal(Exception):
@@ -167,7 +158,10 @@ class RequestChecks:
             checked = self.check(request)
             if request.method == "OPTIONS":
                 return await exchange.respond(204, self.preflight(request, checked), b"")
-            principal = await principal_of(request, authenticate)
+            principal = await authenticate(request) if authenticate is not None else None
+            if authenticate is not None and principal is None:
+                why = "authentication required: send an Authorization header"
+                raise HttpRefusal(401, why, [("WWW-Authenticate", "Bearer")])
             if checked.fault is not None:
                 raise checked.fault.copy()
             await serve(exchange, checked, principal)
@@ -266,17 +260,6 @@ class RequestChecks:
         except ValueError:
             return False
         return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
-
-
-async def principal_of(request: HttpRequest, authenticate: Authenticate | None) -> str | None:
-    """Return the request's principal (check 5), or None if the server authenticates nobody. Raises HttpRefusal."""
-    if authenticate is None:
-        return None
-    principal = await authenticate(request)
-    if principal is None:
-        why = "authentication required: send an Authorization header"
-        raise HttpRefusal(401, why, [("WWW-Authenticate", "Bearer")])
-    return principal
 
 
 def accepted(headers: Headers) -> tuple[bool, bool]:

@@ -82,14 +82,10 @@ _Deliver = Callable[[Incoming], None]
 class ClientState(Enum):
     """The states of a client's connection (diagram in `StreamableHttpClientTransport`)."""
 
-    STATELESS = auto()
-    """No handshake was sent. Only stateless requests are in flight."""
-    SESSION = auto()
-    """A handshake was sent. Messages are POSTs of one session."""
-    HTTP_SSE = auto()
-    """The server speaks HTTP+SSE. `SseClientTransport` carries the session."""
-    CLOSED = auto()
-    """`close` was called. Nothing more is sent."""
+    STATELESS = auto()  # no handshake was sent: only stateless requests are in flight
+    SESSION = auto()  # a handshake was sent: messages are POSTs of one session
+    HTTP_SSE = auto()  # the server speaks HTTP+SSE: `SseClientTransport` carries the session
+    CLOSED = auto()  # `close` was called: nothing more is sent
 
 
 class StreamableHttpClientTransport(Transport):

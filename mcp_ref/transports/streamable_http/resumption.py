@@ -50,11 +50,7 @@ Read = Callable[[bytes], None]
 async def follow(response: HttpResponse, unanswered: set[RequestId], read: Read, get: Get) -> None:
     """Read a POST's event stream until no request is unanswered, and resume it when it breaks.
 
-    Args:
-        response: The response to the POST.
-        unanswered: Ids of the requests without a response. `read` removes them.
-        read: Function that takes each message.
-        get: Function that sends the GET that resumes the stream.
+    `unanswered` holds the ids of the requests without a response. `read` removes them.
     """
     parser = EventParser(MAX_RESPONSE)
     await _read_events(response, parser, read, unanswered)
@@ -95,11 +91,7 @@ async def listen(
 ) -> None:
     """Keep a stream open for messages that belong to no request, if the server offers one.
 
-    Args:
-        get: Function that sends the GET.
-        read: Function that takes each message.
-        session: Function that returns the id of the current session.
-        renew: Function that begins a new session if the server has ended the given one.
+    `session` returns the id of the current session; `renew` begins a new one if the server has ended the given one.
     """
     parser = EventParser(MAX_RESPONSE)
     loop = asyncio.get_running_loop()

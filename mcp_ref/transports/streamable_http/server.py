@@ -146,6 +146,10 @@ class StreamableHttpEndpoint:
                 self._table.end(await self._find(checked, principal))
                 await exchange.respond(204, checked.cors, b"")
 
+    def _begin_heartbeat(self) -> None:
+        if not self._heartbeat.is_running:
+            self._heartbeat.start()
+
     def _keep_alive(self) -> bool:
         for stateless in (*self._requests, *self._subscriptions):
             stateless.keep_alive()
@@ -181,9 +185,9 @@ class StreamableHttpEndpoint:
             await session.receive(message, frame)
             return await exchange.respond(202, checked.cors, b"")
         for id in ids:
-            if session.is_in_flight(id):
+            if id in session.by_request:
                 raise HttpRefusal(400, f"a request with id {id!r} is still in flight; ids are unique in a session")
-        if session.stream_count >= self._limits.streams:
+        if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
         stream = self._open_stream(session, checked, ids)
         await session.receive(message, frame)
@@ -198,7 +202,7 @@ class StreamableHttpEndpoint:
     ) -> None:
         """Begin a session. It exists for other requests only after `initialize` has succeeded."""
         session = self._table.begin(principal)
-        self._heartbeat.start()
+        self._begin_heartbeat()
         stream = self._open_stream(session, checked, (message.id,))
         try:
             self._store.open(session.id, exchange.request.body, principal)
@@ -221,7 +225,7 @@ class StreamableHttpEndpoint:
         if checked.revision is not None and find_revision(checked.revision) not in self._handshakes:
             raise self._checks.unsupported(checked.revision)
         session = await self._table.find(checked.session, principal)
-        self._heartbeat.start()
+        self._begin_heartbeat()
         return session
 
     # ------------------------------------------------------------------------------------- stateless POST
@@ -276,7 +280,7 @@ class StreamableHttpEndpoint:
         except ProtocolError as error:
             return await stateless.refuse(error)
         served.add(stateless)
-        self._heartbeat.start()
+        self._begin_heartbeat()
         try:
             await stateless.serve(self._stateless(request, stateless.tell, stateless.drain, principal))
         finally:
@@ -325,7 +329,7 @@ class StreamableHttpEndpoint:
         if missed is None:
             raise HttpRefusal(400, f"event {last[:100]!r} is unknown in this session, or a later event was dropped")
         # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay messages of a different stream
-        stream = session.stream(stream_of(last))
+        stream = session.streams.get(stream_of(last))
         if stream is not None:
             return await self._carry(exchange, stream, checked.cors, last)
         response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended: only replay

@@ -35,7 +35,7 @@ from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Reques
 from ...lib.http.message import StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...revisions import LATEST_LEGACY, find_revision
-from ..base import EndReport, FlowControl, Lost, Receive, Trace, Transport
+from ..base import EndReport, Lost, Receive, Trace, Transport
 from .event_store import Event, EventStore
 
 log = logging.getLogger(__name__)
@@ -71,18 +71,12 @@ class EndpointLimits:
 class StreamState(Enum):
     """The states of a stream, from its first to its last message (diagram in `Stream`)."""
 
-    UNDECIDED = auto()
-    """Nothing was sent. The first message decides between a JSON response and an event stream."""
-    OPENING = auto()
-    """Events it is. The HTTP response is about to begin, and events wait for it."""
-    INTERRUPTED = auto()
-    """As OPENING, but the HTTP response is to end as soon as it has begun."""
-    CONNECTED = auto()
-    """An HTTP response carries the events."""
-    DETACHED = auto()
-    """No HTTP response carries the events. The client resumes from the event store."""
-    ENDED = auto()
-    """The last message was sent."""
+    UNDECIDED = auto()  # nothing was sent: the first message decides between a JSON response and an event stream
+    OPENING = auto()  # an event stream, whose HTTP response is about to begin; events wait for it
+    INTERRUPTED = auto()  # as OPENING, but the HTTP response is to end as soon as it has begun
+    CONNECTED = auto()  # an HTTP response carries the events
+    DETACHED = auto()  # no HTTP response carries the events; the client resumes from the event store
+    ENDED = auto()  # the last message was sent
 
 
 class Stream:
@@ -119,7 +113,7 @@ class Stream:
         """The body of a JSON response, or None if the response is an event stream."""
         self._accepts_json = accepts_json
         self._response: StreamingResponse | None = None  # only in CONNECTED
-        self._opening = FlowControl()  # paused while the HTTP response is about to begin
+        self._opening: asyncio.Event | None = None  # from OPENING on; set when the HTTP response begins or fails to
         self._waiting: list[Event] = []
         self._waiting_bytes = 0
 
@@ -141,8 +135,7 @@ class Stream:
     def open(self) -> None:
         """Decide for events, if nothing is decided yet."""
         if self.state is StreamState.UNDECIDED:
-            self.state = StreamState.OPENING
-            self._opening.pause()
+            self.state, self._opening = StreamState.OPENING, asyncio.Event()
             self.json_body.set_result(None)
             self.prime()
 
@@ -182,13 +175,17 @@ class Stream:
             self._leave(self.state if self.state is StreamState.ENDED else StreamState.DETACHED)
         else:
             self.state = StreamState.CONNECTED
-        self._opening.resume()
+        self._free_senders()
 
     def give_up(self) -> None:
         """Note that the HTTP response failed to begin."""
         if self.state in (StreamState.OPENING, StreamState.INTERRUPTED):
             self.state = StreamState.DETACHED
-        self._opening.resume()
+        self._free_senders()
+
+    def _free_senders(self) -> None:
+        if self._opening is not None:
+            self._opening.set()
 
     def detach(self, response: StreamingResponse) -> None:
         """Note that this response has ended. The stream goes on."""
@@ -212,7 +209,7 @@ class Stream:
         if not self.json_body.done():
             self.json_body.set_result(None)
         self._leave(StreamState.ENDED)
-        self._opening.resume()
+        self._free_senders()
         self.session.forget(self)
 
     def _leave(self, state: StreamState) -> None:
@@ -228,7 +225,8 @@ class Stream:
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
-        await self._opening.wait()
+        if self._opening is not None:
+            await self._opening.wait()
         if self._response is not None:
             await self._response.drain()
         else:
@@ -243,28 +241,27 @@ class SessionTransport(Transport):
         self._trace = trace
         self._receive: Receive | None = None
         self._end = EndReport()
-        self._reading = FlowControl()
-        self._reading.pause()  # until `start`
+        self._readable = asyncio.Event()  # set while the session takes messages, from `start` on
 
     async def start(self, receive: Receive, lost: Lost) -> None:
         self._receive = receive
-        self._reading.resume()
+        self._readable.set()
         self._end.deliver_to(lost)
 
     async def receive(self, message: Incoming, frame: bytes) -> None:
         """Deliver a message to the session as soon as it reads. `frame` is the message as it came, for the trace."""
         if self._trace is not None and frame:
             self._trace("<-", frame)
-        while not self._reading.is_open:
-            await self._reading.wait()
+        while not self._readable.is_set():
+            await self._readable.wait()
         if self._receive is not None:
             self._receive(message)
 
     def pause_reading(self) -> None:
-        self._reading.pause()
+        self._readable.clear()
 
     def resume_reading(self) -> None:
-        self._reading.resume()
+        self._readable.set()
 
     def leave(self) -> None:
         """End the session: the client has left, or is assumed to have left."""
@@ -272,7 +269,7 @@ class SessionTransport(Transport):
 
     async def close(self) -> None:
         self._receive = None
-        self._reading.resume()
+        self._readable.set()
         self._end.send(ConnectionClosed("the session has ended"))
 
 
@@ -293,8 +290,10 @@ class HttpSession(SessionTransport):
         self.listening = Stream(self, LISTENING)
         self.used = asyncio.get_running_loop().time()
         """Time of the last use, in seconds of the event loop's clock."""
-        self._streams: dict[str, Stream] = {LISTENING: self.listening}
-        self._by_request: dict[RequestId, Stream] = {}
+        self.streams: dict[str, Stream] = {LISTENING: self.listening}
+        """The streams that have not ended, by name."""
+        self.by_request: dict[RequestId, Stream] = {}
+        """The streams of the requests in flight, by id."""
         run = secrets.token_hex(4)  # tells our streams from those of an earlier process with the same session
         self._names = (f"{run}-{number}" for number in itertools.count(1))
 
@@ -306,7 +305,7 @@ class HttpSession(SessionTransport):
         if self._trace is not None:
             self._trace("->", frame)
         final = _ends_stream(message)
-        stream = self._by_request.get(related) if related is not None else None
+        stream = self.by_request.get(related) if related is not None else None
         if stream is not None and (final or stream.accepts_sse):
             if not self.opened.done():
                 self._settle(message)
@@ -324,22 +323,22 @@ class HttpSession(SessionTransport):
             self.opened.set_result(False)
 
     def no_response(self, related: RequestId) -> None:
-        if (stream := self._by_request.get(related)) is not None:
+        if (stream := self.by_request.get(related)) is not None:
             stream.end()
 
     def interrupt(self, related: RequestId) -> bool:
-        stream = self._by_request.get(related)
+        stream = self.by_request.get(related)
         return stream is not None and stream.interrupt()
 
     async def drain(self, related: RequestId | None = None) -> None:
-        stream = self._by_request.get(related) if related is not None else self.listening
+        stream = self.by_request.get(related) if related is not None else self.listening
         if stream is not None:
             await stream.drain()
 
     async def close(self) -> None:
         if not self.opened.done():
             self.opened.set_result(False)
-        for stream in tuple(self._streams.values()):
+        for stream in tuple(self.streams.values()):
             stream.end()
         await super().close()
 
@@ -348,18 +347,10 @@ class HttpSession(SessionTransport):
     def open_stream(self, ids: tuple[RequestId, ...], accepts_json: bool, accepts_sse: bool) -> Stream:
         """Return a new stream for the requests of one POST. None of the ids may be in flight."""
         stream = Stream(self, next(self._names), ids, accepts_json, accepts_sse)
-        self._streams[stream.name] = stream
+        self.streams[stream.name] = stream
         for id in ids:
-            self._by_request[id] = stream
+            self.by_request[id] = stream
         return stream
-
-    def is_in_flight(self, id: RequestId) -> bool:
-        """Return True if a request with this id waits for its response."""
-        return id in self._by_request
-
-    def stream(self, name: str) -> Stream | None:
-        """Return the stream of that name, unless it has ended."""
-        return self._streams.get(name)
 
     def keep(self, stream: str, data: bytes) -> str:
         """Put an event into the store. Return its id, or "" if it cannot be replayed."""
@@ -374,47 +365,46 @@ class HttpSession(SessionTransport):
     def forget(self, stream: Stream) -> None:
         """Remove a stream that has ended. Its events stay in the store."""
         self.touch()
-        self._streams.pop(stream.name, None)
+        self.streams.pop(stream.name, None)
         for id in stream.ids:
-            self._by_request.pop(id, None)
+            self.by_request.pop(id, None)
 
     def touch(self) -> None:
         """Note that the session is in use."""
         self.used = asyncio.get_running_loop().time()
 
     @property
-    def stream_count(self) -> int:
-        """Number of streams that have not ended."""
-        return len(self._streams)
-
-    @property
     def is_idle(self) -> bool:
         """True if no request is in flight and no client listens."""
-        return not self._by_request and not self.listening.is_connected
+        return not self.by_request and not self.listening.is_connected
 
     def keep_alive(self) -> None:
         """Send a comment on every stream."""
-        for stream in self._streams.values():
+        for stream in self.streams.values():
             stream.keep_alive()
 
 
 class Heartbeat:
-    """Calls `beat` at regular intervals, for as long as it returns True."""
+    """A task that calls `beat` at regular intervals, for as long as it returns True."""
 
     def __init__(self, seconds: float, beat: Callable[[], bool]) -> None:
+        self.is_running = False
+        """True after `start`, until `beat` returns False."""
         self._seconds, self._beat = seconds, beat
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, if it does not run."""
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
+        """Begin. It must not be running."""
+        self.is_running = True
+        self._task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        while True:
+        try:
             await asyncio.sleep(self._seconds)
-            if not self._beat():
-                return
+            while self._beat():
+                await asyncio.sleep(self._seconds)
+        finally:
+            self.is_running = False
 
     async def close(self) -> None:
         """Stop."""

@@ -49,24 +49,13 @@ _ABOUT_THE_CALLER: Final = frozenset({401, 403, 407, 408, 429})
 
 
 class StatelessRequests:
-    """The stateless requests in flight.
-
-    Args:
-        url: The MCP endpoint.
-        headers: Headers of every POST, such as `Authorization`.
-        http: The HTTP client.
-        trace: Function that sees every frame.
-        parameters: Function from a tool's name to the headers that mirror its arguments.
-    """
+    """The stateless requests in flight. The parameters are those of `StreamableHttpClientTransport`."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], http: Requests, trace: Trace | None, parameters: ParameterHeaders
     ) -> None:
-        self._url = url
-        self._headers = headers
-        self._http = http
-        self._trace = trace
-        self._parameters = parameters
+        self._url, self._headers, self._http = url, headers, http
+        self._trace, self._parameters = trace, parameters
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
 
     def send(self, request: Request, receive: Receive) -> None:

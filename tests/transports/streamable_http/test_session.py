@@ -213,7 +213,7 @@ async def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_b
         sent = await talk.send(call("hold", name="x", say=cut))
         await held.has_begun()
         if cut:
-            stream = session._by_request[1]
+            stream = session.by_request[1]
             await eventually(lambda: stream.is_connected)
             await sent.cut()
             await eventually(lambda: not stream.is_connected)
