@@ -23,20 +23,15 @@ from ..jsonrpc.messages import Incoming, Object, RequestId
 
 Direction = Literal["->", "<-"]
 """The direction of a frame: "->" for a frame that we send, "<-" for a frame that we receive."""
-
 Trace = Callable[[Direction, bytes], None]
 """A function that sees every frame. If it has a method `head`, it sees HTTP heads too (`trace.HeadTrace`)."""
-
 Receive = Callable[[Incoming], None]
 """The function that takes each received message: `Dispatcher.receive`."""
-
 Lost = Callable[[McpError | None], None]
 """The function that is called once when no further message can arrive: with None after an orderly end, else with the
 reason."""
-
 Tell = Callable[[str, Object], None]
 """A function that sends a notification (method, params) on the response of a stateless request."""
-
 Drain = Callable[[], Awaitable[None]]
 """A function that waits until the client has read enough of that response."""
 

@@ -43,10 +43,8 @@ from .base import EndReport, Lost, Receive, Trace, Transport
 
 MAX_LINE = 64 * 1024 * 1024
 """Maximum size of one line, in bytes (64 MiB)."""
-
 FLUSH_SECONDS = 0.5
 """Time that a closing server gives the client to read the last messages, in seconds."""
-
 EXIT_SECONDS = 0.1
 """Time between the end of a server's output and the report of its end, in seconds. Its exit code arrives meanwhile."""
 
@@ -63,7 +61,8 @@ class LineReader:
     def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
         self.paused = False
         """True if messages wait in the buffer until `resume`."""
-        self._receive, self._limit, self._trace = receive, limit, trace
+        self.receive = receive
+        self._limit, self._trace = limit, trace
         self._buffer = bytearray()
         self._searched = 0  # the buffer has no newline before this index: do not search a long line again and again
         self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
@@ -113,22 +112,22 @@ class LineReader:
     def _deliver(self, line: bytes) -> None:
         if self._skipped is not None or len(line) > self._limit:
             start, self._skipped = self._skipped or line, None
-            self._receive(oversize(start, self._limit))
+            self.receive(oversize(start, self._limit))
         elif line and not line.isspace():
             if self._trace is not None:
                 self._trace("<-", line)
-            self._receive(decode(line))
+            self.receive(decode(line))
 
 
 class _LineTransport(Transport):
     """The common part of both ends: messages as lines, and flow control in both directions."""
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
-        self._max_line, self._trace = max_line, trace
+        self._trace = trace
+        self._lines = LineReader(lambda message: None, max_line, trace)
         self._writable = asyncio.Event()  # set while senders need not wait
         self._writable.set()
         self._end = EndReport()
-        self._lines: LineReader | None = None
 
     def _write(self, line: bytes) -> None:
         raise NotImplementedError
@@ -149,14 +148,12 @@ class _LineTransport(Transport):
     def pause_reading(self) -> None:
         if (pipe := self._input()) is not None:
             pipe.pause_reading()
-        if self._lines is not None:
-            self._lines.paused = True
+        self._lines.paused = True
 
     def resume_reading(self) -> None:
         if (pipe := self._input()) is not None:
             pipe.resume_reading()
-        if self._lines is not None:
-            self._lines.resume()
+        self._lines.resume()
 
     def pause_writing(self) -> None:
         """Make senders wait: the peer does not read fast enough (called by asyncio)."""
@@ -211,7 +208,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     async def start(self, receive: Receive, lost: Lost) -> None:
         """Begin to read and write."""
         self._end.deliver_to(lost)
-        self._lines = LineReader(receive, self._max_line, self._trace)
+        self._lines.receive = receive
         loop = asyncio.get_running_loop()
         if _is_pollable(self._sink):
             with contextlib.suppress(ValueError, OSError):
@@ -251,15 +248,13 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes from the client (called by asyncio)."""
-        if self._lines is not None:
-            self._lines.feed(data)
+        self._lines.feed(data)
 
     def eof_received(self) -> None:
         """End the session: the client has closed our input (called by asyncio)."""
-        if self._lines is not None:
-            self._lines.feed_eof(lambda: self.report(None))
-            # Requests that still wait for a free slot do not hold up the end for longer than this.
-            asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report, None)
+        self._lines.feed_eof(lambda: self.report(None))
+        # Requests that still wait for a free slot do not hold up the end for longer than this.
+        asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report, None)
 
     def connection_lost(self, error: Exception | None) -> None:
         """End the session: our input has failed (called by asyncio)."""
@@ -281,7 +276,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
                 loop.call_soon_threadsafe(self.connection_lost, None)
 
     async def _take(self, data: bytes) -> None:
-        while self._lines is not None and self._lines.paused:
+        while self._lines.paused:
             await asyncio.sleep(0.01)  # a plain file has no other flow control
         self.data_received(data)
 
@@ -336,7 +331,6 @@ INHERITED = (
           "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE")
 )  # fmt: skip
 """The environment variables that a server inherits. Others may hold secrets, so the caller passes them explicitly."""
-
 STDERR_TAIL = 8192
 """Size of the end of the server's standard error that is kept for error messages, in bytes."""
 
@@ -384,7 +378,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         """Start the server process. Raises ConnectionClosed, naming the command, if that fails."""
         loop = asyncio.get_running_loop()
         self._end.deliver_to(lost)
-        self._lines = LineReader(receive, self._max_line, self._trace)
+        self._lines.receive = receive
         self._exited = loop.create_future()
         try:
             process, _ = await loop.subprocess_exec(
@@ -416,11 +410,9 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         pipe = self._process.get_pipe_transport(1) if self._process is not None else None
         return cast(asyncio.ReadTransport, pipe) if pipe is not None and not pipe.is_closing() else None
 
-    # ------------------------------------------------------------------ called by asyncio
-
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Take bytes that the server wrote to its stdout (1) or stderr (2)."""
-        if fd == 1 and self._lines is not None:
+        if fd == 1:
             self._lines.feed(data)
         elif fd == 2:
             self.stderr_tail = (self.stderr_tail + data)[-STDERR_TAIL:]
@@ -429,7 +421,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, error: Exception | None) -> None:
         """Note that one of the pipes was closed."""
-        if fd == 1 and self._lines is not None:
+        if fd == 1:
             self._lines.feed_eof(self._report_end_soon)
         elif fd == 0:
             self._writable.set()
@@ -461,8 +453,6 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         tail = self.stderr_tail.decode("utf-8", "replace").strip()
         logs = f"; its standard error ends with:\n{tail}" if tail else " and wrote nothing to standard error"
         return f"the server {self.command[0]!r} {how}{logs}"
-
-    # ------------------------------------------------------------------ closing
 
     async def close(self) -> None:
         """Close the server's input, and wait until the server and its descendants have ended."""

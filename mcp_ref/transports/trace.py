@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
                 "credential")  # fmt: skip
 """The words in a member's name for which its value is shown as "***"."""
-
 _HARMLESS = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")
 
 MAX_SHOWN = 4000
 """Maximum length of a frame in the trace, in characters. The rest is cut."""
-
 SHOWN: Final = frozenset(
     {"content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"}
 )

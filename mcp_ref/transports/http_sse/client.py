@@ -28,10 +28,8 @@ log = logging.getLogger(__name__)
 
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Maximum size of one message, in bytes (64 MiB)."""
-
 OPENING_SECONDS: Final = 10.0
 """Time that a server has to send the endpoint event, in seconds."""
-
 POST_SECONDS: Final = 30.0
 """Time that a server has to accept a message, in seconds."""
 
@@ -57,10 +55,14 @@ class SseClientTransport(Transport):
         """Open the stream. Raises ConnectionClosed if it does not begin with an endpoint event."""
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
-        await asyncio.wait([self._endpoint], timeout=OPENING_SECONDS)
-        if not self._endpoint.done():
-            raise ConnectionClosed(f"{public_url(self.url)} sent no endpoint event within {OPENING_SECONDS:g} s")
-        self._endpoint.result()
+        try:
+            await asyncio.wait([self._endpoint], timeout=OPENING_SECONDS)
+            if not self._endpoint.done():
+                raise ConnectionClosed(f"{public_url(self.url)} sent no endpoint event within {OPENING_SECONDS:g} s")
+            self._endpoint.result()
+        except BaseException:
+            await self.close()
+            raise
         self._end.deliver_to(lost)
 
     async def _read(self) -> None:
@@ -149,20 +151,6 @@ class SseClientTransport(Transport):
         if self._endpoint.done() and not self._endpoint.cancelled():
             self._endpoint.exception()  # else asyncio warns that nobody looked at it
         self._end.send(ConnectionClosed("the connection was closed"))
-
-
-async def connect_http_sse(transport: SseClientTransport, receive: Receive, lost: Lost) -> bool:
-    """Start the transport. Return False, with the transport closed, if the server does not speak HTTP+SSE."""
-    try:
-        await transport.start(receive, lost)
-    except ConnectionClosed as error:
-        log.debug("the server does not speak HTTP+SSE either: %s", error)
-        await transport.close()
-        return False
-    except BaseException:
-        await transport.close()
-        raise
-    return True
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

@@ -60,22 +60,17 @@ SSE_HEADERS: Final = [
 
 STREAMED: Final = frozenset({"subscriptions/listen"})
 """The methods whose response is always an event stream, which stays open."""
-
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names under which only programs on this machine reach it."""
-
 CRITICAL: Final = ("host", "origin", "authorization", "content-type", "mcp-session-id", "mcp-protocol-version",
                    "last-event-id")  # fmt: skip
 """The headers that a decision depends on. None may be duplicate."""
-
 _PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
 
 PREFLIGHT_SECONDS: Final = 600
 """Time for which a browser may remember the response to a preflight request, in seconds."""
-
 MAX_QUOTED: Final = 100
 """Maximum length of a header value that a refusal quotes, in characters."""
-
 Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
 """A function that returns the principal of a request, or None to refuse it with 401."""
 

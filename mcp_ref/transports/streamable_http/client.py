@@ -52,7 +52,7 @@ from ...lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse
 from ...lib.http.sse import EventTooLarge
 from ...revisions import Revision, find_revision
 from ..base import EndReport, Lost, Receive, Trace, Transport
-from ..http_sse.client import SseClientTransport, connect_http_sse
+from ..http_sse.client import SseClientTransport
 from ..trace import traced_requests
 from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, public_url
 from .resumption import follow, listen
@@ -62,13 +62,10 @@ log = logging.getLogger(__name__)
 
 NOTICE_SECONDS: Final = 30.0
 """Time that a server has to accept a message without a request, in seconds."""
-
 RENEWAL_SECONDS: Final = 30.0
 """Time that a server has to begin a new session in place of one that it has ended, in seconds."""
-
 LAST_NOTICE_SECONDS: Final = 1.0
 """Time that `close` waits until the last notification is accepted, such as a cancellation, in seconds."""
-
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
@@ -101,7 +98,6 @@ class StreamableHttpClientTransport(Transport):
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
         headers: Headers of every request, such as {"Authorization": "Bearer ..."}.
         http: The HTTP client, which is closed with the transport. Default: a new one.
-        trace: Function that sees every frame, and every head if it has a method `head`.
         parameters: Function from a tool's name to the headers that mirror its arguments, in the modern era.
     """
 
@@ -231,8 +227,6 @@ class StreamableHttpClientTransport(Transport):
         except (HttpError, TimeoutError) as error:
             log.debug("the session was not deleted: %s", error)
 
-    # ------------------------------------------------------------------------------------- one POST
-
     async def _post_in_order(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
     ) -> None:
@@ -310,12 +304,13 @@ class StreamableHttpClientTransport(Transport):
             return self._deliver(ErrorResponse(self._opening.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         older = SseClientTransport(self.url, headers=self._own_headers, http=self._http, trace=self._trace)
-        if not await connect_http_sse(older, self._deliver, self._end.send):
+        try:
+            await older.start(self._deliver, self._end.send)
+        except ConnectionClosed as error:
+            log.debug("the server does not speak HTTP+SSE either: %s", error)
             return self._refused(response, body, ids, self._deliver)
         self._http_sse, self.state = older, ClientState.HTTP_SSE
         older.send(self._opening)
-
-    # ------------------------------------------------------------------------------------- sessions
 
     async def _listen(self, before: asyncio.Task[None] | None = None) -> None:
         if before is not None:
@@ -358,8 +353,6 @@ class StreamableHttpClientTransport(Transport):
         elif self._listener is not None and self._listener.done():
             self._listener = asyncio.create_task(self._listen())
         return why
-
-    # ------------------------------------------------------------------------------------- headers, messages
 
     def _headers(self) -> dict[str, str]:
         headers = dict(self._own_headers)

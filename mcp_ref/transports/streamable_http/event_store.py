@@ -25,13 +25,10 @@ from typing import Protocol
 
 MAX_EVENTS = 1000
 """Maximum number of events that `MemoryEventStore` keeps of one session. The oldest are dropped first."""
-
 MAX_BYTES = 64 * 1024 * 1024
 """Maximum total size of the events that `MemoryEventStore` keeps, in bytes (64 MiB). The oldest are dropped first."""
-
 MAX_STREAMS = 1000
 """Maximum number of streams of one session for which `MemoryEventStore` remembers that events were dropped."""
-
 MAX_AGE = 3600.0
 """Time that an event is kept, in seconds (one hour)."""
 

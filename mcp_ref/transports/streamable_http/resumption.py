@@ -31,18 +31,14 @@ log = logging.getLogger(__name__)
 
 MAX_RETRY: Final = 60.0
 """Maximum time that a server can make the client wait before it reconnects, in seconds."""
-
 MIN_RETRY: Final = 0.05
 """Minimum time that the client waits before it reconnects, in seconds."""
-
 ATTEMPTS: Final = 5
 """Maximum number of reconnections without any event in between. Then the stream's requests fail."""
-
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 
 Get = Callable[[dict[str, str]], AbstractAsyncContextManager[HttpResponse]]
 """A function that sends a GET in the current session, with additional headers."""
-
 Read = Callable[[bytes], None]
 """A function that takes the data of each event: one message."""
 

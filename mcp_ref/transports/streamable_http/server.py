@@ -72,7 +72,6 @@ from .stateless import StatelessExchange, check_request
 
 RETRY_LATER = [("Retry-After", "5")]
 """The response header of a 503: time after which the client may try again, in seconds."""
-
 ServeStateless = Callable[[Request, Tell, Drain, str | None], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `Server.serve_stateless`."""
 
@@ -82,13 +81,10 @@ class StreamableHttpEndpoint:
 
     Args:
         serve: Function that serves one session.
-        checks: The checks of every request. Default: only programs and web pages of this machine.
         json_responses: True to respond with JSON only. Messages that precede a response then go to the listening
             stream; in the modern era they are dropped.
-        store: Where events are kept for clients that resume. Default: in memory.
-        limits: The bounds of the endpoint.
+        store: The event store, for clients that resume. Default: in memory.
         authenticate: Function that returns the principal of a request. Default: everybody is the same.
-        trace: Function that sees every frame.
         stateless: Function that serves one stateless request. Default: the modern era is not served.
         parameters: Function from a tool's name to the headers that mirror its arguments.
         handshakes: The revisions that a session may speak; empty if the legacy era is not served.
@@ -108,15 +104,10 @@ class StreamableHttpEndpoint:
         parameters: ParameterHeaders = lambda name: {},
         handshakes: Sequence[Revision] = LEGACY,
     ) -> None:
-        self._checks = checks or RequestChecks()
+        self._checks, self._authenticate = checks or RequestChecks(), authenticate
+        self._store, self._limits, self._trace = store or MemoryEventStore(), limits or EndpointLimits(), trace
         self._json_responses = json_responses
-        self._store = store or MemoryEventStore()
-        self._limits = limits or EndpointLimits()
-        self._authenticate = authenticate
-        self._trace = trace
-        self._stateless = stateless
-        self._parameters = parameters
-        self._handshakes = handshakes
+        self._stateless, self._parameters, self._handshakes = stateless, parameters, handshakes
         self._table = SessionTable(serve, self._store, self._limits, trace)
         self._requests: set[StatelessExchange] = set()
         self._subscriptions: set[StatelessExchange] = set()
@@ -161,8 +152,6 @@ class StreamableHttpEndpoint:
         self._closing = True
         await self._heartbeat.close()
         await self._table.close()
-
-    # ------------------------------------------------------------------------------------- POST
 
     async def _post(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
         frame = exchange.request.body
@@ -228,8 +217,6 @@ class StreamableHttpEndpoint:
         self._begin_heartbeat()
         return session
 
-    # ------------------------------------------------------------------------------------- stateless POST
-
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
         """Return True if the body or the header names a modern revision, or if only the modern era is served."""
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
@@ -285,8 +272,6 @@ class StreamableHttpEndpoint:
             await stateless.serve(self._stateless(request, stateless.tell, stateless.drain, principal))
         finally:
             served.discard(stateless)
-
-    # ------------------------------------------------------------------------------------- responses, GET
 
     async def _respond(self, exchange: Exchange, stream: Stream, body: bytes | None, headers: HeaderList) -> None:
         """Respond with JSON, or with the stream's events if `body` is None."""

@@ -113,7 +113,8 @@ class Stream:
         """The body of a JSON response, or None if the response is an event stream."""
         self._accepts_json = accepts_json
         self._response: StreamingResponse | None = None  # only in CONNECTED
-        self._opening: asyncio.Event | None = None  # from OPENING on; set when the HTTP response begins or fails to
+        self._drainable = asyncio.Event()  # cleared while the HTTP response is about to begin
+        self._drainable.set()
         self._waiting: list[Event] = []
         self._waiting_bytes = 0
 
@@ -135,7 +136,8 @@ class Stream:
     def open(self) -> None:
         """Decide for events, if nothing is decided yet."""
         if self.state is StreamState.UNDECIDED:
-            self.state, self._opening = StreamState.OPENING, asyncio.Event()
+            self.state = StreamState.OPENING
+            self._drainable.clear()
             self.json_body.set_result(None)
             self.prime()
 
@@ -175,17 +177,13 @@ class Stream:
             self._leave(self.state if self.state is StreamState.ENDED else StreamState.DETACHED)
         else:
             self.state = StreamState.CONNECTED
-        self._free_senders()
+        self._drainable.set()
 
     def give_up(self) -> None:
         """Note that the HTTP response failed to begin."""
         if self.state in (StreamState.OPENING, StreamState.INTERRUPTED):
             self.state = StreamState.DETACHED
-        self._free_senders()
-
-    def _free_senders(self) -> None:
-        if self._opening is not None:
-            self._opening.set()
+        self._drainable.set()
 
     def detach(self, response: StreamingResponse) -> None:
         """Note that this response has ended. The stream goes on."""
@@ -209,7 +207,7 @@ class Stream:
         if not self.json_body.done():
             self.json_body.set_result(None)
         self._leave(StreamState.ENDED)
-        self._free_senders()
+        self._drainable.set()
         self.session.forget(self)
 
     def _leave(self, state: StreamState) -> None:
@@ -225,8 +223,7 @@ class Stream:
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
-        if self._opening is not None:
-            await self._opening.wait()
+        await self._drainable.wait()
         if self._response is not None:
             await self._response.drain()
         else:
@@ -297,8 +294,6 @@ class HttpSession(SessionTransport):
         run = secrets.token_hex(4)  # tells our streams from those of an earlier process with the same session
         self._names = (f"{run}-{number}" for number in itertools.count(1))
 
-    # ------------------------------------------------------------------------------------- for the conversation
-
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message on the stream of the request that caused it; without one, on the listening stream."""
         frame = encode(message)
@@ -341,8 +336,6 @@ class HttpSession(SessionTransport):
         for stream in tuple(self.streams.values()):
             stream.end()
         await super().close()
-
-    # ------------------------------------------------------------------------------------- for the endpoint
 
     def open_stream(self, ids: tuple[RequestId, ...], accepts_json: bool, accepts_sse: bool) -> Stream:
         """Return a new stream for the requests of one POST. None of the ids may be in flight."""

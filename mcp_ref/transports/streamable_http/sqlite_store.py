@@ -16,7 +16,6 @@ from .event_store import MAX_AGE, Event, EventStore, number_of, stream_of
 
 MAX_SESSION_AGE = 7 * 24 * 3600.0
 """Time in which a later process can continue a session, in seconds (a week)."""
-
 MAX_FILED_EVENTS = 10_000
 """Maximum number of events that a file keeps of one session. The oldest are dropped first."""
 

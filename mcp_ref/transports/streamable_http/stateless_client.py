@@ -37,13 +37,10 @@ from .checks import JSON_TYPE, SSE_TYPE, STREAMED, media_type, public_url
 
 MAX_RESPONSE: Final = 64 * 1024 * 1024
 """Maximum size of a JSON response or of one event, in bytes (64 MiB)."""
-
 MAX_DETAIL: Final = 200
 """Maximum length of a quoted HTTP error body, in characters."""
-
 CLOSE_SECONDS: Final = 5.0
 """Time that cancelled requests have to close their connections, in seconds."""
-
 _ABOUT_THE_CALLER: Final = frozenset({401, 403, 407, 408, 429})
 """The HTTP errors that say nothing about the revisions of the server."""
 
