@@ -7,13 +7,14 @@ import contextlib
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Unpack
 
 from mcp_ref import Context, Server, TextContent
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.server import serve
+from mcp_ref.revisions import REVISIONS, Revision
 from mcp_ref.server.http import HttpApp, HttpOptions
 from tests.http_wires import alone_headers
 from tests.support import PATIENCE, initialize, notification, request
@@ -215,7 +216,7 @@ class Talk:
 @contextlib.asynccontextmanager
 async def on_the_web(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
     """A server over HTTP, with its insides in reach."""
-    site = HttpApp(server.offer, **options)
+    site = HttpApp(server.offer, trace=server.trace, **options)
     listening = await serve(site.handle)
     web = Web(site, listening.address)
     try:
@@ -241,8 +242,8 @@ async def greeted(
 class Held:
     """A server whose tools say what a test wants to hear, and wait until it lets them go on."""
 
-    def __init__(self) -> None:
-        self.server = Server("s")
+    def __init__(self, revisions: Sequence[Revision | str] = REVISIONS) -> None:
+        self.server = Server("s", revisions=revisions)
         self.begun: asyncio.Queue[str] = asyncio.Queue()
         """The names of the calls of `hold` that have begun."""
         self.go = asyncio.Event()

@@ -40,8 +40,7 @@ class Site(Held):
     """The same, with the revisions it speaks."""
 
     def __init__(self, speaks: list[str] | None = None) -> None:
-        super().__init__()
-        self.server.revisions = Server("s", revisions=speaks or ["2025-11-25", MODERN]).revisions
+        super().__init__(speaks or ["2025-11-25", MODERN])
 
 
 def call(tool: str, id: JSON = 1, /, level: str | None = "info", **arguments: JSON) -> Object:
