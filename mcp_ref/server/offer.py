@@ -72,8 +72,6 @@ class Offer:
         self.info_as_json: dict[Revision, Object] = {}
         self.cache_hints, self.state_key = cache_hints, state_key
         self.revisions = in_order(revisions)
-        self.handshakes = [revision for revision in self.revisions if revision.era == "legacy"]  # oldest first
-        self.is_modern = self.revisions[-1].era == "modern"
         self.routes: dict[str, Route] = {}
         """The routes of stateless requests, by method."""
         self.announcers: set[Announcer] = set()
@@ -86,6 +84,16 @@ class Offer:
         self._logging, self._page_size, self._executor = logging, page_size, executor
         self._extensions = checked_extensions(extensions)
         self._task_store = task_store
+
+    @property
+    def handshakes(self) -> list[Revision]:
+        """The revisions that a handshake can agree on, oldest first."""
+        return [revision for revision in self.revisions if revision.era == "legacy"]
+
+    @property
+    def is_modern(self) -> bool:
+        """True if the server speaks a revision with stateless requests."""
+        return self.revisions[-1].era == "modern"
 
     @cached_property
     def tools(self) -> Tools:

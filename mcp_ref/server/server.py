@@ -130,8 +130,17 @@ class Server:
             state_key,
         )
         """The tools, resources, prompts, completions and tasks, as sessions and stateless requests see them."""
-        self.info, self.revisions = self.offer.info, self.offer.revisions
+        self.info = self.offer.info
         self.limits, self.trace = limits, trace
+
+    @property
+    def revisions(self) -> list[Revision]:
+        """The revisions that the server speaks, oldest first. Set them before the server serves."""
+        return self.offer.revisions
+
+    @revisions.setter
+    def revisions(self, revisions: list[Revision]) -> None:
+        self.offer.revisions = revisions
 
     @property
     def tools(self) -> Tools:
