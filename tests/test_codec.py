@@ -163,7 +163,7 @@ PLAIN = [
     for value in [*FULL, *PARAMS.values()]
     if not isinstance(value, (AudioContent, ResourceLink, CallToolResult, ElicitRequestParams))
 ]
-"""Those that are in every revision an object of their own members; the others have their own tests."""
+"""Results that are an object of their own members in each revision; the others have their own tests."""
 
 
 def write(value: object, revision: Revision) -> Object:
@@ -178,7 +178,7 @@ def write(value: object, revision: Revision) -> Object:
 @pytest.mark.skipif(support.DATA is None, reason="the official schemas are not here")
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 @pytest.mark.parametrize("value", FULL, ids=lambda value: type(value).__name__)
-def test_what_is_written_is_valid_in_the_revision_it_is_written_for(value: object, revision: Revision) -> None:
+def test_encode_result_is_valid_in_each_revision(value: object, revision: Revision) -> None:
     name = {"CallToolResult": "" if revision is R2024_10_07 else "CallToolResult"}.get(
         type(value).__name__, type(value).__name__
     )
@@ -193,7 +193,7 @@ def test_what_is_written_is_valid_in_the_revision_it_is_written_for(value: objec
     [(row.name, r) for row in METHODS for r in LEGACY if row.name in PARAMS and row.since <= r],
     ids=str,
 )
-def test_params_are_valid_in_the_revision_they_are_written_for(method: str, revision: Revision) -> None:
+def test_encode_params_are_valid_in_each_revision(method: str, revision: Revision) -> None:
     name = name_of_method("2024-11-05" if revision is R2024_10_07 else revision.name, method)
     assert name is not None
     message: Object = {"method": method, "params": write(PARAMS[method], revision)}
@@ -204,12 +204,12 @@ def test_params_are_valid_in_the_revision_they_are_written_for(method: str, revi
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 @pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
-def test_a_type_has_no_member_that_its_revision_does_not_know(value: object, revision: Revision) -> None:
+def test_encode_writes_no_member_that_the_revision_lacks(value: object, revision: Revision) -> None:
     assert set(write(value, revision)) <= set(shape_of(type(value), revision))
 
 
 @pytest.mark.parametrize("value", [*FULL, *PARAMS.values()], ids=lambda value: type(value).__name__)
-def test_in_the_latest_revision_nothing_is_lost(value: object) -> None:
+def test_encode_in_the_latest_revision_loses_nothing(value: object) -> None:
     codec = codec_for(R2025_11_25)
     assert codec.decode(type(value), codec.encode(value)) == value
     for field in fields(value) if is_dataclass(value) else ():
@@ -218,7 +218,7 @@ def test_in_the_latest_revision_nothing_is_lost(value: object) -> None:
 
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_what_was_read_is_written_again_the_same(revision: Revision) -> None:
+def test_decode_and_encode_give_the_same_object(revision: Revision) -> None:
     codec = codec_for(revision)
     result = CallToolResult([TEXT] if revision.tool_result_is_bare else [TEXT, IMAGE, AUDIO, LINK, EMBEDDED])
     for value in [*PLAIN, result, PARAMS["elicitation/create"]]:
@@ -226,7 +226,7 @@ def test_what_was_read_is_written_again_the_same(revision: Revision) -> None:
         assert codec.encode(codec.decode(type(value), wire)) == wire, type(value).__name__
 
 
-def test_every_method_in_the_table_has_a_type_for_its_params_and_its_result() -> None:
+def test_methods_have_types_for_params_and_result() -> None:
     for method in METHODS:
         for path in (method.params, method.result):
             assert path is None or is_dataclass(load(path)), method.name
@@ -274,19 +274,19 @@ def test_every_method_in_the_table_has_a_type_for_its_params_and_its_result() ->
     ],
     ids=lambda value: str(value) if isinstance(value, (str, Revision)) else type(value).__name__,
 )
-def test_a_member_is_dropped_for_revisions_before_it_came(value: object, member: str, since: Revision) -> None:
+def test_encode_drops_a_member_for_revisions_before_it(value: object, member: str, since: Revision) -> None:
     for revision in LEGACY:
         assert (member in write(value, revision)) is (since <= revision), revision
 
 
-def test_meta_of_requests_notifications_and_results_is_as_old_as_the_protocol() -> None:
+def test_encode_meta_exists_in_all_revisions() -> None:
     for value in (CallToolRequestParams("t", meta=META), CancelledNotificationParams(1, meta=META), EmptyResult(META)):
         for revision in LEGACY:
             assert write(value, revision)["_meta"] == META
 
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_audio_and_links_become_text_for_revisions_without_them(revision: Revision) -> None:
+def test_encode_audio_and_links_become_text_for_revisions_without_them(revision: Revision) -> None:
     audio, link = write(AUDIO, revision), write(LINK, revision)
     if revision < R2025_03_26:
         assert audio == {"type": "text", "text": "[audio, audio/wav: this protocol revision cannot carry it]"}
@@ -298,7 +298,7 @@ def test_audio_and_links_become_text_for_revisions_without_them(revision: Revisi
         assert (link["type"], link["uri"]) == ("resource_link", "test://r")
 
 
-def test_what_would_change_its_meaning_is_refused_rather_than_dropped() -> None:
+def test_encode_refuses_a_value_whose_loss_changes_the_meaning() -> None:
     asked = CreateMessageRequestParams([SamplingMessage("user", TEXT)], 9)
     use, result = ToolUseContent("1", "t", {}), ToolResultContent("1", [TEXT])
     refused: list[object] = [
@@ -316,7 +316,7 @@ def test_what_would_change_its_meaning_is_refused_rather_than_dropped() -> None:
 
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_a_list_of_one_block_in_sampling_is_that_block(revision: Revision) -> None:
+def test_encode_sampling_content_of_one_block_is_that_block_in_older_revisions(revision: Revision) -> None:
     for value in (SamplingMessage("user", [TEXT]), CreateMessageResult("user", [TEXT], "m")):
         assert write(value, revision)["content"] == write(TEXT, revision)
 
@@ -332,12 +332,12 @@ def test_a_list_of_one_block_in_sampling_is_that_block(revision: Revision) -> No
     ],
     ids=str,
 )
-def test_in_2024_10_07_a_tools_result_is_bare(result: CallToolResult, bare: JSON) -> None:
+def test_encode_tool_result_of_2024_10_07_is_bare(result: CallToolResult, bare: JSON) -> None:
     assert write(result, R2024_10_07) == {"toolResult": bare}
 
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_both_shapes_of_a_tools_result_are_read_in_every_revision(revision: Revision) -> None:
+def test_decode_tool_result_takes_both_shapes_in_each_revision(revision: Revision) -> None:
     codec = codec_for(revision)
     assert codec.decode(CallToolResult, {"content": [{"type": "text", "text": "a"}]}).text == "a"
     assert codec.decode(CallToolResult, {"toolResult": "a"}).text == "a"
@@ -346,7 +346,7 @@ def test_both_shapes_of_a_tools_result_are_read_in_every_revision(revision: Revi
 
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_sub_capabilities_of_later_revisions_are_left_out(revision: Revision) -> None:
+def test_encode_leaves_out_sub_capabilities_of_later_revisions(revision: Revision) -> None:
     wire = write(ClientCapabilities(sampling={"tools": {}}, elicitation={"url": {}}), revision)
     later = revision.name >= "2025-11-25"
     assert wire["sampling"] == ({"tools": {}} if later else {})
@@ -358,14 +358,14 @@ def test_sub_capabilities_of_later_revisions_are_left_out(revision: Revision) ->
 
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_unknown_members_are_ignored_and_null_stands_for_an_absent_one(revision: Revision) -> None:
+def test_decode_ignores_unknown_members_and_takes_null_for_absent(revision: Revision) -> None:
     codec = codec_for(revision)
     wire: Object = {"name": "t", "inputSchema": {}, "description": None, "title": None, "x-unknown": {"a": [1]}}
     assert codec.decode(Tool, wire) == Tool("t", {})
 
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_members_of_other_revisions_are_taken_when_they_are_there(revision: Revision) -> None:
+def test_decode_takes_members_of_other_revisions(revision: Revision) -> None:
     codec = codec_for(revision)
     wire = write(TOOL, R2025_11_25)
     assert codec.decode(Tool, wire) == TOOL
@@ -398,13 +398,13 @@ def test_members_of_other_revisions_are_taken_when_they_are_there(revision: Revi
     ],
     ids=str,
 )
-def test_a_wrong_shape_is_named_by_its_place_and_by_what_was_expected(cls: type, wire: Object, fault: str) -> None:
+def test_decode_shape_error_names_place_and_expected_shape(cls: type, wire: Object, fault: str) -> None:
     with pytest.raises(ShapeError) as caught:
         codec_for(R2025_11_25).decode(cls, wire)
     assert str(caught.value).startswith(fault), str(caught.value)
 
 
-def test_an_integer_may_be_written_as_a_float_and_a_number_as_an_integer() -> None:
+def test_decode_integer_may_be_a_float_and_number_an_integer() -> None:
     codec = codec_for(R2025_11_25)
     size = codec.decode(Resource, {"uri": "x", "name": "r", "size": 3.0}).size
     assert (size, type(size)) == (3, int)
@@ -413,7 +413,7 @@ def test_an_integer_may_be_written_as_a_float_and_a_number_as_an_integer() -> No
     assert codec.decode(Annotations, {"priority": 1}).priority == 1
 
 
-def test_a_reference_is_told_apart_by_its_type() -> None:
+def test_decode_completion_reference_is_chosen_by_its_type() -> None:
     codec = codec_for(R2025_11_25)
     argument: Object = {"name": "a", "value": ""}
     for ref in (PromptReference("p"), ResourceTemplateReference("test://{x}")):
@@ -421,7 +421,7 @@ def test_a_reference_is_told_apart_by_its_type() -> None:
         assert codec.decode(CompleteRequestParams, wire).ref == ref
 
 
-def test_an_elicitation_without_a_mode_is_a_form() -> None:
+def test_decode_elicitation_without_a_mode_is_a_form() -> None:
     codec = codec_for(R2025_11_25)
     form = codec.decode(ElicitRequestParams, {"message": "?", "requestedSchema": OBJECT})
     assert form.request == ElicitRequestFormParams("?", OBJECT)
@@ -443,12 +443,12 @@ class Example:
     kind: Literal["example"] = "example"
 
 
-def test_the_shape_of_a_type_follows_from_its_annotations() -> None:
+def test_shape_of_follows_the_annotations() -> None:
     assert shape_of(Example, R2024_11_05) == {"always": True, "once": False, "kind": True}
     assert shape_of(Example, R2025_11_25) == {"always": True, "later": True, "precious": False, "kind": True}
 
 
-def test_a_member_is_written_read_and_demanded_as_its_life_says() -> None:
+def test_life_decides_what_is_written_read_and_required() -> None:
     value = Example("a", "b", "c", None)
     assert write(value, R2024_11_05) == {"always": "a", "once": "c", "kind": "example"}
     assert write(value, R2025_11_25) == {"always": "a", "later": "b", "kind": "example"}

@@ -39,14 +39,14 @@ def _method_of(revision: Revision, name: str) -> str:
 
 @needs_data
 @pytest.mark.parametrize("revision", PUBLISHED, ids=str)
-def test_the_table_of_methods_is_that_of_the_schema(revision: Revision) -> None:
+def test_methods_are_those_of_the_schema(revision: Revision) -> None:
     for side, sender in (("Client", "client"), ("Server", "server")):
         ours = {m.name for m in METHODS if find_method(m.name, revision, sender)}  # type: ignore[arg-type]
         assert ours == _sent_by(revision, side)
 
 
 def _types() -> dict[str, type]:
-    """Every dataclass that a message can hold, by its name in the schema."""
+    """Return the dataclasses that a message can hold, by their name in the schema."""
     found: dict[str, type] = {}
 
     def visit(hint: object) -> None:
@@ -65,7 +65,7 @@ def _types() -> dict[str, type]:
 
 
 def _schema_shapes(revision: Revision, cls: type) -> Iterator[dict[str, bool]]:
-    """The members, and whether they are required, of the type of that name; params are also read off their request."""
+    """Return the members of the type of that name -> True if required; params are also read off their request."""
     definitions = schema.definitions(revision.name)
     names = {"RequestParams", "NotificationParams", "EmptyResult", "ElicitRequestParams", "GetTaskPayloadResult"}
     name = cls.__name__
@@ -94,7 +94,7 @@ KNOWN = {
 @needs_data
 @pytest.mark.parametrize("revision", PUBLISHED, ids=str)
 @pytest.mark.parametrize("cls", _types().values(), ids=lambda cls: cls.__name__)
-def test_every_type_has_the_members_of_the_schema(cls: type, revision: Revision) -> None:
+def test_types_have_the_members_of_the_schema(cls: type, revision: Revision) -> None:
     for expected in _schema_shapes(revision, cls):
         ours = shape_of(cls, revision)
         # Every params and result may carry _meta, also where the schema leaves it to the base type.
@@ -105,25 +105,25 @@ def test_every_type_has_the_members_of_the_schema(cls: type, revision: Revision)
         assert ours == theirs
 
 
-def test_types_with_a_life_refer_to_known_revisions() -> None:
+def test_lives_refer_to_known_revisions() -> None:
     for cls in _types().values():
         for life in lives_of(cls).values():
             assert life.since is None or life.since in REVISIONS
             assert life.until is None or life.until in REVISIONS
 
 
-def test_a_revision_is_found_by_its_exact_name() -> None:
+def test_find_revision_takes_exact_names() -> None:
     assert [find_revision(r.name) for r in REVISIONS] == list(REVISIONS)
     for name in ("v999", "2025-11-26", "", None, 20251125, "2025-11-25 "):
         assert find_revision(name) is None
 
 
-def test_an_unknown_revision_is_refused_with_the_list_of_known_ones() -> None:
+def test_revision_named_lists_the_known_ones_for_an_unknown_name() -> None:
     with pytest.raises(ValueError, match="2024-10-07, 2024-11-05"):
         revision_named("1.0")
 
 
-def test_a_method_without_a_row_is_not_found() -> None:
+def test_find_method_without_a_row_is_none() -> None:
     latest = LEGACY[-1]
     assert find_method("tools/call", latest, "client") is not None
     assert find_method("tools/call", latest, "server") is None

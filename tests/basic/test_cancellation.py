@@ -1,4 +1,4 @@
-"""Cancellation: who may cancel what, and the races between a cancellation and an answer."""
+"""Cancellation: the requests that each side may cancel, and races between a cancellation and a response."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def cancel(id: JSON, **more: JSON) -> Object:
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 @pytest.mark.parametrize("id", [1, 0, "", "1"])
-def test_a_server_stops_a_cancelled_request_answers_nothing_and_logs_the_reason(
+def test_cancelled_server_stops_request_sends_no_response_and_logs_reason(
     kind: str, revision: str, id: JSON, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test() -> None:
@@ -108,7 +108,7 @@ def test_a_server_stops_a_cancelled_request_answers_nothing_and_logs_the_reason(
         pytest.skip("over HTTP, leaving is cancelling")
     with caplog.at_level(logging.INFO):
         run(test())
-    assert r"took\nERROR too long" in caplog.text  # and it is no line of its own
+    assert r"took\nERROR too long" in caplog.text  # not a line of its own
 
 
 @pytest.mark.spec(
@@ -118,7 +118,7 @@ def test_a_server_stops_a_cancelled_request_answers_nothing_and_logs_the_reason(
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-6",
 )
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_stops_a_cancelled_request_and_answers_nothing(revision: str) -> None:
+async def test_cancelled_client_stops_request_and_sends_no_response(revision: str) -> None:
     begun, stopped = asyncio.Event(), asyncio.Event()
 
     async def sampling(params: object) -> CreateMessageResult:
@@ -164,7 +164,7 @@ async def test_a_client_stops_a_cancelled_request_and_answers_nothing(revision: 
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-def test_a_cancellation_of_nothing_is_ignored_and_other_requests_go_on(kind: str, revision: str) -> None:
+def test_cancelled_unknown_request_is_ignored_and_others_go_on(kind: str, revision: str) -> None:
     async def test() -> None:
         waiting = Waiting()
         async with greeted_client(waiting.server, kind, revision) as wire:
@@ -173,7 +173,7 @@ def test_a_cancellation_of_nothing_is_ignored_and_other_requests_go_on(kind: str
             await wire.send(cancel("done"))  # it lost the race with the answer
             await wire.send(cancel("never asked"))
             others: list[JSON] = ["1", True, 1.5, None, [1], {"id": 1}]
-            for other in others:  # what Python or JavaScript might take for 1
+            for other in others:  # values that Python or JavaScript might take for 1
                 await wire.send(cancel(other))
             await wire.send(notification("notifications/cancelled"))
             await wire.send(notification("notifications/cancelled", {"reason": "which?"}))
@@ -195,8 +195,8 @@ def test_a_cancellation_of_nothing_is_ignored_and_other_requests_go_on(kind: str
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_a_cancellation_reaches_only_requests_of_its_own_direction(kind: str) -> None:
-    """Both sides count from 1: the client's cancellation of its 1 must leave the server's own request 1 alone."""
+async def test_cancelled_reaches_only_requests_of_its_own_direction(kind: str) -> None:
+    """Cancel the client's request 1: both sides count from 1, and the server's own request 1 must go on."""
 
     server = Server("s")
 
@@ -220,11 +220,11 @@ async def test_a_cancellation_reaches_only_requests_of_its_own_direction(kind: s
     "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_a_cancellation_right_behind_its_request_gives_one_answer_at_most(kind: str) -> None:
+async def test_cancelled_right_behind_its_request_gives_at_most_one_response(kind: str) -> None:
     waiting = Waiting()
     waiting.gate.set()
     async with greeted_client(waiting.server, kind) as wire:
-        for id in range(50):  # whoever wins the race
+        for id in range(50):  # the cancellation or the response wins the race
             await wire.send(request("resources/read", {"uri": "test://wait"}, id))
             for _ in range(id % 5):
                 await asyncio.sleep(0)
@@ -259,7 +259,7 @@ async def test_a_cancellation_right_behind_its_request_gives_one_answer_at_most(
     "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
 )
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_cancels_only_what_it_asked_and_has_no_answer_to(revision: str) -> None:
+async def test_cancelled_from_client_names_only_own_requests_in_flight(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision)
         calls = [asyncio.create_task(client.ping()) for _ in range(3)]
@@ -293,7 +293,7 @@ async def test_a_client_cancels_only_what_it_asked_and_has_no_answer_to(revision
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_server_cancels_what_it_asked_when_nobody_waits_for_it_any_more(kind: str, revision: str) -> None:
+async def test_cancelled_from_server_follows_a_caller_that_stopped_waiting(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.resource("test://impatient")
@@ -319,7 +319,7 @@ async def test_a_server_cancels_what_it_asked_when_nobody_waits_for_it_any_more(
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-2",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_a_request_that_is_cancelled_cancels_what_it_asked_in_turn(kind: str) -> None:
+async def test_cancelled_request_cancels_the_requests_that_it_caused(kind: str) -> None:
     server = Server("s")
 
     @server.resource("test://roots")
@@ -344,7 +344,7 @@ async def test_a_request_that_is_cancelled_cancels_what_it_asked_in_turn(kind: s
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-3",
 )
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
-async def test_a_client_never_cancels_initialize(how: str) -> None:
+async def test_cancelled_from_client_never_names_initialize(how: str) -> None:
     async with raw_server(lambda t: Client(t, timeout=0.1 if how == "timeout" else None)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         await handshake_of(wire)

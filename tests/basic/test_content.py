@@ -1,4 +1,4 @@
-"""Content blocks: what one handler returns, as each revision puts it on the wire, and as a client reads it."""
+"""Content blocks: the result of one handler, as each revision writes it and as a client reads it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ BLOCKS: list[TextContent | ImageContent | AudioContent | ResourceLink | Embedded
 
 
 def on_the_wire(revision: str) -> list[JSON]:
-    """The blocks above, as the pages of a revision have them."""
+    """Return the blocks above in the shape of a revision."""
     text: Object = {"type": "text", "text": "text"}
     if revision >= "2024-11-05":
         hints: Object = {"audience": ["user"], "priority": 1}
@@ -62,7 +62,7 @@ def on_the_wire(revision: str) -> list[JSON]:
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-async def test_the_same_blocks_are_written_in_the_shape_of_each_revision(kind: str, revision: str) -> None:
+async def test_content_blocks_are_written_in_the_shape_of_each_revision(kind: str, revision: str) -> None:
     server = Server("s")
     server.prompts.add(lambda: [PromptMessage("assistant", block) for block in BLOCKS], "blocks")
     server.tools.add(lambda: BLOCKS, "blocks")
@@ -77,7 +77,7 @@ async def test_the_same_blocks_are_written_in_the_shape_of_each_revision(kind: s
 
 
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_reads_the_blocks_of_its_revision(revision: str) -> None:
+async def test_content_blocks_are_read_by_a_client_of_each_revision(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"prompts": {}})
         getting = asyncio.create_task(client.get_prompt("p"))
@@ -97,7 +97,7 @@ async def test_a_client_reads_the_blocks_of_its_revision(revision: str) -> None:
     [{"type": "hologram"}, {"text": "no type"}, {"type": "text"}, {"type": "image", "data": "aGk="}, None, "text"],
     ids=str,
 )
-async def test_a_block_that_is_none_is_an_invalid_message_that_says_where(block: JSON) -> None:
+async def test_content_block_of_unknown_shape_is_invalid_message_with_its_place(block: JSON) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, capabilities={"prompts": {}})
         getting = asyncio.create_task(client.get_prompt("p"))
@@ -108,8 +108,8 @@ async def test_a_block_that_is_none_is_an_invalid_message_that_says_where(block:
             await getting
 
 
-async def test_annotations_of_an_embedded_resource_are_read_from_both_places() -> None:
-    """The prose puts them inside the resource, the schema beside it."""
+async def test_embedded_resource_annotations_are_read_from_both_places() -> None:
+    """Read annotations inside the resource, as in the prose, and beside it, as in the schema."""
 
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, capabilities={"prompts": {}})

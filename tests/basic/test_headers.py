@@ -1,4 +1,4 @@
-"""What a POST says twice: how values are written and read in headers, and that header and body say the same."""
+"""Headers that repeat the body: their encoding, and the check that header and body are equal."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def encoded(text: str) -> str:
     "2026-07-28/basic/transports/streamable-http#value-encoding-2",
     "2026-07-28/basic/transports/streamable-http#value-encoding-6",
 )
-def test_what_is_not_plain_is_written_in_base64(text: str, header: str) -> None:
+def test_encode_value_writes_base64_for_other_than_plain_ascii(text: str, header: str) -> None:
     assert encode_value(text) == header
     assert decode_value(header) == text
 
@@ -84,7 +84,7 @@ def test_what_is_not_plain_is_written_in_base64(text: str, header: str) -> None:
         "=?base64??=",
     ],
 )
-def test_every_text_comes_back_from_its_header_and_no_header_holds_more_than_plain_characters(text: str) -> None:
+def test_encode_value_of_any_text_decodes_to_it_and_is_plain_ascii(text: str) -> None:
     header = encode_value(text)
     assert decode_value(header) == text
     assert all(" " <= character <= "~" or character == "\t" for character in header)
@@ -97,7 +97,7 @@ def test_every_text_comes_back_from_its_header_and_no_header_holds_more_than_pla
     ("value", "header"),
     [(42, "42"), (-7, "-7"), (0, "0"), (MAX_SAFE, "9007199254740991"), (True, "true"), (False, "false")],
 )
-def test_integers_are_written_in_decimals_and_booleans_in_lower_case(value: JSON, header: str) -> None:
+def test_encode_value_writes_integers_in_decimals_and_booleans_in_lower_case(value: JSON, header: str) -> None:
     assert encode_value(value) == header
 
 
@@ -105,7 +105,7 @@ def test_integers_are_written_in_decimals_and_booleans_in_lower_case(value: JSON
     "header", ["=?BASE64?SGk=?=", "=?Base64?SGk=?=", "=?base64?SGk=", "base64?SGk=?=", "=?base64?="]
 )
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#value-encoding-3")
-def test_markers_in_another_case_or_incomplete_are_no_markers(header: str) -> None:
+def test_decode_value_takes_markers_in_another_case_or_incomplete_literally(header: str) -> None:
     assert decode_value(header) == header
 
 
@@ -128,18 +128,18 @@ def test_markers_in_another_case_or_incomplete_are_no_markers(header: str) -> No
         "SGk=SGk=",
     ],
 )
-def test_base64_is_read_strictly(inner: str) -> None:
+def test_decode_value_reads_base64_strictly(inner: str) -> None:
     with pytest.raises(ValueError, match="Base64"):
         decode_value(f"=?base64?{inner}?=")
 
 
 @pytest.mark.parametrize("header", ["\u00e9", "a\x00b", "a\x7f", "a\nb", "\x0b"])
-def test_other_characters_than_plain_ones_are_an_error(header: str) -> None:
+def test_decode_value_other_than_plain_ascii_is_an_error(header: str) -> None:
     with pytest.raises(ValueError, match="visible ASCII"):
         decode_value(header)
 
 
-def test_blanks_around_a_value_do_not_belong_to_it() -> None:
+def test_decode_value_ignores_blanks_around() -> None:
     assert decode_value(" \ta b\t ") == "a b"
     assert decode_value(" =?base64?SGk=?= ") == "Hi"
 
@@ -155,7 +155,7 @@ def marked(name: JSON, kind: JSON = "string", **more: JSON) -> Object:
     return {"type": kind, "x-mcp-header": name, **more}
 
 
-def test_marked_arguments_are_found_wherever_properties_lead() -> None:
+def test_parameter_headers_finds_marked_arguments_at_any_depth_of_properties() -> None:
     inner = schema(zone=marked("Zone", "integer"), on=marked("On", "boolean"), other={"type": "string"})
     found = parameter_headers(schema(region=marked("Region"), place=inner, **{"x-mcp-header": marked("Own")}))
     assert found.pop("Own") == ("x-mcp-header",)  # an argument of that name
@@ -172,11 +172,11 @@ def test_marked_arguments_are_found_wherever_properties_lead() -> None:
 @pytest.mark.parametrize(
     "arguments", [None, {}, {"place": None}, {"place": 3}, {"place": [1]}, {"place": {"zone": None}}]
 )
-def test_arguments_that_are_absent_or_null_have_no_header(arguments: JSON) -> None:
+def test_parameter_values_skip_absent_and_null_arguments(arguments: JSON) -> None:
     assert parameter_values(arguments, {"Zone": ("place", "zone")}) == []
 
 
-def test_a_marked_word_among_values_is_none() -> None:
+def test_parameter_headers_ignores_marks_inside_data_keywords() -> None:
     value: JSON = {"x-mcp-header": "X"}
     for word in ("default", "const"):
         assert parameter_headers(schema(a={"type": "object", word: value})) == {}
@@ -196,7 +196,7 @@ def test_a_marked_word_among_values_is_none() -> None:
     "2026-07-28/server/tools#x-mcp-header-2",
     "2026-07-28/server/tools#x-mcp-header-3",
 )
-def test_the_mark_is_the_name_of_a_header(name: JSON) -> None:
+def test_parameter_headers_mark_must_be_a_header_name(name: JSON) -> None:
     with pytest.raises(ValueError, match="must be a valid header name"):
         parameter_headers(schema(a=marked(name)))
 
@@ -204,7 +204,7 @@ def test_the_mark_is_the_name_of_a_header(name: JSON) -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#schema-extension-4", "2026-07-28/server/tools#x-mcp-header-4"
 )
-def test_no_two_arguments_go_into_one_header() -> None:
+def test_parameter_headers_same_mark_on_two_arguments_is_refused() -> None:
     for again in ("Region", "REGION", "region"):
         with pytest.raises(ValueError, match="twice"):
             parameter_headers(schema(a=marked("Region"), b=schema(c=marked(again))))
@@ -217,7 +217,7 @@ def test_no_two_arguments_go_into_one_header() -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#schema-extension-5", "2026-07-28/server/tools#x-mcp-header-5"
 )
-def test_only_strings_integers_and_booleans_go_into_headers(kind: JSON) -> None:
+def test_parameter_headers_only_for_strings_integers_and_booleans(kind: JSON) -> None:
     with pytest.raises(ValueError, match="on a string, an integer or a boolean"):
         parameter_headers(schema(a=marked("A", kind)))
 
@@ -246,17 +246,17 @@ def test_only_strings_integers_and_booleans_go_into_headers(kind: JSON) -> None:
     "2026-07-28/basic/transports/streamable-http#schema-extension-8",
     "2026-07-28/server/tools#x-mcp-header-7",
 )
-def test_only_properties_lead_to_a_marked_argument(place: object) -> None:
+def test_parameter_headers_only_along_properties(place: object) -> None:
     with pytest.raises(ValueError, match="reached through `properties` only"):
         parameter_headers(schema(**place(marked("A"))))  # type: ignore[operator]
 
 
-def test_the_schema_itself_is_no_argument() -> None:
+def test_parameter_headers_mark_on_the_schema_itself_is_refused() -> None:
     with pytest.raises(ValueError, match="reached through `properties` only"):
         parameter_headers({**schema(), "x-mcp-header": "A"})
 
 
-def test_a_tool_with_a_wrong_mark_is_refused_when_it_is_added() -> None:
+def test_add_tool_with_invalid_mark_is_refused() -> None:
     server = Server("s")
     with pytest.raises(ValueError, match="must be a valid header name"):
         server.tool("t", input_schema=schema(a=marked("")))(lambda a: a)
@@ -280,14 +280,14 @@ def agrees(value: JSON, *headers: str) -> bool:
 @pytest.mark.parametrize("header", ["42", "42.0", "42.000", " 42 ", "042", encoded("42")])
 @pytest.mark.parametrize("value", [42, 42.0])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#server-validation-2")
-def test_integers_are_compared_as_numbers(header: str, value: JSON) -> None:
+def test_check_parameters_compares_integers_as_numbers(header: str, value: JSON) -> None:
     assert agrees(value, header)
 
 
 @pytest.mark.parametrize(
     "header", ["43", "42.5", "4.2e1", "0x2a", "+42", "", "x", "42.", ".42", "\u0664\u0662", "true"]
 )
-def test_what_is_another_number_or_none_is_a_mismatch(header: str) -> None:
+def test_check_parameters_other_number_or_none_is_header_mismatch(header: str) -> None:
     assert not agrees(42, header)
     assert not agrees(42, encoded(header))
 
@@ -295,7 +295,7 @@ def test_what_is_another_number_or_none_is_a_mismatch(header: str) -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/transports/streamable-http#schema-extension-6", "2026-07-28/server/tools#x-mcp-header-6"
 )
-def test_integers_are_in_the_safe_range() -> None:
+def test_check_parameters_integer_beyond_safe_range_is_header_mismatch() -> None:
     for value in (MAX_SAFE, -MAX_SAFE):
         assert agrees(value, str(value))
     for value in (MAX_SAFE + 1, -MAX_SAFE - 1, 10**30):
@@ -304,14 +304,14 @@ def test_integers_are_in_the_safe_range() -> None:
     assert not agrees(9007199254740993.0, "9007199254740993")
 
 
-def test_booleans_are_neither_numbers_nor_other_words() -> None:
+def test_check_parameters_booleans_match_only_true_and_false() -> None:
     assert agrees(True, "true") and agrees(False, "false")
     for header in ("True", "TRUE", "1", "false", "yes", ""):
         assert not agrees(True, header)
     assert not agrees(1, "true") and not agrees(0, "false")
 
 
-def test_texts_are_compared_as_they_are() -> None:
+def test_check_parameters_compares_texts_exactly() -> None:
     assert agrees("", "") and agrees("1", "1") and agrees("True", "True") and agrees("\u00e9", encoded("\u00e9"))
     assert agrees("a", encoded("a"))
     assert not agrees("a", "A") and not agrees("1", "1.0") and not agrees("a", "b") and not agrees("a", "")
@@ -319,11 +319,11 @@ def test_texts_are_compared_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("value", [[], {}, 1.5, ["a"]])
-def test_other_values_fit_no_header(value: JSON) -> None:
+def test_check_parameters_other_types_match_no_header(value: JSON) -> None:
     assert not agrees(value, json.dumps(value))
 
 
-def test_a_header_that_is_missing_or_twice_there_or_without_an_argument_is_a_mismatch() -> None:
+def test_check_parameters_missing_duplicate_or_surplus_header_is_header_mismatch() -> None:
     assert not agrees("a")
     assert not agrees("a", "a", "a")
     assert agrees(None)
@@ -376,7 +376,7 @@ CALLS: dict[str, Object] = {
     "2026-07-28/basic/transports/streamable-http#server-validation-4",
     "2026-07-28/basic/transports/streamable-http#protocol-version-header-3",
 )
-async def test_each_standard_header_must_be_there_and_say_what_the_body_says(method: str) -> None:
+async def test_standard_headers_are_required_and_must_equal_the_body(method: str) -> None:
     async with on_the_web(make_server()) as web:
         talk, frame = Talk(web), alone(method, CALLS[method])
         assert (await talk.post(frame)).status == 200
@@ -388,21 +388,21 @@ async def test_each_standard_header_must_be_there_and_say_what_the_body_says(met
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-6")
-async def test_a_server_without_the_earlier_era_wants_the_header_on_every_request() -> None:
+async def test_version_header_is_required_on_each_request_of_a_modern_server() -> None:
     server = Server("s", revisions=[MODERN])
     async with on_the_web(server) as web:
         why = await refused(await Talk(web).post(alone("server/discover"), MCP_Protocol_Version=None))
         assert why == "Header mismatch: MCP-Protocol-Version is missing"
 
 
-async def test_a_header_of_this_revision_over_another_body_is_a_mismatch_before_it_is_unsupported() -> None:
+async def test_version_header_mismatch_comes_before_unsupported_revision() -> None:
     async with on_the_web(make_server()) as web:
         for version in ("1900-01-01", "2025-11-25"):
             frame = alone("tools/list", protocolVersion=version)
             await refused(await Talk(web).post(frame, MCP_Protocol_Version=MODERN))
 
 
-async def test_what_the_body_lacks_is_said_before_what_the_headers_lack() -> None:
+async def test_missing_meta_is_reported_before_missing_headers() -> None:
     async with on_the_web(make_server()) as web:
         frame = alone("tools/list", clientCapabilities=None)
         reply = await Talk(web).post(frame, Mcp_Method=None)
@@ -416,7 +416,7 @@ async def post(web: Web, frame: Object, *lines: str) -> Reply:
     return await web.ask("POST", "/mcp", body, f"Accept: {BOTH}", f"Content-Type: {JSON_TYPE}", *lines)
 
 
-async def test_a_head_that_was_right_for_one_body_is_not_right_for_the_next_one_of_its_connection() -> None:
+async def test_header_check_is_repeated_for_each_body_on_one_connection() -> None:
     def calls(name: str, region: str, **meta: JSON) -> Object:
         return alone("tools/call", {"name": name, "arguments": {"region": region}}, 1, None, **meta)
 
@@ -452,7 +452,7 @@ VERSION = f"MCP-Protocol-Version: {MODERN}"
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#case-sensitivity-1")
-async def test_names_of_headers_are_in_any_case_and_values_are_not() -> None:
+async def test_header_names_ignore_case_and_values_do_not() -> None:
     async with on_the_web(make_server()) as web:
         frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
         lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
@@ -465,7 +465,7 @@ async def test_names_of_headers_are_in_any_case_and_values_are_not() -> None:
             await refused(await post(web, frame, *others, f"{name}:{value.upper()}"))
 
 
-async def test_a_header_that_stands_there_twice_is_refused() -> None:
+async def test_duplicate_header_is_refused() -> None:
     async with on_the_web(make_server()) as web:
         frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
         lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
@@ -481,7 +481,7 @@ async def test_a_header_that_stands_there_twice_is_refused() -> None:
     "2026-07-28/basic/transports/streamable-http#server-validation-5",
     "2026-07-28/basic/transports/streamable-http#standard-request-headers-2",
 )
-async def test_a_name_may_be_in_base64_and_must_be_where_it_is_not_plain() -> None:
+async def test_mcp_name_header_is_base64_for_other_than_plain_ascii() -> None:
     async with on_the_web(make_server()) as web:
         talk, plain = Talk(web), alone("tools/call", {"name": "q", "arguments": {}})
         other = alone("tools/call", {"name": "w\u00e4hle", "arguments": {}})
@@ -501,7 +501,7 @@ async def test_a_name_may_be_in_base64_and_must_be_where_it_is_not_plain() -> No
         await refused(await talk.post(plain, MCP_Protocol_Version=encoded(MODERN)))
 
 
-async def test_a_body_without_a_name_is_invalid_params_whatever_the_header_says() -> None:
+async def test_tools_call_without_name_is_invalid_params_with_any_mcp_name() -> None:
     async with on_the_web(make_server()) as web:
         wrong: list[Object] = [{}, {"name": 3}, {"name": None}]
         for params in wrong:
@@ -540,7 +540,9 @@ async def test_a_body_without_a_name_is_invalid_params_whatever_the_header_says(
     ],
     ids=str,
 )
-async def test_marked_arguments_stand_in_headers(arguments: Object, headers: dict[str, str], status: int) -> None:
+async def test_tools_call_marked_arguments_are_required_in_headers(
+    arguments: Object, headers: dict[str, str], status: int
+) -> None:
     async with on_the_web(make_server()) as web:
         frame = alone("tools/call", {"name": "q", "arguments": arguments})
         reply = await Talk(web).post(frame, **{f"Mcp_Param_{name}": value for name, value in headers.items()})
@@ -551,14 +553,14 @@ async def test_marked_arguments_stand_in_headers(arguments: Object, headers: dic
             assert result_of(reply.json)["content"] == [{"type": "text", "text": "run"}]
 
 
-async def test_null_arguments_have_no_header() -> None:
+async def test_tools_call_null_arguments_have_no_header() -> None:
     async with on_the_web(make_server()) as web:
         frame = alone("tools/call", {"name": "q", "arguments": {"region": None}})
         assert (await Talk(web).post(frame)).status == 200  # the schema has more to say about null
         await refused(await Talk(web).post(frame, Mcp_Param_Region="null"))
 
 
-async def test_the_marks_count_over_http_alone_and_in_this_era_alone() -> None:
+async def test_param_headers_are_checked_only_on_http_and_in_the_modern_era() -> None:
     async with on_the_web(make_server()) as web:
         talk = Talk(web)
         await talk.greet()
@@ -567,13 +569,13 @@ async def test_the_marks_count_over_http_alone_and_in_this_era_alone() -> None:
         assert "result" in (await reply.object() if reply.kind != JSON_TYPE else reply.json)  # type: ignore[operator]
 
 
-async def test_a_tool_that_is_not_there_has_no_marks() -> None:
+async def test_param_headers_of_an_unknown_tool_are_ignored() -> None:
     async with on_the_web(make_server()) as web:
         reply = await Talk(web).post(alone("tools/call", {"name": "none"}), Mcp_Param_Region="us")
         error_of(reply.json, INVALID_PARAMS)
 
 
-async def test_a_mismatch_never_reaches_the_tool_nor_repeats_long_values() -> None:
+async def test_header_mismatch_never_reaches_the_tool_and_quotes_values_shortened() -> None:
     server, called = make_server(), asyncio.Event()
     server.tool("set", input_schema=REGION)(lambda **arguments: called.set())
     async with on_the_web(server) as web:
@@ -582,8 +584,8 @@ async def test_a_mismatch_never_reaches_the_tool_nor_repeats_long_values() -> No
         assert not called.is_set()
 
 
-async def test_the_headers_of_a_long_call_are_those_of_the_spec() -> None:
-    """The example of the page."""
+async def test_tools_call_headers_are_those_of_the_specification_example() -> None:
+    """Send the example of the page."""
 
     server = Server("s")
     server.tool("execute_sql", input_schema=schema(region=marked("Region"), query={"type": "string"}))(

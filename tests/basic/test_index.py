@@ -38,7 +38,7 @@ def plain(transport: MemoryTransport) -> Client:
 
 
 def error_of(answer: JSON) -> Object:
-    """The error of an answer that has one, and nothing else but its id: the rules of a good error response."""
+    """Return the error of an error response. Fail if the response breaks a rule."""
     assert isinstance(answer, dict) and isinstance(answer.get("error"), dict), answer
     assert set(answer) <= {"jsonrpc", "id", "error"}
     assert answer["jsonrpc"] == "2.0"
@@ -64,7 +64,7 @@ def code_of(answer: JSON) -> JSON:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_server_without_any_feature_shakes_hands_and_answers_pings(kind: str, revision: str) -> None:
+async def test_initialize_and_ping_work_on_a_server_without_features(kind: str, revision: str) -> None:
     async with raw_client(Server("bare", logging=False), kind) as wire:
         await wire.send(initialize(revision))
         answer = await wire.receive_object()
@@ -81,7 +81,7 @@ async def test_a_server_without_any_feature_shakes_hands_and_answers_pings(kind:
     "2024-11-05/basic/index#protocol-layers-1",
 )
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_without_any_feature_shakes_hands_and_answers_pings(revision: str) -> None:
+async def test_initialize_and_ping_work_on_a_client_without_features(revision: str) -> None:
     async with raw_server(plain) as (client, wire):
         await greet(client, wire, revision)
         await wire.nothing_more()
@@ -114,7 +114,7 @@ async def test_a_client_without_any_feature_shakes_hands_and_answers_pings(revis
         (b"[]", INVALID_REQUEST, None),
     ],
 )
-async def test_what_is_no_json_rpc_is_answered_with_the_right_error_and_the_next_message_works(
+async def test_invalid_json_rpc_gets_the_right_error_and_next_message_works(
     kind: str, revision: str, frame: bytes, code: int, id: JSON
 ) -> None:
     async with greeted_client(Server("s"), kind, revision) as wire:
@@ -143,7 +143,7 @@ async def test_what_is_no_json_rpc_is_answered_with_the_right_error_and_the_next
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_server_takes_strings_and_integers_as_ids_and_nothing_else(kind: str, revision: str) -> None:
+async def test_request_id_is_a_string_or_integer(kind: str, revision: str) -> None:
     async with greeted_client(Server("s"), kind, revision) as wire:
         for id in (0, 1, -1, 2**53, "", "0", "\u00e9"):
             answer = await wire.ask("ping", id=id)
@@ -170,7 +170,7 @@ async def test_a_server_takes_strings_and_integers_as_ids_and_nothing_else(kind:
     "2024-11-05/basic/messages#requests-3",
 )
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_never_uses_an_id_twice(revision: str) -> None:
+async def test_request_id_is_never_reused_by_a_client(revision: str) -> None:
     async with raw_server(plain) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         asked = await handshake_of(wire)
@@ -207,7 +207,7 @@ async def test_a_client_never_uses_an_id_twice(revision: str) -> None:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_server_never_uses_an_id_twice_whatever_ids_the_client_uses(kind: str, revision: str) -> None:
+async def test_request_id_is_never_reused_by_a_server_beside_any_client_ids(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.resource("test://roots")
@@ -254,7 +254,7 @@ async def test_a_server_never_uses_an_id_twice_whatever_ids_the_client_uses(kind
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_server_answers_each_request_once_with_a_result_or_an_error(kind: str, revision: str) -> None:
+async def test_request_to_server_gets_one_result_or_error(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.resource("test://{name}")
@@ -304,7 +304,7 @@ async def test_a_server_answers_each_request_once_with_a_result_or_an_error(kind
     "2024-11-05/basic/messages#responses-4",
 )
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_answers_each_request_once_with_a_result_or_an_error(revision: str) -> None:
+async def test_request_to_client_gets_one_result_or_error(revision: str) -> None:
     async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
         await greet(client, wire, revision)
         assert await wire.ask("roots/list", id="") == {"jsonrpc": "2.0", "id": "", "result": {"roots": []}}
@@ -345,7 +345,7 @@ async def test_a_client_answers_each_request_once_with_a_result_or_an_error(revi
         {"error": {"message": "no code"}},
     ],
 )
-async def test_an_answer_that_breaks_these_rules_is_never_taken_for_one(answer: Object) -> None:
+async def test_response_that_breaks_the_rules_is_never_accepted(answer: Object) -> None:
     async with raw_server(plain) as (client, wire):
         await greet(client, wire)
         ping = asyncio.create_task(client.ping())
@@ -361,7 +361,7 @@ async def test_an_answer_that_breaks_these_rules_is_never_taken_for_one(answer: 
         await wire.nothing_more()  # an answer is never answered
 
 
-async def test_an_error_answer_is_raised_with_its_code_its_message_and_its_data() -> None:
+async def test_error_response_is_raised_with_code_message_and_data() -> None:
     async with raw_server(plain) as (client, wire):
         await greet(client, wire)
         ping = asyncio.create_task(client.ping())
@@ -374,7 +374,7 @@ async def test_an_error_answer_is_raised_with_its_code_its_message_and_its_data(
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_answers_that_nobody_waits_for_are_ignored(kind: str) -> None:
+async def test_response_with_unknown_id_is_ignored(kind: str) -> None:
     async with greeted_client(Server("s"), kind) as wire:
         await wire.send({"jsonrpc": "2.0", "id": 1, "result": {}})
         await wire.send({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "x"}})
@@ -409,7 +409,7 @@ STRANGE_NOTIFICATIONS: list[Object] = [
 )
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)  # a POST has its own answer, always
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-async def test_a_server_answers_no_notification_however_strange(kind: str, revision: str) -> None:
+async def test_notification_to_server_never_gets_a_response(kind: str, revision: str) -> None:
     async with greeted_client(Server("s"), kind, revision) as wire:
         for strange in STRANGE_NOTIFICATIONS:
             await wire.send(strange)
@@ -422,7 +422,7 @@ async def test_a_server_answers_no_notification_however_strange(kind: str, revis
     "2025-03-26/basic/index#notifications-1",
 )
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_answers_no_notification_however_strange(revision: str) -> None:
+async def test_notification_to_client_never_gets_a_response(revision: str) -> None:
     def fails() -> None:
         raise ZeroDivisionError
 
@@ -441,7 +441,7 @@ async def test_a_client_answers_no_notification_however_strange(revision: str) -
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_the_notifications_of_a_server_have_no_id(kind: str, revision: str) -> None:
+async def test_notification_from_server_has_no_id(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.resource("test://told")
@@ -468,7 +468,7 @@ async def test_the_notifications_of_a_server_have_no_id(kind: str, revision: str
     "2025-03-26/basic/index#notifications-2",
     "2024-11-05/basic/messages#notifications-1",
 )
-async def test_the_notifications_of_a_client_have_no_id() -> None:
+async def test_notification_from_client_has_no_id() -> None:
     async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
         await greet(client, wire)
         await client.set_roots(["/tmp"])
@@ -484,7 +484,7 @@ async def test_the_notifications_of_a_client_have_no_id() -> None:
 
 
 async def _exchange(wire: Wire, nameless: bool) -> None:
-    """One array each way, in 2025-03-26. nameless: whether what is no message and has no id is answered."""
+    """Exchange one array each way, in 2025-03-26. nameless: True if an invalid message without id gets an error."""
     await wire.send(
         [
             request("ping", id=1),
@@ -507,16 +507,16 @@ async def _exchange(wire: Wire, nameless: bool) -> None:
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_a_server_answers_a_batch_with_a_batch(kind: str) -> None:
+async def test_batch_to_server_gets_a_batch(kind: str) -> None:
     async with greeted_client(Server("s"), kind, "2025-03-26") as wire:
         await _exchange(wire, nameless=True)
 
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
-async def test_a_client_answers_a_batch_with_a_batch_and_reads_answers_in_one() -> None:
+async def test_batch_to_client_gets_a_batch_and_batch_of_responses_is_read() -> None:
     async with raw_server(plain) as (client, wire):
         await greet(client, wire, "2025-03-26")
-        await _exchange(wire, nameless=False)  # what a server prints by mistake is not helped by errors
+        await _exchange(wire, nameless=False)  # errors would not help a server that prints by mistake
         calling = asyncio.create_task(client.batch(client.ping(), client.ping()))
         asked = await wire.receive()
         assert isinstance(asked, list) and len(asked) == 2
@@ -558,7 +558,7 @@ BAD: list[Object] = [{"pair": [1, "a"], "why": "x"}, {"pair": ["a", 1]}]
     ids=["default", "2020-12", "draft-07"],
 )
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_a_server_reads_the_schema_of_a_tool_in_its_own_dialect_which_is_2020_12_by_default(
+async def test_input_schema_is_read_in_its_own_dialect_by_default_2020_12(
     kind: str, schema: Object, revision: str
 ) -> None:
     server = Server("s")
@@ -580,7 +580,7 @@ async def test_a_server_reads_the_schema_of_a_tool_in_its_own_dialect_which_is_2
 
 
 async def _call_listed(schema: Object, structured: Object) -> None:
-    """A client lists one tool with this output schema, calls it, and gets this content."""
+    """List one tool with this output schema, call it, and return this content."""
     async with raw_server(plain) as (client, wire):
         await greet(client, wire, capabilities={"tools": {}})
         listing = asyncio.create_task(client.list_tools())
@@ -601,7 +601,7 @@ async def _call_listed(schema: Object, structured: Object) -> None:
     "2025-11-25/basic/index#implementation-requirements-2",
 )
 @pytest.mark.parametrize("schema", [TUPLE_2020, TUPLE_07], ids=["default", "draft-07"])
-def test_a_client_reads_the_schema_of_a_result_in_its_own_dialect_which_is_2020_12_by_default(schema: Object) -> None:
+def test_output_schema_is_read_in_its_own_dialect_by_default_2020_12(schema: Object) -> None:
     run(_call_listed(schema, GOOD))
     for bad in BAD:
         with pytest.raises(InvalidMessage, match="does not match its output schema"):
@@ -611,7 +611,7 @@ def test_a_client_reads_the_schema_of_a_result_in_its_own_dialect_which_is_2020_
 @pytest.mark.spec(
     "2026-07-28/basic/index#implementation-requirements-3", "2025-11-25/basic/index#implementation-requirements-3"
 )
-def test_a_tool_with_a_schema_in_an_unknown_dialect_is_refused_by_name() -> None:
+def test_add_tool_with_unknown_schema_dialect_is_refused_by_name() -> None:
     server = Server("s")
     schema: Object = {"$schema": "https://example.org/my-own-dialect", "type": "object"}
     with pytest.raises(SchemaError, match="my-own-dialect"):
@@ -619,7 +619,7 @@ def test_a_tool_with_a_schema_in_an_unknown_dialect_is_refused_by_name() -> None
 
 
 @pytest.mark.spec("2025-11-25/basic/index#implementation-requirements-3")
-def test_a_client_says_that_it_cannot_check_an_unknown_dialect_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_client_warns_of_unknown_schema_dialect_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         run(_call_listed({"$schema": "https://example.org/my-own-dialect", "type": "object"}, {"a": 1}))
     assert "my-own-dialect" in caplog.text
@@ -630,7 +630,7 @@ def test_a_client_says_that_it_cannot_check_an_unknown_dialect_and_goes_on(caplo
     "2026-07-28/basic/index#ref-resolution-2",
     "2026-07-28/basic/index#ref-resolution-4",
 )
-def test_a_reference_to_the_network_is_never_followed() -> None:
+def test_schema_reference_to_the_network_is_never_followed() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.setblocking(False)
         schema: Object = {
@@ -659,7 +659,7 @@ def test_a_reference_to_the_network_is_never_followed() -> None:
     ],
     ids=str,
 )
-def test_a_schema_that_is_not_valid_in_its_dialect_is_refused_when_the_tool_is_added(schema: Object) -> None:
+def test_add_tool_with_invalid_schema_is_refused(schema: Object) -> None:
     server = Server("s")
     with pytest.raises(SchemaError):
         server.tools.add(lambda: None, "t", input_schema=schema)

@@ -1,4 +1,4 @@
-"""The handshake: who says what first, which revision is spoken, and what may be used afterwards."""
+"""The handshake: its order, the negotiated revision, and the capabilities that may be used afterwards."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMES = [revision.name for revision in LEGACY]
 
 
 def everything() -> Server:
-    """A server that offers all but tools."""
+    """Return a server that offers everything but tools."""
     server = Server("under-test", "1.2.3", title="Under Test", instructions="Read first.")
 
     @server.resource("test://{name}/text", title="Text")
@@ -60,7 +60,7 @@ def everything() -> Server:
 
 
 def member(value: JSON, *path: str) -> JSON:
-    """What stands at a path of nested objects."""
+    """Return the member at a path of nested objects."""
     for name in path:
         assert isinstance(value, dict), value
         value = value[name]
@@ -78,7 +78,7 @@ def member(value: JSON, *path: str) -> JSON:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("method", ["resources/list", "prompts/list", "logging/setLevel", "no/such/method"])
-async def test_a_server_refuses_what_comes_before_initialize_and_greets_all_the_same(kind: str, method: str) -> None:
+async def test_request_before_initialize_is_refused_and_initialize_still_works(kind: str, method: str) -> None:
     async with raw_client(everything(), kind) as wire:
         refused = await wire.ask(method, {}, 1)
         assert member(refused, "error", "code") == INVALID_REQUEST
@@ -94,7 +94,7 @@ async def test_a_server_refuses_what_comes_before_initialize_and_greets_all_the_
     "2024-11-05/basic/lifecycle#initialization-7",
 )
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
-async def test_a_ping_is_answered_before_initialize(kind: str) -> None:
+async def test_ping_before_initialize_gets_a_response(kind: str) -> None:
     async with raw_client(everything(), kind) as wire:
         await wire.nothing_more()
         await wire.send(initialize())
@@ -114,12 +114,12 @@ async def test_initialize_comes_once(kind: str) -> None:
         again = await wire.receive_object()
         assert (again["id"], member(again, "error", "code")) == ("again", INVALID_REQUEST)
         listed = await wire.ask("prompts/list")
-        assert "title" not in str(listed)  # the first greeting still holds
+        assert "title" not in str(listed)  # the first handshake still holds
 
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-5")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_initialize_in_a_batch_is_refused_and_greets_nobody(kind: str) -> None:
+async def test_initialize_in_a_batch_is_refused_without_effect(kind: str) -> None:
     async with raw_client(everything(), kind) as wire:
         await wire.send([initialize("2025-03-26"), request("ping", id=2)])
         assert member(await wire.receive(), "error", "code") == INVALID_REQUEST
@@ -145,7 +145,7 @@ async def test_initialize_in_a_batch_is_refused_and_greets_nobody(kind: str) -> 
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_a_server_answers_with_the_same_revision_its_capabilities_and_who_it_is(kind: str, revision: Revision) -> None:
+def test_initialize_result_has_same_revision_capabilities_and_server_info(kind: str, revision: Revision) -> None:
     async def test() -> None:
         async with raw_client(everything(), kind) as wire:
             await wire.send(initialize(revision.name))
@@ -172,7 +172,7 @@ def test_a_server_answers_with_the_same_revision_its_capabilities_and_who_it_is(
     "2025-03-26/basic/lifecycle#initialization-6",
     "2024-11-05/basic/lifecycle#initialization-5",
 )
-async def test_a_server_declares_only_what_it_has() -> None:
+async def test_initialize_result_declares_only_present_features() -> None:
     async with raw_client(Server("bare", "0", logging=False)) as wire:
         await wire.send(initialize())
         assert member(await wire.receive(), "result", "capabilities") == {}
@@ -194,7 +194,7 @@ async def test_a_server_declares_only_what_it_has() -> None:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("asked", ["1.0.0", "", "v999", "2099-01-01", "2025-03-27", "2026-07-28"])
-async def test_a_server_that_does_not_know_the_revision_offers_its_latest(kind: str, asked: str) -> None:
+async def test_initialize_with_unknown_revision_gets_the_latest(kind: str, asked: str) -> None:
     async with raw_client(everything(), kind) as wire:
         await wire.send(initialize(asked))
         assert member(await wire.receive(), "result", "protocolVersion") == "2025-11-25"
@@ -213,7 +213,7 @@ async def test_a_server_that_does_not_know_the_revision_offers_its_latest(kind: 
     "2024-11-05/basic/lifecycle#version-negotiation-5",
 )
 @pytest.mark.parametrize("asked", NAMES)
-async def test_a_server_made_for_some_revisions_speaks_only_these(asked: str) -> None:
+async def test_initialize_on_a_server_of_some_revisions_gets_one_of_them(asked: str) -> None:
     server = Server("old", revisions=[R2025_03_26, R2024_11_05])  # in any order
     async with raw_client(server) as wire:
         await wire.send(initialize(asked))
@@ -237,9 +237,7 @@ async def test_a_server_made_for_some_revisions_speaks_only_these(asked: str) ->
         ({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a"}}, "clientInfo.version"),
     ],
 )
-async def test_an_initialize_without_its_members_is_invalid_params_and_may_be_sent_again(
-    params: Object, fault: str
-) -> None:
+async def test_initialize_without_its_members_is_invalid_params_and_may_be_repeated(params: Object, fault: str) -> None:
     async with raw_client(everything()) as wire:
         answer = await wire.ask("initialize", params)
         assert member(answer, "error", "code") == INVALID_PARAMS
@@ -255,7 +253,7 @@ async def test_an_initialize_without_its_members_is_invalid_params_and_may_be_se
     "2024-11-05/basic/lifecycle#initialization-8",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_a_server_sends_nothing_but_answers_and_logs_before_the_client_is_initialized(kind: str) -> None:
+async def test_server_before_initialized_sends_only_responses_and_logs(kind: str) -> None:
     server = everything()
 
     @server.resource("test://roots")
@@ -278,7 +276,7 @@ async def test_a_server_sends_nothing_but_answers_and_logs_before_the_client_is_
         assert (await wire.receive_object())["id"] == 5
 
 
-async def test_requests_pipelined_behind_initialize_are_served() -> None:
+async def test_request_pipelined_behind_initialize_is_served() -> None:
     async with raw_client(everything()) as wire:
         await wire.send(initialize())
         await wire.send(notification("notifications/initialized"))
@@ -321,7 +319,7 @@ def of(transport: MemoryTransport) -> Client:
     "2025-03-26/basic/lifecycle#initialization-5",
 )
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_a_client_begins_with_initialize_waits_for_the_answer_and_confirms_it(revision: Revision) -> None:
+def test_client_sends_initialize_waits_and_confirms(revision: Revision) -> None:
     async def test() -> None:
         info = Implementation("me", "2", title="Me", description="A test", website_url="https://example.org")
         async with raw_server(lambda t: Client(t, revision=revision, info=info, roots=[])) as (client, wire):
@@ -361,7 +359,7 @@ def test_a_client_begins_with_initialize_waits_for_the_answer_and_confirms_it(re
     "2024-11-05/basic/lifecycle#version-negotiation-2",
 )
 @pytest.mark.parametrize("answered", NAMES)
-async def test_a_client_offers_its_latest_revision_and_takes_any_that_it_knows(answered: str) -> None:
+async def test_client_offers_its_latest_revision_and_accepts_any_that_it_knows(answered: str) -> None:
     async with raw_server(of) as (client, wire):
         params = await greet(client, wire, answered)
         assert params["protocolVersion"] == "2025-11-25"
@@ -381,7 +379,7 @@ async def test_a_client_offers_its_latest_revision_and_takes_any_that_it_knows(a
 @pytest.mark.parametrize(
     ("only", "answered"), [(None, "2026-07-28"), (None, "1.0"), ("2024-11-05", "2025-11-25"), ("2025-06-18", "")]
 )
-async def test_a_client_that_cannot_speak_the_answered_revision_disconnects(only: str | None, answered: str) -> None:
+async def test_client_disconnects_from_a_server_of_an_unknown_revision(only: str | None, answered: str) -> None:
     async with raw_server(lambda t: Client(t, revision=only)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         asked = await handshake_of(wire)
@@ -400,7 +398,7 @@ async def test_a_client_that_cannot_speak_the_answered_revision_disconnects(only
     "2025-03-26/basic/lifecycle#error-handling-1",
     "2024-11-05/basic/lifecycle#error-handling-1",
 )
-async def test_an_error_in_place_of_the_greeting_is_raised_and_the_client_disconnects() -> None:
+async def test_client_raises_error_response_to_initialize_and_disconnects() -> None:
     async with raw_server(of) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         asked = await handshake_of(wire)
@@ -422,7 +420,7 @@ async def test_an_error_in_place_of_the_greeting_is_raised_and_the_client_discon
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-async def test_a_server_keeps_to_the_revision_that_was_negotiated(kind: str, revision: Revision) -> None:
+async def test_server_keeps_to_the_negotiated_revision(kind: str, revision: Revision) -> None:
     async with greeted_client(everything(), kind, revision.name) as wire:
         prompts = member(await wire.ask("prompts/list"), "result", "prompts")
         assert isinstance(prompts, list)
@@ -449,7 +447,7 @@ async def test_a_server_keeps_to_the_revision_that_was_negotiated(kind: str, rev
     "2024-11-05/basic/lifecycle#operation-1",
 )
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-async def test_a_client_keeps_to_the_revision_that_was_negotiated(revision: Revision) -> None:
+async def test_client_keeps_to_the_negotiated_revision(revision: Revision) -> None:
     async def elicitation(params: object) -> ElicitResult:
         return ElicitResult("decline")
 
@@ -484,7 +482,7 @@ async def test_a_client_keeps_to_the_revision_that_was_negotiated(revision: Revi
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_server_asks_nothing_of_a_client_that_did_not_declare_it(kind: str, revision: str) -> None:
+async def test_server_sends_no_request_that_the_client_did_not_declare(kind: str, revision: str) -> None:
     server = Server("under-test")
 
     @server.resource("test://asks")
@@ -514,7 +512,7 @@ async def test_a_server_asks_nothing_of_a_client_that_did_not_declare_it(kind: s
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_server_without_a_feature_neither_serves_nor_announces_it(kind: str, revision: str) -> None:
+async def test_server_without_a_feature_neither_serves_nor_announces_it(kind: str, revision: str) -> None:
     server = Server("under-test", logging=False)
 
     @server.resource("test://logs")
@@ -529,7 +527,7 @@ async def test_a_server_without_a_feature_neither_serves_nor_announces_it(kind: 
         answer = await wire.ask("logging/setLevel", {"level": "info"})
         assert member(answer, "error", "code") == METHOD_NOT_FOUND
         assert "done" in str(await wire.ask("resources/read", {"uri": "test://logs"}))
-        server.prompts.add(lambda: "late", "late")  # after the greeting: this client was never told of prompts
+        server.prompts.add(lambda: "late", "late")  # after the handshake: this client was never told of prompts
         await wire.nothing_more()
 
 
@@ -544,7 +542,7 @@ async def test_a_server_without_a_feature_neither_serves_nor_announces_it(kind: 
     "2024-11-05/basic/lifecycle#error-handling-2",
 )
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_asks_nothing_of_a_server_that_did_not_declare_it(revision: str) -> None:
+async def test_client_sends_no_request_that_the_server_did_not_declare(revision: str) -> None:
     async with raw_server(of) as (client, wire):
         await greet(client, wire, revision, {"resources": {"subscribe": False}})
         for ask in (
@@ -572,7 +570,7 @@ async def test_a_client_asks_nothing_of_a_server_that_did_not_declare_it(revisio
     "2024-11-05/basic/lifecycle#operation-2",
 )
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_without_a_feature_does_not_serve_it(revision: str) -> None:
+async def test_client_without_a_feature_does_not_serve_it(revision: str) -> None:
     async with raw_server(of) as (client, wire):
         params = await greet(client, wire, revision)
         assert params["capabilities"] == {}
@@ -594,11 +592,11 @@ async def test_a_client_without_a_feature_does_not_serve_it(revision: str) -> No
         ({"resources": "yes"}, "resources.subscribe", False),
     ],
 )
-def test_a_capability_is_declared_by_its_presence(capabilities: Object, path: str, declared: bool) -> None:
+def test_capability_is_declared_by_its_presence(capabilities: Object, path: str, declared: bool) -> None:
     assert declares(capabilities, path) is declared
 
 
-def test_the_choice_of_a_revision_is_membership_not_order() -> None:
+def test_choose_revision_looks_names_up_instead_of_comparing_them() -> None:
     assert choose_revision("2024-11-05", [R2024_10_07, R2025_06_18]) is R2025_06_18
     assert choose_revision("2024-10-07", [R2024_10_07, R2025_06_18]) is R2024_10_07
 
@@ -622,7 +620,7 @@ def test_the_choice_of_a_revision_is_membership_not_order() -> None:
     "2024-11-05/basic/lifecycle#error-handling-5",
 )
 @pytest.mark.parametrize("revision", NAMES[1:])
-async def test_a_request_that_is_not_answered_in_its_own_time_is_cancelled_on_the_wire(revision: str) -> None:
+async def test_request_timeout_is_per_request_and_sends_cancelled(revision: str) -> None:
     async with raw_server(of) as (client, wire):
         await greet(client, wire, revision)
         with pytest.raises(RequestTimeout, match=r"ping: no response within 0\.01 seconds"):
@@ -634,7 +632,7 @@ async def test_a_request_that_is_not_answered_in_its_own_time_is_cancelled_on_th
         await wire.nothing_more()
 
 
-async def test_2024_10_07_has_no_cancellation_so_a_timeout_sends_nothing() -> None:
+async def test_request_timeout_in_2024_10_07_sends_nothing() -> None:
     async with raw_server(of) as (client, wire):
         await greet(client, wire, "2024-10-07")
         with pytest.raises(RequestTimeout):
@@ -644,7 +642,7 @@ async def test_2024_10_07_has_no_cancellation_so_a_timeout_sends_nothing() -> No
 
 
 @pytest.mark.spec("2024-11-05/basic/lifecycle#error-handling-3")
-async def test_an_initialize_that_is_not_answered_times_out_and_closes_the_connection() -> None:
+async def test_initialize_timeout_closes_the_connection() -> None:
     async with raw_server(lambda t: Client(t, revision="2025-11-25", timeout=0.01)) as (client, wire):
         with pytest.raises(RequestTimeout, match="initialize"):
             await client.connect()
@@ -658,7 +656,7 @@ async def test_an_initialize_that_is_not_answered_times_out_and_closes_the_conne
     "2025-06-18/basic/lifecycle#timeouts-4",
     "2025-03-26/basic/lifecycle#timeouts-4",
 )
-async def test_progress_keeps_a_request_alive_but_not_beyond_its_maximum() -> None:
+async def test_progress_extends_a_request_but_not_beyond_its_maximum() -> None:
     async with raw_server(of) as (client, wire):
         await greet(client, wire, capabilities={"tools": {}})
         call = asyncio.create_task(client.call_tool("slow", timeout=0.2, max_timeout=0.5))
@@ -677,7 +675,7 @@ async def test_progress_keeps_a_request_alive_but_not_beyond_its_maximum() -> No
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_two_connections_of_one_server_speak_their_own_revisions(kind: str) -> None:
+async def test_connections_of_one_server_speak_their_own_revisions(kind: str) -> None:
     server = everything()
     async with greeted_client(server, kind, "2024-11-05") as old, greeted_client(server, kind) as new:
         assert "title" not in str(await old.ask("prompts/list"))

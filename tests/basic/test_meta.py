@@ -52,13 +52,13 @@ BAD_NAME = ["-a", "a-", "_a", "a_", ".a", "a.", "com.example/-a", "com.example/a
     "2025-06-18/basic/index#meta-3",
 )
 @pytest.mark.parametrize("key", BAD_PREFIX)
-def test_a_prefix_is_labels_with_dots_between_and_a_slash_behind(key: str) -> None:
+def test_is_meta_key_prefix_is_labels_with_dots_and_a_slash(key: str) -> None:
     assert not is_meta_key(key)
 
 
 @pytest.mark.spec("2026-07-28/basic/index#meta-5", "2025-11-25/basic/index#meta-5", "2025-06-18/basic/index#meta-4")
 @pytest.mark.parametrize("key", BAD_NAME)
-def test_a_name_begins_and_ends_with_a_letter_or_digit(key: str) -> None:
+def test_is_meta_key_name_begins_and_ends_with_a_letter_or_digit(key: str) -> None:
     assert not is_meta_key(key)
 
 
@@ -74,7 +74,7 @@ def test_a_name_begins_and_ends_with_a_letter_or_digit(key: str) -> None:
     "2025-06-18/basic/index#meta-4",
 )
 @pytest.mark.parametrize("key", GOOD)
-def test_names_that_keep_to_the_grammar_are_allowed(key: str) -> None:
+def test_check_meta_keys_accepts_keys_within_the_grammar(key: str) -> None:
     assert is_meta_key(key)
 
 
@@ -90,7 +90,7 @@ def test_names_that_keep_to_the_grammar_are_allowed(key: str) -> None:
     "2025-06-18/basic/index#meta-4",
 )
 @pytest.mark.parametrize("key", [*BAD_PREFIX, *BAD_NAME])
-def test_a_server_is_not_given_names_that_may_not_be_sent(key: str) -> None:
+def test_server_refuses_meta_keys_outside_the_grammar(key: str) -> None:
     server = Server("s")
     for add in (
         lambda: server.tools.add(lambda: None, "t", meta={key: 1}),
@@ -110,7 +110,7 @@ def test_a_server_is_not_given_names_that_may_not_be_sent(key: str) -> None:
     "2025-06-18/basic/index#meta-4",
 )
 @pytest.mark.parametrize("key", ["com..example/name", "a-"])
-async def test_a_client_sends_no_names_that_may_not_be_sent(key: str) -> None:
+async def test_client_refuses_meta_keys_outside_the_grammar(key: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, capabilities={"tools": {}})
         with pytest.raises(ValueError, match="is not a valid _meta key"):
@@ -135,11 +135,11 @@ async def test_a_client_sends_no_names_that_may_not_be_sent(key: str) -> None:
         ("traceparent", False),
     ],
 )
-def test_the_reserved_prefixes_of_both_rules_are_known(key: str, reserved: bool) -> None:
+def test_is_reserved_meta_key_knows_both_rules(key: str, reserved: bool) -> None:
     assert is_reserved_meta_key(key) is reserved
 
 
-def test_no_key_however_long_takes_long() -> None:
+def test_is_meta_key_is_fast_for_long_keys() -> None:
     begun = time.perf_counter()
     for key in ("a." * 50_000 + "/", "a" * 100_000 + "-", "a-" * 50_000, "/" * 100_000):
         assert not is_meta_key(key)
@@ -152,7 +152,7 @@ STRANGE: list[JSON] = [None, True, 0, "", "text", [], [1, {"a": None}], {}, {"de
 @pytest.mark.spec("2026-07-28/basic/index#meta-1", "2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-async def test_a_server_assumes_nothing_about_the_values_of_reserved_names(kind: str, revision: str) -> None:
+async def test_server_ignores_values_of_reserved_meta_keys(kind: str, revision: str) -> None:
     server = Server("s")
     seen: list[Object] = []
 
@@ -169,7 +169,7 @@ async def test_a_server_assumes_nothing_about_the_values_of_reserved_names(kind:
                 "modelcontextprotocol.io/x": value,
                 "mcp.dev/": value,
                 "traceparent": value,
-                "-no name-": value,  # what others send is theirs
+                "-no name-": value,  # a peer's keys are not checked
                 "progressToken": value if type(value) not in (str, int) else [],
             }
             answer = await wire.ask("resources/read", {"uri": "test://meta", "_meta": meta})
@@ -179,7 +179,7 @@ async def test_a_server_assumes_nothing_about_the_values_of_reserved_names(kind:
 
 @pytest.mark.spec("2025-11-25/basic/index#meta-1", "2025-06-18/basic/index#meta-1")
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_assumes_nothing_about_the_values_of_reserved_names(revision: str) -> None:
+async def test_client_ignores_values_of_reserved_meta_keys(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"tools": {}})
         for value in STRANGE:
@@ -194,7 +194,7 @@ async def test_a_client_assumes_nothing_about_the_values_of_reserved_names(revis
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-async def test_the_meta_of_what_is_listed_is_sent_to_whom_it_exists_for(kind: str, revision: str) -> None:
+async def test_meta_of_listed_items_is_sent_to_revisions_that_have_it(kind: str, revision: str) -> None:
     server = Server("s")
     server.prompts.add(lambda: "", "p", meta={"com.example/x": [1]})
     async with greeted_client(server, kind, revision) as wire:

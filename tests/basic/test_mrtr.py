@@ -1,4 +1,4 @@
-"""Multi round-trip requests: what a handler asks is in its result, and the answers come with the next attempt."""
+"""Multi round-trip requests: input requests are in the result, and the responses come with the retry."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Asker:
         self.id = 0
 
     async def send(self, responses: JSON = None, **more: JSON) -> Object:
-        """One attempt, with the state of the one before."""
+        """Send one attempt, with the state of the attempt before."""
         self.id += 1
         own: Object = {} if responses is None else {"inputResponses": responses}
         state: Object = {} if self.state is None else {"requestState": self.state}
@@ -109,7 +109,7 @@ class Asker:
         return answer
 
     async def asked(self, responses: JSON = None, **more: JSON) -> Object:
-        """The same; gives what it is asked for."""
+        """Send one attempt, and return its input requests."""
         result = result_of(await self.send(responses, **more))
         assert result.keys() == {"resultType", "inputRequests", "requestState", "_meta"}, result
         assert result["resultType"] == "input_required" and result["_meta"] == who()
@@ -118,7 +118,7 @@ class Asker:
         return result["inputRequests"]
 
     async def done(self, responses: JSON = None, **more: JSON) -> JSON:
-        """The same; gives the text of its result."""
+        """Send one attempt, and return the text of its result."""
         result = result_of(await self.send(responses, **more))
         assert result["resultType"] == "complete", result
         block = next(result[name] for name in ("content", "messages", "contents") if name in result)
@@ -145,7 +145,7 @@ def tool(wire: Wire, name: str, capabilities: Object | None = None, **arguments:
     "2026-07-28/basic/patterns/index#intro-1",
     "2026-07-28/basic/index#statelessness-5",
 )
-async def test_a_question_ends_the_request_and_its_answer_comes_with_another(kind: str) -> None:
+async def test_input_required_ends_the_request_and_the_retry_brings_the_response(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         asker = tool(wire, "greet")
         assert await asker.asked() == {"1": form("Who?")}
@@ -176,7 +176,7 @@ METHODS: dict[str, tuple[Object, Object, Object, str]] = {
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-2",
     "2026-07-28/server/tools#input-required-tool-results-1",
 )
-async def test_tools_prompts_and_resources_may_ask_all_that_there_is_to_ask(kind: str, method: str) -> None:
+async def test_input_required_works_for_tools_prompts_and_resources_with_all_inputs(kind: str, method: str) -> None:
     params, question, answer, text = METHODS[method]
 
     async with raw_client(make_server(), kind) as wire:
@@ -187,7 +187,7 @@ async def test_tools_prompts_and_resources_may_ask_all_that_there_is_to_ask(kind
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#supported-requests-1")
-async def test_no_other_request_is_answered_by_a_question(kind: str) -> None:
+async def test_input_required_is_never_used_for_other_requests(kind: str) -> None:
     server = make_server()
 
     @server.completion("p", "x")
@@ -210,7 +210,7 @@ async def test_no_other_request_is_answered_by_a_question(kind: str) -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-1",
 )
-async def test_there_may_be_several_rounds_and_earlier_answers_are_kept_in_the_state(kind: str) -> None:
+async def test_request_state_keeps_responses_over_several_rounds(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         asker = tool(wire, "journey")
         assert await asker.asked() == {"1": form("From?")}
@@ -220,7 +220,7 @@ async def test_there_may_be_several_rounds_and_earlier_answers_are_kept_in_the_s
 
 
 @KINDS
-async def test_what_is_gathered_is_asked_in_one_round(kind: str) -> None:
+async def test_input_requests_that_are_gathered_come_in_one_round(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         asker = tool(wire, "all_at_once")
         questions = await asker.asked()
@@ -237,7 +237,7 @@ async def test_what_is_gathered_is_asked_in_one_round(kind: str) -> None:
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-13",
     "2026-07-28/basic/patterns/mrtr#error-handling-4",
 )
-async def test_what_was_not_answered_is_asked_again_and_nothing_else(kind: str) -> None:
+async def test_input_requests_without_response_are_repeated_alone(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         asker = tool(wire, "all_at_once")
         first = await asker.asked()
@@ -246,13 +246,13 @@ async def test_what_was_not_answered_is_asked_again_and_nothing_else(kind: str) 
         assert await asker.asked({"who": accept("Ada")}) == {"1": first["1"], "3": first["3"]}
         assert await asker.asked({"3": SAID}) == {"1": first["1"]}
         assert await asker.done({"1": ROOTS}) == "2 Ada Paris"
-        asker.state = None  # a client that begins anew
+        asker.state = None  # a client that begins again
         assert await asker.asked({"1": ROOTS}) == {"who": first["who"], "3": first["3"]}
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-3")
-async def test_answers_that_nobody_asked_for_are_ignored(kind: str) -> None:
+async def test_input_responses_without_request_are_ignored(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         asker = tool(wire, "greet")
         await asker.asked()
@@ -264,7 +264,7 @@ async def test_answers_that_nobody_asked_for_are_ignored(kind: str) -> None:
 @KINDS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 @pytest.mark.spec("2026-07-28/client/elicitation#error-handling-2")
-async def test_a_user_who_does_not_want_to_is_an_answer_too(kind: str, action: str) -> None:
+async def test_input_responses_may_decline(kind: str, action: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         asker = tool(wire, "greet")
         await asker.asked()
@@ -272,7 +272,7 @@ async def test_a_user_who_does_not_want_to_is_an_answer_too(kind: str, action: s
 
 
 @KINDS
-async def test_the_handler_begins_anew_each_time(kind: str) -> None:
+async def test_input_required_restarts_the_handler_on_each_retry(kind: str) -> None:
     server, begun, left = Server("s"), [0], [0]
 
     @server.tool()
@@ -280,7 +280,7 @@ async def test_the_handler_begins_anew_each_time(kind: str) -> None:
         begun[0] += 1
         try:
             await context.elicit("Who?", FORM)
-        except Exception:  # a question is none
+        except Exception:  # InputRequired is not an Exception
             raise AssertionError from None
         finally:
             left[0] += 1
@@ -295,7 +295,7 @@ async def test_the_handler_begins_anew_each_time(kind: str) -> None:
 
 
 @KINDS
-async def test_what_is_asked_when_the_request_is_answered_is_an_error_of_who_asks(kind: str) -> None:
+async def test_input_required_after_the_response_is_an_error_of_the_author(kind: str) -> None:
     server, left = Server("s"), list[asyncio.Task[object]]()
 
     @server.tool()
@@ -315,7 +315,7 @@ async def test_what_is_asked_when_the_request_is_answered_is_an_error_of_who_ask
 
 
 @KINDS
-async def test_a_plain_function_asks_too_and_a_task_group_asks_all_it_waits_for(kind: str) -> None:
+async def test_input_required_works_in_plain_functions_and_task_groups(kind: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -340,7 +340,7 @@ async def test_a_plain_function_asks_too_and_a_task_group_asks_all_it_waits_for(
 
 
 @KINDS
-async def test_what_fails_beside_a_question_counts_and_the_question_does_not(kind: str) -> None:
+async def test_input_required_yields_to_another_failure_beside_it(kind: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -367,7 +367,7 @@ async def test_what_fails_beside_a_question_counts_and_the_question_does_not(kin
 
 
 @KINDS
-async def test_two_questions_of_one_request_have_two_keys(kind: str) -> None:
+async def test_input_requests_of_one_request_have_different_keys(kind: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -382,7 +382,7 @@ async def test_two_questions_of_one_request_have_two_keys(kind: str) -> None:
 
 
 @KINDS
-def test_what_is_told_before_a_question_is_told_and_the_question_ends_it(kind: str) -> None:
+def test_input_required_ends_the_progress_of_its_request(kind: str) -> None:
     async def test() -> None:
         server = Server("s")
 
@@ -407,7 +407,7 @@ def test_what_is_told_before_a_question_is_told_and_the_question_ends_it(kind: s
 
 
 @KINDS
-async def test_the_same_handler_serves_both_eras(kind: str) -> None:
+async def test_handler_with_elicitation_serves_both_eras(kind: str) -> None:
     async with greeted_client(make_server(), kind, capabilities=ABLE) as wire:
         await wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "journey"}})
         for answer in (accept("Rome"), accept("Oslo"), ROOTS):
@@ -447,7 +447,7 @@ ASKS: dict[str, tuple[Object, Object]] = {
     "2026-07-28/client/elicitation#capabilities-3",
     "2026-07-28/client/sampling#tools-in-sampling-2",
 )
-async def test_what_the_client_cannot_answer_is_never_asked(kind: str, what: str) -> None:
+async def test_input_requests_stay_within_declared_capabilities(kind: str, what: str) -> None:
     declared, missing = ASKS[what]
 
     server = Server("s")
@@ -478,7 +478,7 @@ async def test_what_the_client_cannot_answer_is_never_asked(kind: str, what: str
 
 @KINDS
 @pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-1")
-async def test_a_page_to_visit_is_asked_for_without_the_id_that_earlier_revisions_have(kind: str) -> None:
+async def test_input_request_for_a_url_has_no_elicitation_id(kind: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -500,7 +500,7 @@ async def test_a_page_to_visit_is_asked_for_without_the_id_that_earlier_revision
     "2026-07-28/client/sampling#tool-use-and-result-balance-1",
     "2026-07-28/client/sampling#security-considerations-6",
 )
-async def test_a_conversation_that_breaks_the_rules_of_tool_use_is_never_asked(kind: str) -> None:
+async def test_input_request_with_invalid_tool_use_is_never_sent(kind: str) -> None:
     used = SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})])
     noon = TextContent("noon")
     broken: list[list[SamplingMessage]] = [
@@ -522,7 +522,7 @@ async def test_a_conversation_that_breaks_the_rules_of_tool_use_is_never_asked(k
 
 
 @KINDS
-async def test_what_is_useful_but_not_needed_is_left_out(kind: str) -> None:
+async def test_input_request_leaves_out_undeclared_optional_parts(kind: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -540,7 +540,7 @@ async def test_what_is_useful_but_not_needed_is_left_out(kind: str) -> None:
 @KINDS
 @pytest.mark.parametrize("responses", [3, [], "x", {"1": 3}, {"1": None}, {"1": []}, {"x": "y"}], ids=str)
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
-async def test_responses_that_are_no_object_of_results_are_invalid_params(kind: str, responses: JSON) -> None:
+async def test_input_responses_must_be_an_object_of_results(kind: str, responses: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
         for method, (params, _, _, _) in METHODS.items():
             asker = Asker(wire, method, params)
@@ -553,7 +553,7 @@ async def test_responses_that_are_no_object_of_results_are_invalid_params(kind: 
     "answer", [{}, {"action": "yes"}, {"action": "accept", "content": 3}, {"roots": 3}, {"role": "x"}]
 )
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1", "2026-07-28/basic/patterns/mrtr#error-handling-2")
-async def test_an_answer_of_the_wrong_shape_is_invalid_params(kind: str, answer: Object) -> None:
+async def test_input_response_of_the_wrong_shape_is_invalid_params(kind: str, answer: Object) -> None:
     async with raw_client(make_server(), kind) as wire:
         for method, (params, _, _, _) in METHODS.items():
             asker = Asker(wire, method, params)
@@ -562,7 +562,7 @@ async def test_an_answer_of_the_wrong_shape_is_invalid_params(kind: str, answer:
 
 
 @KINDS
-async def test_an_answer_that_breaks_its_form_never_reaches_the_handler(kind: str) -> None:
+async def test_input_response_that_breaks_its_form_never_reaches_the_handler(kind: str) -> None:
     server = make_server()
 
     @server.prompt()
@@ -583,7 +583,7 @@ async def test_an_answer_that_breaks_its_form_never_reaches_the_handler(kind: st
 @KINDS
 @pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
 @pytest.mark.spec("2026-07-28/client/roots#root-1")
-async def test_roots_that_are_no_file_uris_are_not_believed(kind: str, uri: str) -> None:
+async def test_input_response_with_roots_other_than_file_uris_is_refused(kind: str, uri: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         asker = Asker(wire, "resources/read", {"uri": "test://r"})
         await asker.asked()
@@ -596,7 +596,7 @@ async def test_roots_that_are_no_file_uris_are_not_believed(kind: str, uri: str)
 @KINDS
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "ftp://a/b", "not a url", "https:///x", ""])
 @pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-2")
-async def test_nobody_is_sent_to_what_is_no_url(kind: str, url: str) -> None:
+async def test_input_request_with_an_invalid_url_is_never_sent(kind: str, url: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -614,7 +614,7 @@ async def test_nobody_is_sent_to_what_is_no_url(kind: str, url: str) -> None:
     "2026-07-28/client/sampling#tool-choice-modes-2",
     "2026-07-28/client/sampling#messages-1",
 )
-async def test_what_the_model_must_do_reaches_the_client_as_the_tool_said_it(kind: str, mode: str) -> None:
+async def test_input_request_for_sampling_keeps_the_tool_choice(kind: str, mode: str) -> None:
     # The choice is the client's to enforce.
     server = Server("s")
 
@@ -658,7 +658,7 @@ def opens(state: JSON, key: bytes = KEY, request: str = REQUEST, who: str | None
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-5",
     "2026-07-28/basic/patterns/mrtr#security-considerations-1",
 )
-def test_a_state_that_was_changed_anywhere_is_refused() -> None:
+def test_unseal_refuses_a_state_that_was_changed_anywhere() -> None:
     state = seal(KEY, {"1": accept("Ada")}, REQUEST, "ada", NOW)
     assert unseal(KEY, state, REQUEST, "ada", NOW) == {"1": accept("Ada")}
     for place in range(len(state)):
@@ -686,7 +686,7 @@ def test_a_state_that_was_changed_anywhere_is_refused() -> None:
         assert not opens(wrong)
 
 
-def test_a_state_belongs_to_a_key_a_request_a_person_and_a_time() -> None:
+def test_unseal_refuses_another_key_request_principal_or_late_state() -> None:
     state = seal(KEY, {}, REQUEST, "ada", NOW)
     assert opens(state) and opens(state, now=NOW + STATE_SECONDS)
     assert not opens(state, now=NOW + STATE_SECONDS + 1)
@@ -702,18 +702,18 @@ def test_a_state_belongs_to_a_key_a_request_a_person_and_a_time() -> None:
         assert not opens(state, request=request_digest(method, params))  # type: ignore[arg-type]
 
 
-def test_a_state_does_not_tell_its_client_how_the_server_calls_its_user() -> None:
+def test_seal_hides_the_principal_from_the_client() -> None:
     text = seal(KEY, {}, REQUEST, "row-4711", NOW).partition(".")[0]
     assert b"4711" not in base64.urlsafe_b64decode(text)
 
 
-def test_what_changes_from_round_to_round_is_no_part_of_what_the_request_is() -> None:
+def test_request_digest_ignores_members_that_change_from_round_to_round() -> None:
     params: Object = {"name": "greet", "arguments": {"b": 1, "a": 2}}
     round_two: Object = {"arguments": {"a": 2, "b": 1}, "_meta": {"x": 1}, "name": "greet", "inputResponses": {}}
     assert request_digest("tools/call", params) == request_digest("tools/call", {**round_two, "requestState": "s"})
 
 
-def test_a_state_that_nobody_could_give_back_is_not_given() -> None:
+def test_seal_refuses_a_state_beyond_max_state() -> None:
     long: Object = {"1": {"content": "x" * MAX_STATE}}
     with pytest.raises(ProtocolError, match="too long"):
         seal(KEY, long, REQUEST, None, NOW)
@@ -725,7 +725,7 @@ def test_a_state_that_nobody_could_give_back_is_not_given() -> None:
     "2026-07-28/basic/patterns/mrtr#security-considerations-1",
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-8",
 )
-async def test_a_wrong_state_is_an_error_and_never_a_new_question(kind: str) -> None:
+async def test_request_state_that_is_invalid_is_an_error_instead_of_a_new_input_request(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         asker = tool(wire, "greet")
         await asker.asked()
@@ -746,7 +746,7 @@ async def test_a_wrong_state_is_an_error_and_never_a_new_question(kind: str) -> 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-7")
-async def test_a_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [NOW]
     monkeypatch.setattr(stateless, "time", SimpleNamespace(time=lambda: clock[0]))
 
@@ -764,7 +764,7 @@ async def test_a_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-3")
-async def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
+async def test_request_state_is_accepted_by_processes_with_the_same_key_only(kind: str) -> None:
     one, other, foreign = make_server(state_key=KEY), make_server(state_key=KEY), make_server()
     async with raw_client(one, kind) as a, raw_client(other, kind) as b, raw_client(foreign, kind) as c:
         asker = tool(a, "journey")
@@ -782,7 +782,7 @@ async def test_whoever_has_the_key_can_go_on_and_nobody_else(kind: str) -> None:
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-6",
     "2026-07-28/client/elicitation#security-considerations-1",
 )
-async def test_a_state_is_of_no_use_to_another_person() -> None:
+async def test_request_state_of_another_principal_is_refused() -> None:
     async def authenticate(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")
 
@@ -797,25 +797,27 @@ async def test_a_state_is_of_no_use_to_another_person() -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"short"])
-def test_a_key_that_could_be_guessed_is_refused_when_the_server_is_made(key: bytes) -> None:
+def test_state_key_that_is_too_short_is_refused_by_the_server(key: bytes) -> None:
     with pytest.raises(ValueError, match="state_key"):
         Server("s", state_key=key)
 
 
-def test_a_key_that_is_text_is_refused_then_too_and_not_with_the_first_question() -> None:
+def test_state_key_that_is_text_is_refused_by_the_server() -> None:
     with pytest.raises(TypeError, match="is bytes"):
         Server("s", state_key="0123456789abcdef")  # type: ignore[arg-type]
 
 
-# ------------------------------------------------------------------------------------------------ what was asked
+# ---------------------------------------------------------------------------------------- responses belong to requests
 
 NOTHING: Object = {"type": "object", "properties": {}}
 
 
 @pytest.mark.parametrize(("key", "deleted"), [(None, 8), ("files", 8), ("{files} files", 8)])
-def test_an_answer_counts_for_the_question_that_was_asked_and_for_no_other(key: str | None, deleted: int) -> None:
-    """A key of the author's own says that the question is the same; without one, or with what may change in it, a user
-    who has agreed to something is asked again when it has become something else."""
+def test_input_response_counts_only_for_the_input_request_that_was_sent(key: str | None, deleted: int) -> None:
+    """Delete files with a key of the author, a constant key, and no key.
+
+    A user that agreed to delete two files is asked again for eight, unless the author's constant key says otherwise.
+    """
     asked: list[str] = []
 
     async def test() -> None:
@@ -840,7 +842,7 @@ def test_an_answer_counts_for_the_question_that_was_asked_and_for_no_other(key: 
     assert asked == (["Delete 2 files?"] if key == "files" else ["Delete 2 files?", "Delete 8 files?"])
 
 
-def test_what_was_answered_is_not_asked_again_when_another_question_comes_first() -> None:
+def test_input_response_is_kept_when_another_input_request_comes_first() -> None:
     asked: list[str] = []
 
     async def test() -> None:

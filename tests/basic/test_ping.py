@@ -32,7 +32,7 @@ NAMES = [revision.name for revision in LEGACY]
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_server_answers_a_ping_with_an_empty_result(kind: str, revision: str) -> None:
+async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> None:
     async with greeted_client(Server("s"), kind, revision) as wire:
         meta: Object = {"progressToken": 1, "traceparent": "00-1-1-00"}
         some: list[Object | None] = [None, {}, {"_meta": meta}]
@@ -47,7 +47,7 @@ async def test_a_server_answers_a_ping_with_an_empty_result(kind: str, revision:
     "2024-11-05/basic/utilities/ping#behavior-requirements-1",
 )
 @pytest.mark.parametrize("revision", NAMES)
-async def test_a_client_answers_a_ping_with_an_empty_result(revision: str) -> None:
+async def test_ping_to_client_gets_an_empty_result(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision)
         assert await wire.ask("ping", id=0) == {"jsonrpc": "2.0", "id": 0, "result": {}}
@@ -60,7 +60,7 @@ async def test_a_client_answers_a_ping_with_an_empty_result(revision: str) -> No
     "2024-11-05/basic/utilities/ping#behavior-requirements-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_a_ping_is_answered_promptly_while_other_requests_are_served(kind: str) -> None:
+async def test_ping_gets_a_prompt_response_while_other_requests_are_served(kind: str) -> None:
     server = Server("s")
     gate = asyncio.Event()
 
@@ -84,7 +84,7 @@ async def test_a_ping_is_answered_promptly_while_other_requests_are_served(kind:
     "2024-11-05/basic/utilities/ping#behavior-requirements-1",
 )
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
-async def test_a_ping_is_answered_in_every_phase_of_the_handshake(kind: str) -> None:
+async def test_ping_gets_a_response_in_each_phase_of_the_handshake(kind: str) -> None:
     async with raw_client(Server("s"), kind) as wire:
         await wire.nothing_more()
         await wire.send(initialize())
@@ -95,7 +95,7 @@ async def test_a_ping_is_answered_in_every_phase_of_the_handshake(kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_params_of_a_ping_that_are_no_object_are_refused(kind: str) -> None:
+async def test_ping_with_params_of_another_type_is_refused(kind: str) -> None:
     async with greeted_client(Server("s"), kind) as wire:
         await wire.send({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": ["x"]})
         assert "error" in await wire.receive_object()
@@ -109,7 +109,7 @@ async def test_params_of_a_ping_that_are_no_object_are_refused(kind: str) -> Non
     "2025-03-26/basic/utilities/ping#error-handling-1",
     "2024-11-05/basic/utilities/ping#error-handling-1",
 )
-async def test_a_ping_without_an_answer_is_a_timeout() -> None:
+async def test_ping_without_response_is_a_timeout() -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire)
         with pytest.raises(RequestTimeout, match="ping: no response"):

@@ -28,7 +28,7 @@ NAMES = [revision.name for revision in LEGACY]
 
 
 def reading(uri: str, id: JSON, token: JSON) -> Object:
-    """A request that asks for progress."""
+    """Return a request that asks for progress."""
     return request("resources/read", {"uri": uri, "_meta": {"progressToken": token}}, id)
 
 
@@ -63,7 +63,7 @@ def progress(token: JSON, value: JSON, **more: JSON) -> Object:
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 @pytest.mark.parametrize("token", ["abc123", "", 0, 7, "7"])
-def test_a_server_reports_with_the_token_of_the_request_and_values_that_increase(
+def test_progress_from_server_has_the_token_of_the_request_and_increasing_values(
     kind: str, revision: str, token: JSON
 ) -> None:
     async def test() -> None:
@@ -101,7 +101,7 @@ def test_a_server_reports_with_the_token_of_the_request_and_values_that_increase
     "2024-11-05/basic/utilities/progress#progress-flow-3",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_values_increase_also_where_the_total_is_unknown(kind: str) -> None:
+async def test_progress_increases_without_a_total(kind: str) -> None:
     server = Server("s")
 
     @server.resource("test://steps")
@@ -125,7 +125,7 @@ async def test_values_increase_also_where_the_total_is_unknown(kind: str) -> Non
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-async def test_without_a_token_there_is_no_progress(kind: str, revision: str) -> None:
+async def test_progress_is_not_sent_without_a_token(kind: str, revision: str) -> None:
     server = Server("s")
 
     @server.resource("test://steps")
@@ -148,7 +148,7 @@ async def test_without_a_token_there_is_no_progress(kind: str, revision: str) ->
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("token", [None, True, 1.5, [1], {}])
-async def test_a_token_that_is_no_string_or_integer_is_never_named(kind: str, token: JSON) -> None:
+async def test_progress_token_of_another_type_is_ignored(kind: str, token: JSON) -> None:
     server = Server("s")
 
     @server.resource("test://steps")
@@ -180,7 +180,7 @@ async def test_a_token_that_is_no_string_or_integer_is_never_named(kind: str, to
     "2024-11-05/basic/utilities/progress#implementation-notes-1",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_requests_at_the_same_time_report_with_their_own_tokens(kind: str) -> None:
+async def test_progress_of_concurrent_requests_has_their_own_tokens(kind: str) -> None:
     server = Server("s")
     gates = {name: asyncio.Event() for name in ("a", "b")}
 
@@ -216,7 +216,7 @@ async def test_requests_at_the_same_time_report_with_their_own_tokens(kind: str)
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 @pytest.mark.parametrize("ending", ["answered", "failed", "cancelled"])
-def test_progress_stops_when_the_request_is_over(kind: str, revision: str, ending: str) -> None:
+def test_progress_stops_with_the_response(kind: str, revision: str, ending: str) -> None:
     async def test() -> None:
         server = Server("s")
         kept: list[Context] = []
@@ -265,7 +265,7 @@ def test_progress_stops_when_the_request_is_over(kind: str, revision: str, endin
     "2024-11-05/basic/utilities/progress#implementation-notes-3",
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_a_worker_thread_that_outlives_its_request_reports_nothing_more(kind: str) -> None:
+async def test_progress_from_a_thread_that_outlives_its_request_is_dropped(kind: str) -> None:
     server = Server("s")
     loop = asyncio.get_running_loop()
     kept: list[Context] = []
@@ -327,7 +327,7 @@ def result_of(revision: str) -> Object:
     "2024-11-05/basic/utilities/progress#implementation-notes-1",
 )
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
-async def test_a_client_gives_each_request_a_token_of_its_own_and_hears_of_that_one_alone(revision: str) -> None:
+async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_request(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, revision, {"tools": {}})
         heard: list[list[object]] = [[], [], []]
@@ -347,7 +347,7 @@ async def test_a_client_gives_each_request_a_token_of_its_own_and_hears_of_that_
         await wire.send(progress(tokens[2], 0.5))
         for one in asked:
             await wire.send({"jsonrpc": "2.0", "id": one["id"], "result": result_of(revision)})
-        await asyncio.gather(*calls)  # what comes before an answer is heard before
+        await asyncio.gather(*calls)  # progress before a response is handled before it
         assert heard == [[], [(1, 3, "one")], [(0.5, None, None)]]
 
 
@@ -361,7 +361,7 @@ async def test_a_client_gives_each_request_a_token_of_its_own_and_hears_of_that_
     "2025-03-26/basic/utilities/progress#behavior-requirements-2",
     "2024-11-05/basic/utilities/progress#behavior-requirements-2",
 )
-async def test_a_client_that_did_not_ask_for_progress_gives_no_token() -> None:
+async def test_progress_token_is_absent_without_a_progress_handler() -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, capabilities={"tools": {}})
         calls: list[asyncio.Task[object]] = []
@@ -382,7 +382,7 @@ async def test_a_client_that_did_not_ask_for_progress_gives_no_token() -> None:
     "2025-03-26/basic/utilities/progress#implementation-notes-3",
     "2024-11-05/basic/utilities/progress#implementation-notes-3",
 )
-async def test_a_client_ignores_progress_for_requests_that_are_over_unknown_or_of_another_type() -> None:
+async def test_progress_with_unknown_finished_or_mistyped_token_is_ignored() -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, capabilities={"tools": {}})
         heard: list[object] = []
@@ -400,7 +400,7 @@ async def test_a_client_ignores_progress_for_requests_that_are_over_unknown_or_o
         assert heard == []
 
 
-async def test_a_callback_that_fails_does_not_end_the_call() -> None:
+async def test_progress_handler_that_fails_does_not_end_the_call() -> None:
     def fails(*values: object) -> None:
         raise ZeroDivisionError
 

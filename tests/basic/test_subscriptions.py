@@ -1,4 +1,4 @@
-"""Subscriptions: what is honoured, what comes on which, and how they end."""
+"""Subscriptions: the honored filter, the notifications of each subscription, and their end."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LISTS: Object = {"toolsListChanged": True, "promptsListChanged": True, "resource
 
 
 def make_server() -> Server:
-    """A server with all features, and nothing in them but resources of any name."""
+    """Return a server with all features, which has resources of any name and nothing else."""
     server = Server("s")
     add_and_remove(server, "tools")
     add_and_remove(server, "prompts")
@@ -68,7 +68,7 @@ def listen(id: JSON = 1, **filter: JSON) -> Object:
 
 
 def told(id: JSON, method: str, **params: JSON) -> Object:
-    """A notification of a subscription."""
+    """Return a notification of a subscription."""
     return notification(f"notifications/{method}", {"_meta": {SUBSCRIPTION: id}, **params})
 
 
@@ -81,13 +81,13 @@ def updated(id: JSON, uri: str) -> Object:
 
 
 def ended(id: JSON) -> Object:
-    """The answer to a subscription."""
+    """Return the result of a subscription."""
     meta: Object = {**who(), SUBSCRIPTION: id}
     return {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta": meta}}
 
 
 def same(came: JSON, expected: JSON) -> bool:
-    """Equal, and no `1` is a `true` or a `"1"`."""
+    """Return True for equal JSON, where `1` differs from `true` and `"1"`."""
     return json.dumps(came, sort_keys=True) == json.dumps(expected, sort_keys=True)
 
 
@@ -101,7 +101,7 @@ def same(came: JSON, expected: JSON) -> bool:
     "2026-07-28/basic/patterns/subscriptions#acknowledgment-2",
     "2026-07-28/basic/index#meta-16",
 )
-async def test_the_first_message_says_what_is_honoured_under_the_id_of_the_request(kind: str, id: JSON) -> None:
+async def test_acknowledged_comes_first_with_the_honored_filter_and_subscription_id(kind: str, id: JSON) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
         wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a", "test://b"]}
@@ -124,14 +124,14 @@ async def test_the_first_message_says_what_is_honoured_under_the_id_of_the_reque
         (LISTS, LISTS),
     ],
 )
-async def test_what_was_not_wanted_is_not_honoured(kind: str, wanted: Object, honoured: Object) -> None:
+async def test_acknowledged_lacks_types_outside_the_filter(kind: str, wanted: Object, honoured: Object) -> None:
     async with raw_client(make_server(), kind) as wire:
         await wire.send(listen(1, **wanted))
         assert await wire.receive_object() == acknowledged(1, **honoured)
 
 
 @KINDS
-async def test_what_the_server_does_not_have_is_not_honoured(kind: str) -> None:
+async def test_acknowledged_lacks_types_that_the_server_does_not_offer(kind: str) -> None:
     wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a"]}
     for feature, honoured in (
         ("tools", {"toolsListChanged": True}),
@@ -156,18 +156,18 @@ async def test_what_the_server_does_not_have_is_not_honoured(kind: str) -> None:
     + [{"notifications": {"resourceSubscriptions": wrong}} for wrong in ("test://a", [3], {"a": 1})],
     ids=str,
 )
-async def test_a_filter_of_the_wrong_shape_is_invalid_params(kind: str, params: Object) -> None:
+async def test_listen_filter_of_the_wrong_shape_is_invalid_params(kind: str, params: Object) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
         error_of(await wire.ask_alone("subscriptions/listen", params), INVALID_PARAMS)
         assert not subscriptions(server)
 
 
-# ------------------------------------------------------------------------------------------------ what is told
+# --------------------------------------------------------------------------------------------- delivered notifications
 
 
 def change_all(server: Server) -> None:
-    """One change of everything, the last of `test://end`."""
+    """Announce one change of everything, last that of `test://end`."""
     server.tool("t")(lambda: None)
     server.prompt("p")(lambda: "p")
     server.resource("test://r")(lambda: "r")
@@ -186,7 +186,7 @@ CHANGES: dict[str, tuple[Object, Object]] = {
 @KINDS
 @pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#opening-a-stream-1", "2026-07-28/basic/index#meta-16")
-async def test_what_was_wanted_comes_and_nothing_else(kind: str, what: str) -> None:
+async def test_listen_delivers_only_the_chosen_notifications(kind: str, what: str) -> None:
     wanted, expected = CHANGES[what]
 
     server = make_server()
@@ -199,7 +199,7 @@ async def test_what_was_wanted_comes_and_nothing_else(kind: str, what: str) -> N
 
 
 @CONNECTED
-async def test_who_has_not_asked_is_told_nothing(kind: str) -> None:
+async def test_list_changed_is_not_sent_without_a_subscription(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
         await wire.ask_alone("tools/list")
@@ -208,7 +208,7 @@ async def test_who_has_not_asked_is_told_nothing(kind: str) -> None:
 
 
 @KINDS
-async def test_a_resource_stands_for_those_below_it(kind: str) -> None:
+async def test_listen_resource_stands_for_those_below_it(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
         wanted: JSON = ["file:///a", "file:///b/", "host:///", "test://end"]
@@ -230,7 +230,7 @@ async def test_a_resource_stands_for_those_below_it(kind: str) -> None:
 
 
 @KINDS
-async def test_several_are_open_at_once_and_each_is_told_under_its_own_id(kind: str) -> None:
+async def test_listen_several_at_once_each_has_its_own_subscription_id(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
         ids: list[JSON] = [1, "1", 0, ""]
@@ -246,7 +246,7 @@ async def test_several_are_open_at_once_and_each_is_told_under_its_own_id(kind: 
 
 
 @KINDS
-async def test_a_session_of_the_earlier_era_beside_it_is_told_in_its_own_way(kind: str) -> None:
+async def test_listen_beside_a_legacy_session_leaves_its_notifications_alone(kind: str) -> None:
     server = make_server()
     async with greeted_client(server, kind) as wire:
         await wire.send(listen(1, toolsListChanged=True))
@@ -260,7 +260,7 @@ async def test_a_session_of_the_earlier_era_beside_it_is_told_in_its_own_way(kin
 
 
 @KINDS
-async def test_what_changes_often_before_it_can_be_told_is_told_once(kind: str) -> None:
+async def test_listen_merges_changes_that_are_not_yet_sent(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
         await wire.send(listen(1, resourceSubscriptions=["test://a", "test://end"]))
@@ -278,7 +278,7 @@ async def test_what_changes_often_before_it_can_be_told_is_told_once(kind: str) 
 
 
 @KINDS
-async def test_a_subscription_names_a_bounded_number_of_resources(kind: str) -> None:
+async def test_listen_with_too_many_resources_is_refused(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
         many: list[JSON] = [f"test://{number}" for number in range(MAX_RESOURCES + 1)]
@@ -290,7 +290,7 @@ async def test_a_subscription_names_a_bounded_number_of_resources(kind: str) -> 
 
 
 @CONNECTED
-async def test_others_are_served_while_the_resources_of_a_subscription_are_looked_up(kind: str) -> None:
+async def test_listen_lookup_of_resources_does_not_block_other_requests(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         await wire.send(listen(1, resourceSubscriptions=[f"test://{number}" for number in range(MAX_RESOURCES)]))
         assert (await wire.ask_alone("server/discover", id=2))["id"] == 2
@@ -298,9 +298,7 @@ async def test_others_are_served_while_the_resources_of_a_subscription_are_looke
 
 
 @KINDS
-async def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_listen_queue_is_bounded_and_drops_the_oldest(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcer, "MAX_CHANGES", 3)
 
     server = make_server()
@@ -314,7 +312,7 @@ async def test_what_waits_to_be_told_is_bounded_and_the_oldest_is_forgotten(
 
 
 @KINDS
-async def test_a_change_that_cannot_be_told_keeps_back_none_of_the_others(
+async def test_listen_notification_that_is_unwritable_does_not_hold_back_others(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = make_server()
@@ -327,7 +325,7 @@ async def test_a_change_that_cannot_be_told_keeps_back_none_of_the_others(
             assert await wire.receive_object() == updated(1, "test://a/b")
 
 
-def test_a_thread_that_tells_of_a_change_need_not_know_that_the_loop_has_ended() -> None:
+def test_notify_from_a_thread_after_the_loop_has_ended_is_ignored() -> None:
     server = make_server()
 
     async def test() -> set[Announcer]:
@@ -344,7 +342,7 @@ def test_a_thread_that_tells_of_a_change_need_not_know_that_the_loop_has_ended()
 
 
 @CONNECTED
-async def test_a_subscription_takes_a_place_among_the_requests_in_flight(kind: str) -> None:
+async def test_listen_takes_a_slot_among_the_requests_in_flight(kind: str) -> None:
     server = make_server()
     server.limits = Limits(max_in_flight=2, patience=0.01)
     async with raw_client(server, kind) as wire:
@@ -355,7 +353,7 @@ async def test_a_subscription_takes_a_place_among_the_requests_in_flight(kind: s
         assert len(subscriptions(server)) == 2
 
 
-def test_a_client_that_does_not_read_holds_up_nobody() -> None:
+def test_listen_client_that_never_reads_delays_nobody_else() -> None:
     async def test() -> None:
         server, number = make_server(), 2000
         async with on_the_web(server) as web:
@@ -381,7 +379,7 @@ def test_a_client_that_does_not_read_holds_up_nobody() -> None:
     "2026-07-28/basic/patterns/cancellation#timing-considerations-1",
     "2026-07-28/basic/transports/stdio#cancellation-2",
 )
-async def test_over_one_channel_a_notification_ends_it_and_nothing_more_comes(kind: str) -> None:
+async def test_cancelled_on_stdio_ends_the_subscription(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
         for id in (1, "1"):
@@ -398,7 +396,7 @@ async def test_over_one_channel_a_notification_ends_it_and_nothing_more_comes(ki
         assert await wire.receive_object() == acknowledged(1)
 
 
-async def test_it_ends_also_where_the_client_has_not_read_what_was_told() -> None:
+async def test_cancelled_on_stdio_ends_a_subscription_with_unread_messages() -> None:
     server = make_server()
     async with served(server) as (wire, _, ours):
         await wire.send(listen(1, resourceSubscriptions=["test://a"]))
@@ -417,7 +415,7 @@ async def test_it_ends_also_where_the_client_has_not_read_what_was_told() -> Non
         await wire.nothing_else()
 
 
-async def test_over_http_leaving_ends_it() -> None:
+async def test_disconnect_on_http_ends_the_subscription() -> None:
     server = make_server()
     async with on_the_web(server) as web:
         replies: list[Reply] = [await Talk(web).post(listen(1, toolsListChanged=True)) for _ in range(2)]
@@ -435,7 +433,7 @@ async def test_over_http_leaving_ends_it() -> None:
 
 @contextlib.asynccontextmanager
 async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None], MemoryTransport]]:
-    """A bare client, the conversation that serves it, and the client's end."""
+    """Yield a bare client, the task that serves it, and the client's end."""
     ours, theirs = memory_pair()
     wire = _wire_of(ours)
     serving = asyncio.create_task(server.serve(theirs))
@@ -458,7 +456,7 @@ async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None]
     "2026-07-28/basic/patterns/subscriptions#cancellation-1",
     "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
 )
-async def test_over_one_channel_a_server_that_stops_says_of_each_that_it_ends_and_of_no_other_request() -> None:
+async def test_server_stop_on_stdio_sends_the_result_of_each_subscription_only() -> None:
     held = Held()
     async with served(held.server) as (wire, serving, _):
         await wire.send(alone("tools/call", {"name": "hold", "arguments": {"name": "a"}}, "h"))
@@ -485,7 +483,7 @@ def _named(message: Object) -> JSON:
     "2026-07-28/basic/patterns/subscriptions#cancellation-1",
     "2026-07-28/basic/patterns/subscriptions#graceful-closure-1",
 )
-async def test_over_http_its_stream_ends_with_the_answer() -> None:
+async def test_server_stop_on_http_ends_the_stream_with_the_result() -> None:
     server = make_server()
     async with on_the_web(server) as web:
         replies = {id: await Talk(web).post(listen(id)) for id in (1, "1")}
@@ -497,7 +495,7 @@ async def test_over_http_its_stream_ends_with_the_answer() -> None:
         assert not subscriptions(server)
 
 
-async def test_a_site_that_stops_ends_its_own_alone() -> None:
+async def test_http_app_that_stops_ends_only_its_own_subscriptions() -> None:
     server = make_server()
     async with served(server) as (wire, _, _):
         await wire.send(listen(1, toolsListChanged=True))
@@ -511,8 +509,8 @@ async def test_a_site_that_stops_ends_its_own_alone() -> None:
 
 @CONNECTED
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#shutdown-4")
-async def test_a_client_that_closes_is_not_waited_for(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "GRACE", 10 * PATIENCE)
+async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_server, "GRACE", 10 * PATIENCE)
 
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -521,8 +519,8 @@ async def test_a_client_that_closes_is_not_waited_for(kind: str, monkeypatch: py
     assert not subscriptions(server)
 
 
-async def test_a_client_that_reads_nothing_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcer, "END_SECONDS", 0.01)
+async def test_server_stop_waits_briefly_for_a_client_that_never_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listening, "FAREWELL", 0.01)
 
     async with served(make_server()) as (wire, serving, ours):
         await wire.send(listen(1))
@@ -535,7 +533,7 @@ async def test_a_client_that_reads_nothing_is_not_waited_for_long(monkeypatch: p
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
-def test_a_program_that_is_told_to_end_says_so_first() -> None:
+def test_server_stop_by_signal_sends_results_first() -> None:
     source = "from mcp_ref import Server\nServer('s').run()"
     with subprocess.Popen(python(source), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:

@@ -1,4 +1,4 @@
-"""The stateless era: what each request must say about itself, and that nothing else decides how it is served."""
+"""Stateless requests: their required metadata, and that nothing else decides how they are served."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ NEVER_A_REQUEST = [
 
 
 def make_server(speaks: list[str] | None = None) -> Server:
-    """A server that tells what it knows of the request it serves."""
+    """Return a server with a tool that tells the metadata of its request."""
     server = Server("s", revisions=speaks or ALL)
 
     @server.tool()
@@ -112,7 +112,7 @@ async def logged(wire: Wire, frame: Object) -> tuple[list[JSON], Object]:
     "2026-07-28/basic/index#messages-1",
     "2026-07-28/basic/transports/index#custom-transports-1",  # "memory" is one
 )
-async def test_any_request_may_be_the_first(kind: str, speaks: list[str], method: str) -> None:
+async def test_stateless_request_may_be_the_first_message(kind: str, speaks: list[str], method: str) -> None:
     async with raw_client(make_server(speaks), kind) as wire:
         result = result_of(await wire.ask_alone(method, LOOK if method == "tools/call" else {}))
         assert result["resultType"] == "complete" and result["_meta"] == who()
@@ -126,7 +126,7 @@ async def test_any_request_may_be_the_first(kind: str, speaks: list[str], method
     "2026-07-28/basic/index#meta-13",
     "2026-07-28/server/discover#discoverresult-1",
 )
-async def test_every_result_says_its_type_and_who_gives_it(kind: str) -> None:
+async def test_result_has_result_type_and_server_info(kind: str) -> None:
     server = make_server()
     server.prompt("p")(lambda: "hi")
     server.resource("test://{x}")(lambda x: x)
@@ -158,7 +158,7 @@ async def test_every_result_says_its_type_and_who_gives_it(kind: str) -> None:
     "2026-07-28/basic/index#error-responses-3",
     "2026-07-28/basic/index#requests-1",
 )
-async def test_results_and_errors_have_the_id_of_their_request(kind: str, id: JSON) -> None:
+async def test_response_has_the_id_of_its_request(kind: str, id: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
         answer = await wire.ask_alone("tools/call", LOOK, id)
         assert answer["id"] == id and type(answer["id"]) is type(id)
@@ -177,7 +177,7 @@ async def test_results_and_errors_have_the_id_of_their_request(kind: str, id: JS
 @CONNECTED
 @pytest.mark.parametrize("id", [None, True, 1.5, [], {}])
 @pytest.mark.spec("2026-07-28/basic/index#requests-2")
-async def test_an_id_that_is_none_is_refused(kind: str, id: JSON) -> None:
+async def test_request_id_of_another_type_is_refused(kind: str, id: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
         answer = await wire.ask_alone("tools/list", {}, id)
         assert isinstance(answer["error"], dict) and answer["error"]["code"] == INVALID_REQUEST
@@ -187,7 +187,7 @@ async def test_an_id_that_is_none_is_refused(kind: str, id: JSON) -> None:
 
 @CONNECTED
 @pytest.mark.spec("2026-07-28/basic/index#requests-3")
-async def test_an_id_is_free_again_once_it_is_answered_and_not_before(kind: str) -> None:
+async def test_request_id_may_be_reused_once_it_has_a_response(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         for _ in range(2):
             assert "result" in await wire.ask_alone("tools/list", {}, 7)
@@ -197,7 +197,7 @@ async def test_an_id_is_free_again_once_it_is_answered_and_not_before(kind: str)
         assert "result" in await wire.ask_alone("tools/list", {}, "7")
 
 
-# ------------------------------------------------------------------------------------------------ what it must say
+# ------------------------------------------------------------------------------------------------ required metadata
 
 
 @KINDS
@@ -215,7 +215,7 @@ async def test_an_id_is_free_again_once_it_is_answered_and_not_before(kind: str)
 )
 @SPEAKS
 @pytest.mark.spec("2026-07-28/basic/index#meta-7")
-async def test_a_request_without_a_required_field_is_malformed(kind: str, speaks: list[str], meta: Object) -> None:
+async def test_meta_without_a_required_field_is_malformed_request(kind: str, speaks: list[str], meta: Object) -> None:
     async with raw_client(make_server(speaks), kind) as wire:
         for method in ("tools/list", "tools/call", "server/discover", "no/such", "ping"):
             error = error_of(await wire.ask_alone(method, LOOK, **meta), INVALID_PARAMS)  # type: ignore[arg-type]
@@ -225,7 +225,7 @@ async def test_a_request_without_a_required_field_is_malformed(kind: str, speaks
 @KINDS
 @pytest.mark.parametrize("meta", [None, {}, [], "x", {"progressToken": 1}, {META + "clientCapabilities": {}}], ids=str)
 @pytest.mark.spec("2026-07-28/basic/index#meta-7")
-async def test_without_handshakes_a_request_that_names_no_revision_is_malformed(kind: str, meta: JSON) -> None:
+async def test_request_without_revision_is_malformed_on_a_modern_server(kind: str, meta: JSON) -> None:
     async with raw_client(make_server([MODERN]), kind) as wire:
         for method in ("tools/list", "tools/call", "ping", "server/discover", "no/such"):
             params: Object = {**LOOK} if meta is None else {**LOOK, "_meta": meta}
@@ -239,7 +239,7 @@ async def test_without_handshakes_a_request_that_names_no_revision_is_malformed(
     [{}, {"clientCapabilities": {}}, {"protocolVersion": MODERN}, {"protocolVersion": 1, "clientCapabilities": {}}],
 )
 @pytest.mark.spec("2026-07-28/basic/index#meta-8")
-async def test_over_http_it_is_a_400_also_where_the_header_alone_names_the_revision(wrong: Object) -> None:
+async def test_request_without_meta_is_http_400_even_with_version_header(wrong: Object) -> None:
     for speaks in (ALL, [MODERN]):
         async with on_the_web(make_server(speaks)) as web:
             meta: Object = {META + name: value for name, value in wrong.items()}
@@ -252,14 +252,14 @@ async def test_over_http_it_is_a_400_also_where_the_header_alone_names_the_revis
 @KINDS
 @pytest.mark.parametrize("info", [None, "me", {}, {"name": 1}, {"name": "raw"}, []])
 @pytest.mark.spec("2026-07-28/basic/index#meta-14")
-async def test_who_the_client_is_need_not_be_said_and_decides_nothing(kind: str, info: JSON) -> None:
+async def test_client_info_is_optional_and_decides_nothing(kind: str, info: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
         assert text_of(await wire.ask_alone("tools/call", LOOK, clientInfo=info)) == f"{MODERN} None "
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/index#meta-17")
-async def test_trace_context_passes_through_untouched(kind: str) -> None:
+async def test_traceparent_passes_through_unchanged(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         said = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b"}
         answer = await wire.ask_alone("tools/call", {"name": "trace"}, 1, None, baggage="k=v", **said)
@@ -268,7 +268,7 @@ async def test_trace_context_passes_through_untouched(kind: str) -> None:
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-2")
-async def test_a_client_with_an_extension_that_the_server_does_not_know_gets_the_core_protocol(kind: str) -> None:
+async def test_extension_unknown_to_the_server_falls_back_to_the_core_protocol(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         plain = await wire.ask_alone("tools/list")
         able: Object = {"extensions": {"com.example/x": {"a": 1}}}
@@ -283,9 +283,7 @@ async def test_a_client_with_an_extension_that_the_server_does_not_know_gets_the
 @SPEAKS
 @pytest.mark.parametrize("version", ["1900-01-01", "2026-07-29", "9999-99-99", "v999", "", *(map(str, LEGACY))])
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-1")
-async def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(
-    kind: str, speaks: list[str], version: str
-) -> None:
+async def test_unsupported_revision_error_lists_the_supported_ones(kind: str, speaks: list[str], version: str) -> None:
     async with raw_client(make_server(speaks), kind) as wire:
         for method in ("tools/list", "server/discover", "no/such"):
             error = error_of(await wire.ask_alone(method, protocolVersion=version), UNSUPPORTED)
@@ -295,14 +293,14 @@ async def test_a_revision_that_is_not_spoken_is_refused_with_those_that_are(
 @SPEAKS
 @pytest.mark.parametrize("version", ["1900-01-01", "2025-11-25"])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-4")
-async def test_over_http_a_revision_that_is_not_spoken_is_a_400(speaks: list[str], version: str) -> None:
+async def test_unsupported_revision_is_http_400(speaks: list[str], version: str) -> None:
     async with on_the_web(make_server(speaks)) as web:
         reply = await Talk(web).post(alone("tools/list", protocolVersion=version))
         assert reply.status == 400
         assert error_of(reply.json, UNSUPPORTED)["data"] == {"supported": speaks, "requested": version}
 
 
-def test_a_long_name_of_a_revision_is_not_repeated_whole() -> None:
+def test_unsupported_revision_error_quotes_a_long_name_shortened() -> None:
     with pytest.raises(ProtocolError) as caught:
         read_request_meta(alone("x", protocolVersion="x" * 5000)["params"], REVISIONS)  # type: ignore[arg-type]
     assert isinstance(caught.value.data, dict) and caught.value.data["requested"] == "x" * 100
@@ -313,7 +311,7 @@ def test_a_long_name_of_a_revision_is_not_repeated_whole() -> None:
     [({}, False), ({"_meta": None}, False), ({"_meta": []}, False), ({"_meta": {}}, False)]
     + [({"_meta": {f"{META}protocolVersion": value}}, True) for value in (None, "", 0, MODERN, "2025-11-25")],
 )
-def test_a_request_is_of_this_era_if_it_says_which_revision_it_is_in(params: Object, it_does: bool) -> None:
+def test_request_with_a_revision_in_meta_is_stateless(params: Object, it_does: bool) -> None:
     assert is_stateless(params) is it_does
 
 
@@ -323,14 +321,16 @@ def test_a_request_is_of_this_era_if_it_says_which_revision_it_is_in(params: Obj
 @KINDS
 @SPEAKS
 @pytest.mark.parametrize("method", [*REMOVED, *NEVER_A_REQUEST])
-async def test_a_method_of_earlier_revisions_is_unknown(kind: str, speaks: list[str], method: str) -> None:
+async def test_legacy_method_in_a_stateless_request_is_method_not_found(
+    kind: str, speaks: list[str], method: str
+) -> None:
     async with raw_client(make_server(speaks), kind) as wire:
         error_of(await wire.ask_alone(method, REMOVED.get(method, {})), METHOD_NOT_FOUND)
 
 
 @KINDS
 @pytest.mark.parametrize("method", [*REMOVED])
-async def test_it_is_unknown_after_a_handshake_too_and_has_no_effect(kind: str, method: str) -> None:
+async def test_legacy_method_in_a_stateless_request_leaves_the_session_unchanged(kind: str, method: str) -> None:
     async with greeted_client(make_server(), kind) as wire:
         error_of(await wire.ask_alone(method, REMOVED[method]), METHOD_NOT_FOUND)
         levels, answer = await logged(wire, request("tools/call", LOOK))
@@ -340,13 +340,13 @@ async def test_it_is_unknown_after_a_handshake_too_and_has_no_effect(kind: str, 
 
 @KINDS
 @pytest.mark.parametrize("method", ["prompts/list", "prompts/get", "completion/complete"])
-async def test_a_method_of_a_feature_that_is_not_offered_is_unknown(kind: str, method: str) -> None:
+async def test_method_of_an_absent_feature_is_method_not_found(kind: str, method: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         error_of(await wire.ask_alone(method, {"name": "p"}), METHOD_NOT_FOUND)
 
 
 @CONNECTED
-async def test_a_feature_is_served_from_the_moment_it_is_offered(kind: str) -> None:
+async def test_method_of_a_feature_is_served_once_it_is_offered(kind: str) -> None:
     server = Server("s")
     async with raw_client(server, kind) as wire:
         error_of(await wire.ask_alone("tools/list"), METHOD_NOT_FOUND)
@@ -360,7 +360,7 @@ async def test_a_feature_is_served_from_the_moment_it_is_offered(kind: str) -> N
 @KINDS
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-2")
-async def test_both_eras_are_served_on_one_connection_message_by_message(kind: str, revision: str) -> None:
+async def test_server_serves_both_eras_on_one_connection(kind: str, revision: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
         await wire.send(initialize(revision, {"roots": {}}))
@@ -375,7 +375,7 @@ async def test_both_eras_are_served_on_one_connection_message_by_message(kind: s
 
 @KINDS
 @pytest.mark.parametrize("offered", [MODERN, "1900-01-01"])
-async def test_a_handshake_never_agrees_on_this_revision(kind: str, offered: str) -> None:
+async def test_initialize_never_negotiates_2026_07_28(kind: str, offered: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         await wire.send(initialize(offered))
         assert result_of(await wire.receive_object())["protocolVersion"] == "2025-11-25"
@@ -383,7 +383,7 @@ async def test_a_handshake_never_agrees_on_this_revision(kind: str, offered: str
 
 @KINDS
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
-async def test_without_handshakes_initialize_is_refused_with_the_revisions_that_are_spoken(kind: str) -> None:
+async def test_initialize_on_a_modern_server_is_refused_with_its_revisions(kind: str) -> None:
     async with raw_client(make_server([MODERN]), kind) as wire:
         await wire.send(initialize("2025-11-25"))
         error = error_of(await wire.receive_object(), UNSUPPORTED, "init")
@@ -392,7 +392,7 @@ async def test_without_handshakes_initialize_is_refused_with_the_revisions_that_
 
 @pytest.mark.parametrize("version", [None, "2025-11-25", MODERN])
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
-async def test_over_http_that_is_a_400_whatever_the_header_says(version: str | None) -> None:
+async def test_initialize_on_a_modern_server_is_http_400(version: str | None) -> None:
     async with on_the_web(make_server([MODERN])) as web:
         reply = await Talk(web).post(initialize(), MCP_Protocol_Version=version)
         assert reply.status == 400 and "mcp-session-id" not in reply.headers
@@ -403,8 +403,8 @@ async def test_over_http_that_is_a_400_whatever_the_header_says(version: str | N
 
 
 @CONNECTED
-async def test_a_server_of_the_earlier_era_alone_is_that_and_no_half_of_this_one(kind: str) -> None:
-    """A client of both eras that sees an error of this one would not go back to the handshake."""
+async def test_legacy_server_refuses_stateless_requests_as_legacy(kind: str) -> None:
+    """Send no modern error: a dual-era client that sees one would not fall back to the handshake."""
 
     server = make_server([str(revision) for revision in LEGACY])
     async with raw_client(server, kind) as wire:
@@ -416,7 +416,7 @@ async def test_a_server_of_the_earlier_era_alone_is_that_and_no_half_of_this_one
         assert "resultType" not in result_of(await wire.ask_alone("tools/list"))
 
 
-async def test_over_http_it_refuses_the_revision_without_an_error_of_this_one() -> None:
+async def test_legacy_server_on_http_refuses_2026_07_28_without_a_modern_error() -> None:
     async with on_the_web(make_server([str(revision) for revision in LEGACY])) as web:
         reply = await Talk(web).post(alone("server/discover"))
         assert reply.status == 400 and "is not supported here" in reply.why
@@ -430,7 +430,7 @@ async def test_over_http_it_refuses_the_revision_without_an_error_of_this_one() 
     "2026-07-28/basic/index#statelessness-1",
     "2026-07-28/server/utilities/logging#per-request-log-level-1",
 )
-def test_the_log_level_of_one_request_is_not_that_of_another(kind: str) -> None:
+def test_log_level_of_one_request_does_not_affect_another(kind: str) -> None:
     async def test() -> None:
         async with greeted_client(make_server(), kind) as wire:
             assert await wire.ask("logging/setLevel", {"level": "error"}) == {"jsonrpc": "2.0", "id": "q", "result": {}}
@@ -454,7 +454,7 @@ def test_the_log_level_of_one_request_is_not_that_of_another(kind: str) -> None:
 @pytest.mark.spec(
     "2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#meta-10", "2026-07-28/basic/index#meta-11"
 )
-async def test_what_the_client_can_do_is_what_that_request_says(kind: str) -> None:
+async def test_client_capabilities_are_those_of_the_request(kind: str) -> None:
     async with greeted_client(make_server(), kind, capabilities={"roots": {}, "sampling": {}}) as wire:
         error = error_of(await wire.ask_alone("tools/call", ASK), MISSING_CAPABILITY)
         assert error["data"] == {"requiredCapabilities": {"roots": {}}}
@@ -468,7 +468,7 @@ async def test_what_the_client_can_do_is_what_that_request_says(kind: str) -> No
 
 
 @pytest.mark.spec("2026-07-28/basic/index#meta-12")
-async def test_over_http_a_missing_capability_is_a_400() -> None:
+async def test_missing_client_capability_is_http_400() -> None:
     async with on_the_web(make_server()) as web:
         reply = await Talk(web).post(alone("tools/call", ASK))
         assert reply.status == 400
@@ -484,7 +484,7 @@ async def test_over_http_a_missing_capability_is_a_400() -> None:
     "2026-07-28/server/prompts#capabilities-2",
     "2026-07-28/server/prompts#capabilities-3",
 )
-async def test_lists_are_the_same_on_every_connection_whatever_was_asked_before(kind: str) -> None:
+async def test_lists_are_the_same_on_each_connection(kind: str) -> None:
     server = make_server()
     server.prompt("p")(lambda: "hi")
     methods = ("tools/list", "resources/list", "prompts/list")
@@ -508,7 +508,7 @@ async def test_lists_are_the_same_on_every_connection_whatever_was_asked_before(
     "2026-07-28/basic/index#error-codes-7",
     "2026-07-28/basic/index#error-codes-2",
 )
-async def test_all_error_codes_are_json_rpcs_or_defined_by_this_revision(kind: str) -> None:
+async def test_error_codes_are_of_json_rpc_or_of_2026_07_28(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         wrong = [
             alone("resources/read", {"uri": "test://none"}),
@@ -533,7 +533,7 @@ async def test_all_error_codes_are_json_rpcs_or_defined_by_this_revision(kind: s
 @KINDS
 @pytest.mark.parametrize(("raised", "said"), [(-32042, -32603), (-32002, INVALID_PARAMS), (7, 7)])
 @pytest.mark.spec("2026-07-28/basic/index#error-codes-6", "2026-07-28/basic/index#error-codes-7")
-async def test_an_error_of_earlier_revisions_is_said_as_one_of_this(kind: str, raised: int, said: int) -> None:
+async def test_legacy_error_codes_are_replaced(kind: str, raised: int, said: int) -> None:
     server = Server("s")
     extended: Object = {"extensions": {EXTENSION: {}}}
     visit: JSON = [{"mode": "url", "message": "m", "url": "https://example.com/", "elicitationId": "e"}]
@@ -558,7 +558,7 @@ async def test_an_error_of_earlier_revisions_is_said_as_one_of_this(kind: str, r
 
 @KINDS
 @pytest.mark.spec("2026-07-28/server/resources#error-handling-1", "2026-07-28/server/resources#error-handling-4")
-async def test_a_resource_that_is_not_there_is_invalid_params(kind: str) -> None:
+async def test_resources_read_unknown_resource_is_invalid_params(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         error = error_of(await wire.ask_alone("resources/read", {"uri": "test://none"}), INVALID_PARAMS)
         assert error["data"] == {"uri": "test://none"}
@@ -569,13 +569,13 @@ async def test_a_resource_that_is_not_there_is_invalid_params(kind: str) -> None
 
 @pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-1")
 @pytest.mark.parametrize("name", ["ui", "com.example", "/ui", "1com/ui", "com..example/ui", ""])
-def test_an_extension_has_a_name_with_a_prefix(name: str) -> None:
+def test_extension_name_needs_a_prefix(name: str) -> None:
     for made in (Server, Client):
         with pytest.raises(ValueError, match="is not a valid extension name"):
             made("s", extensions={name: {}})
 
 
-def test_both_sides_see_the_extensions_that_the_other_declares_in_2026_07_28_and_none_before() -> None:
+def test_extensions_are_declared_in_2026_07_28_only() -> None:
     seen: list[bool] = []
 
     async def test() -> None:

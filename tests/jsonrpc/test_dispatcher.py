@@ -60,7 +60,7 @@ class Recorder:
         pass
 
     async def wait_for(self, count: int) -> list[Outgoing]:
-        """What was sent, once it is so many messages."""
+        """Wait until `count` messages were sent, and return them."""
         async with asyncio.timeout(5):
             while len(self.sent) < count:
                 self.came.clear()
@@ -120,7 +120,7 @@ async def failing(request: Request) -> Object:
 
 @pytest.mark.spec("2025-11-25/basic/index#result-responses-1")
 @pytest.mark.parametrize("id", [0, "", "0", 1, -1])
-async def test_a_request_is_answered_once_with_its_own_id(id: RequestId) -> None:
+async def test_dispatcher_serves_request_once_with_its_own_id(id: RequestId) -> None:
     bench = Bench()
     bench.gate.set()
     bench.receive(Request(id, "x", {"a": 1}))
@@ -129,20 +129,20 @@ async def test_a_request_is_answered_once_with_its_own_id(id: RequestId) -> None
 
 
 @pytest.mark.parametrize("method", ["bug", "exit", "interrupt", "cancelled"])
-async def test_whatever_a_handler_raises_the_caller_gets_an_error_and_no_details(method: str) -> None:
+async def test_dispatcher_handler_exception_is_an_error_without_details(method: str) -> None:
     bench = Bench(failing)
     bench.receive(Request(1, method))
     assert await bench.transport.wait_for(1) == [ErrorResponse(1, Error(INTERNAL_ERROR, "Internal error"))]
 
 
-async def test_a_protocol_error_is_answered_as_it_is() -> None:
+async def test_dispatcher_protocol_error_is_sent_as_raised() -> None:
     bench = Bench(failing)
     bench.receive(Request(1, "protocol"))
     assert await bench.transport.wait_for(1) == [ErrorResponse(1, Error(-32602, "no", {"why": 1}))]
 
 
 @pytest.mark.parametrize("value", [float("nan"), "\ud800", object()])
-async def test_a_result_that_json_cannot_hold_is_an_error_and_the_next_request_works(value: object) -> None:
+async def test_dispatcher_unwritable_result_is_an_error_and_next_request_works(value: object) -> None:
     async def serve(request: Request) -> Object:
         return {"value": value} if request.id == 1 else {}  # type: ignore[dict-item]
 
@@ -154,7 +154,7 @@ async def test_a_result_that_json_cannot_hold_is_an_error_and_the_next_request_w
     assert second == Response(2, {})
 
 
-async def test_an_id_that_is_still_in_flight_is_refused_and_free_again_afterwards() -> None:
+async def test_dispatcher_id_in_flight_is_refused_and_free_again_afterwards() -> None:
     bench = Bench()
     bench.receive(Request(1, "x"), Request(1, "x"), Request("1", "x"))
     refusal = (await bench.transport.wait_for(1))[0]
@@ -170,7 +170,7 @@ async def test_an_id_that_is_still_in_flight_is_refused_and_free_again_afterward
 
 
 @pytest.mark.spec("2025-11-25/basic/index#result-responses-1")
-async def test_answers_are_paired_by_id_in_any_order() -> None:
+async def test_dispatcher_responses_are_paired_by_id_in_any_order() -> None:
     bench = Bench()
     calls = [asyncio.create_task(bench.call()) for _ in range(3)]
     sent = await bench.transport.wait_for(3)
@@ -182,7 +182,7 @@ async def test_answers_are_paired_by_id_in_any_order() -> None:
     assert bench.dispatcher.pending == {}
 
 
-async def test_an_error_answer_raises_with_code_message_and_data() -> None:
+async def test_dispatcher_error_response_raises_with_code_message_and_data() -> None:
     bench = Bench()
     call = asyncio.create_task(bench.call())
     await bench.transport.wait_for(1)
@@ -192,7 +192,7 @@ async def test_an_error_answer_raises_with_code_message_and_data() -> None:
     assert (caught.value.code, caught.value.message, caught.value.data) == (-32000, "nope", [1])
 
 
-async def test_a_malformed_answer_raises_at_once_instead_of_hanging() -> None:
+async def test_dispatcher_malformed_response_raises_at_once_instead_of_hanging() -> None:
     bench = Bench()
     call = asyncio.create_task(bench.call(timeout=None))
     await bench.transport.wait_for(1)
@@ -210,7 +210,7 @@ async def test_a_malformed_answer_raises_at_once_instead_of_hanging() -> None:
     "2025-06-18/basic/lifecycle#timeouts-2",
     "2025-03-26/basic/lifecycle#timeouts-2",
 )
-async def test_a_request_without_an_answer_times_out_and_the_peer_is_told() -> None:
+async def test_dispatcher_request_without_response_times_out_and_peer_is_told() -> None:
     bench = Bench()
     with pytest.raises(RequestTimeout, match=r"x: no response within 0\.01 seconds"):
         await bench.call(timeout=0.01)
@@ -225,7 +225,7 @@ async def test_a_request_without_an_answer_times_out_and_the_peer_is_told() -> N
     "2025-03-26/basic/utilities/cancellation#behavior-requirements-7",
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-7",
 )
-async def test_a_caller_that_stops_waiting_cancels_the_request_and_a_late_answer_is_ignored() -> None:
+async def test_dispatcher_cancelled_caller_cancels_request_and_late_response_is_ignored() -> None:
     bench = Bench()
     call = asyncio.create_task(bench.call())
     await bench.transport.wait_for(1)
@@ -237,7 +237,7 @@ async def test_a_caller_that_stops_waiting_cancels_the_request_and_a_late_answer
     assert bench.dispatcher.pending == {}
 
 
-async def test_a_wait_for_that_expires_cancels_the_request_too() -> None:
+async def test_dispatcher_expired_wait_for_cancels_request() -> None:
     bench = Bench()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(bench.call(), 0.01)
@@ -249,7 +249,7 @@ async def test_a_wait_for_that_expires_cancels_the_request_too() -> None:
     "2025-06-18/basic/lifecycle#timeouts-4",
     "2025-03-26/basic/lifecycle#timeouts-4",
 )
-async def test_progress_starts_the_time_anew_but_never_beyond_the_maximum() -> None:
+async def test_dispatcher_progress_restarts_timeout_but_never_beyond_maximum() -> None:
     bench = Bench()
     loop = asyncio.get_running_loop()
     call = asyncio.create_task(bench.call(timeout=1000, max_timeout=1500))
@@ -274,14 +274,14 @@ async def test_progress_starts_the_time_anew_but_never_beyond_the_maximum() -> N
     "2025-03-26/basic/lifecycle#timeouts-4",
 )
 @pytest.mark.parametrize("timeout", [None, 1000.0])
-async def test_the_maximum_holds_also_where_the_time_limit_is_longer_or_there_is_none(timeout: float | None) -> None:
+async def test_dispatcher_max_timeout_holds_with_longer_or_no_timeout(timeout: float | None) -> None:
     bench = Bench()
     async with asyncio.timeout(5):
         with pytest.raises(RequestTimeout, match=r"no response within 0\.01 seconds"):
             await bench.call(timeout=timeout, max_timeout=0.01)
 
 
-async def test_a_time_limit_that_ended_is_told_as_the_one_that_it_was() -> None:
+async def test_dispatcher_timeout_error_names_the_limit_that_ended() -> None:
     bench = Bench()
     call = asyncio.create_task(bench.call(timeout=0.2, max_timeout=0.3))
     await bench.transport.wait_for(1)
@@ -293,7 +293,7 @@ async def test_a_time_limit_that_ended_is_told_as_the_one_that_it_was() -> None:
         await bench.call(timeout=0.01, max_timeout=5)
 
 
-async def test_all_waits_end_when_the_connection_does() -> None:
+async def test_dispatcher_fail_pending_ends_all_waits() -> None:
     bench = Bench()
     calls = [asyncio.create_task(bench.call(timeout=None)) for _ in range(3)]
     await bench.transport.wait_for(3)
@@ -306,7 +306,7 @@ async def test_all_waits_end_when_the_connection_does() -> None:
     assert bench.abandoned == []
 
 
-async def test_a_request_to_a_peer_that_is_gone_fails_at_once_also_without_a_timeout() -> None:
+async def test_dispatcher_request_to_lost_peer_fails_at_once_even_without_timeout() -> None:
     bench = Bench()
     bench.receive(Request(1, "x"))
     waiting = asyncio.create_task(bench.call(timeout=None))
@@ -315,11 +315,11 @@ async def test_a_request_to_a_peer_that_is_gone_fails_at_once_also_without_a_tim
     for call in (waiting, bench.call(timeout=None)):
         with pytest.raises(ConnectionClosed, match="gone"):
             await call
-    bench.gate.set()  # what is being served still gets its answer
+    bench.gate.set()  # the served request still gets its response
     assert (await bench.transport.wait_for(2))[1] == Response(1, {"echo": {}})
 
 
-async def test_more_callers_than_max_pending_wait_for_a_place() -> None:
+async def test_dispatcher_callers_beyond_max_pending_wait_for_a_slot() -> None:
     bench = Bench(max_pending=2)
     calls = [asyncio.create_task(bench.call()) for _ in range(3)]
     await turns()
@@ -330,7 +330,7 @@ async def test_more_callers_than_max_pending_wait_for_a_place() -> None:
     await asyncio.gather(*calls)
 
 
-async def test_a_request_that_was_never_sent_is_never_cancelled_on_the_wire() -> None:
+async def test_dispatcher_unsent_request_is_never_cancelled_on_the_wire() -> None:
     bench = Bench()
     bench.transport.may_drain.clear()  # the peer does not read
     with pytest.raises(RequestTimeout):
@@ -338,7 +338,7 @@ async def test_a_request_that_was_never_sent_is_never_cancelled_on_the_wire() ->
     assert (bench.transport.sent, bench.abandoned) == ([], [])
 
 
-async def test_the_time_limit_counts_while_a_caller_waits_for_a_place_too() -> None:
+async def test_dispatcher_timeout_counts_while_caller_waits_for_a_slot() -> None:
     bench = Bench(max_pending=1)
     first = asyncio.create_task(bench.call(timeout=None))
     await bench.transport.wait_for(1)
@@ -350,7 +350,7 @@ async def test_the_time_limit_counts_while_a_caller_waits_for_a_place_too() -> N
     assert (len(bench.transport.sent), bench.abandoned, bench.dispatcher.pending) == (1, [], {})
 
 
-def test_progress_that_meets_the_end_of_the_time_is_too_late_and_no_failure() -> None:
+def test_dispatcher_progress_at_the_end_of_the_timeout_is_too_late() -> None:
     async def test() -> None:
         bench = Bench()
         call = asyncio.create_task(bench.call(timeout=0.01, max_timeout=5))
@@ -373,7 +373,7 @@ def test_progress_that_meets_the_end_of_the_time_is_too_late_and_no_failure() ->
     assert errors == []
 
 
-async def test_a_connection_that_is_gone_fails_every_further_request_without_growing() -> None:
+async def test_dispatcher_lost_connection_fails_each_later_request_without_growing() -> None:
     bench = Bench()
     await bench.dispatcher.close(ConnectionClosed("gone"))
     depths = set()
@@ -384,7 +384,7 @@ async def test_a_connection_that_is_gone_fails_every_further_request_without_gro
     assert len(depths) == 1
 
 
-async def test_after_close_nothing_is_served_any_more() -> None:
+async def test_dispatcher_close_ends_serving() -> None:
     bench = Bench()
     await bench.dispatcher.close()
     bench.receive(Request(1, "x"), Notification("note"), decode(b"garbage"), decode(b"[]"))
@@ -405,7 +405,7 @@ async def test_after_close_nothing_is_served_any_more() -> None:
     "2025-03-26/basic/utilities/cancellation#behavior-requirements-6",
     "2024-11-05/basic/utilities/cancellation#behavior-requirements-6",
 )
-async def test_a_cancelled_request_is_stopped_and_never_answered() -> None:
+async def test_dispatcher_cancelled_request_is_stopped_without_response() -> None:
     bench = Bench()
     bench.receive(Request(1, "x"), Request(2, "x"))
     await turns()
@@ -419,7 +419,7 @@ async def test_a_cancelled_request_is_stopped_and_never_answered() -> None:
     assert len(bench.transport.sent) == 1
 
 
-async def test_a_request_that_is_cancelled_before_it_began_leaves_no_trace() -> None:
+async def test_dispatcher_request_cancelled_before_it_begins_leaves_no_trace() -> None:
     bench = Bench()
     bench.receive(Request(1, "x"))
     assert bench.dispatcher.cancel(1)
@@ -437,7 +437,7 @@ async def test_a_request_that_is_cancelled_before_it_began_leaves_no_trace() -> 
     "2025-03-26/basic/utilities/cancellation#timing-considerations-1",
     "2024-11-05/basic/utilities/cancellation#timing-considerations-1",
 )
-async def test_a_cancellation_that_comes_too_late_or_for_nothing_is_ignored() -> None:
+async def test_dispatcher_late_or_unknown_cancellation_is_ignored() -> None:
     bench = Bench()
     bench.gate.set()
     bench.receive(Request(1, "x"))
@@ -448,7 +448,7 @@ async def test_a_cancellation_that_comes_too_late_or_for_nothing_is_ignored() ->
     assert len(bench.transport.sent) == 1
 
 
-async def test_true_does_not_cancel_request_1() -> None:
+async def test_dispatcher_cancel_true_does_not_cancel_request_1() -> None:
     bench = Bench()
     bench.receive(Request(1, "x"))
     await turns()
@@ -457,7 +457,7 @@ async def test_true_does_not_cancel_request_1() -> None:
     await bench.transport.wait_for(1)
 
 
-async def test_a_handler_that_swallows_its_cancellation_still_gets_no_answer() -> None:
+async def test_dispatcher_handler_that_swallows_cancellation_gets_no_response() -> None:
     gate = asyncio.Event()
 
     async def stubborn(request: Request) -> Object:
@@ -475,7 +475,7 @@ async def test_a_handler_that_swallows_its_cancellation_still_gets_no_answer() -
     assert bench.transport.sent == []
 
 
-async def test_close_stops_all_handlers_from_any_task_any_number_of_times() -> None:
+async def test_dispatcher_close_stops_all_handlers_from_any_task_repeatedly() -> None:
     bench = Bench()
     bench.receive(*(Request(id, "x") for id in range(10)))
     await turns()
@@ -484,7 +484,7 @@ async def test_close_stops_all_handlers_from_any_task_any_number_of_times() -> N
     assert (bench.transport.sent, bench.dispatcher._tasks) == ([], set())
 
 
-async def test_a_handler_may_close_its_own_connection() -> None:
+async def test_dispatcher_handler_may_close_its_own_connection() -> None:
     async def closing(request: Request) -> Object:
         await bench.dispatcher.close()
         return {}
@@ -498,7 +498,7 @@ async def test_a_handler_may_close_its_own_connection() -> None:
 # ------------------------------------------------------------------------------------------------ bounds
 
 
-async def test_a_full_table_stops_the_reading_until_a_place_is_free() -> None:
+async def test_dispatcher_full_table_stops_reading_until_a_slot_is_free() -> None:
     bench = Bench(max_in_flight=2, patience=1000)
     bench.receive(Request(1, "x"))
     assert not bench.transport.paused
@@ -510,7 +510,7 @@ async def test_a_full_table_stops_the_reading_until_a_place_is_free() -> None:
     assert not bench.transport.paused
 
 
-async def test_a_place_is_held_until_the_peer_has_taken_the_answer() -> None:
+async def test_dispatcher_slot_is_held_until_peer_has_read_the_response() -> None:
     bench = Bench(max_in_flight=1, patience=1000)
     bench.gate.set()
     bench.transport.may_drain.clear()
@@ -523,7 +523,7 @@ async def test_a_place_is_held_until_the_peer_has_taken_the_answer() -> None:
     assert not bench.transport.paused
 
 
-async def test_when_patience_ends_the_next_request_is_refused_so_that_what_is_behind_it_gets_through() -> None:
+async def test_dispatcher_patience_ends_with_refusal_so_that_later_messages_get_through() -> None:
     bench = Bench(max_in_flight=1, patience=0.01)
     resumed = asyncio.Event()
     resume = bench.transport.resume_reading
@@ -541,7 +541,7 @@ async def test_when_patience_ends_the_next_request_is_refused_so_that_what_is_be
 
 
 @pytest.mark.parametrize("frame", [b"garbage", b"{}", b"[]", b"[1]", b'{"jsonrpc":"2.0","id":1,"method":"x"}'])
-async def test_a_peer_that_sends_rubbish_and_reads_nothing_is_not_read_from(frame: bytes) -> None:
+async def test_dispatcher_peer_that_sends_garbage_and_never_reads_is_not_read_from(frame: bytes) -> None:
     bench = Bench(max_in_flight=3, patience=1000)
     bench.dispatcher.accepts_batches = True
     bench.transport.may_drain.clear()
@@ -575,7 +575,7 @@ def batching(serve: Callable[[Request], Awaitable[Object]] | None = None) -> Ben
 
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
-async def test_a_batch_is_answered_by_one_array_when_its_last_member_is_done() -> None:
+async def test_dispatcher_batch_gets_one_array_when_its_last_member_is_done() -> None:
     bench = batching()
     bench.receive(batch_of(PING_1, NOTE, PING_2, b"7"))
     await turns()
@@ -591,14 +591,14 @@ async def test_a_batch_is_answered_by_one_array_when_its_last_member_is_done() -
     assert bench.notified == [Notification("note")]
 
 
-async def test_a_batch_of_notifications_alone_gets_no_reply() -> None:
+async def test_dispatcher_batch_of_notifications_gets_no_reply() -> None:
     bench = batching()
     bench.receive(batch_of(NOTE, NOTE))
     await turns()
     assert (len(bench.notified), bench.transport.sent) == (2, [])
 
 
-async def test_an_empty_batch_gets_one_error_which_is_no_array() -> None:
+async def test_dispatcher_empty_batch_gets_one_error_instead_of_an_array() -> None:
     bench = batching()
     bench.receive(batch_of())
     (reply,) = await bench.transport.wait_for(1)
@@ -607,7 +607,7 @@ async def test_an_empty_batch_gets_one_error_which_is_no_array() -> None:
 
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-5")
-async def test_initialize_in_a_batch_is_refused() -> None:
+async def test_dispatcher_batch_with_initialize_is_refused() -> None:
     bench = batching()
     bench.gate.set()
     bench.receive(batch_of(b'{"jsonrpc":"2.0","id":0,"method":"initialize"}', PING_1))
@@ -617,7 +617,7 @@ async def test_initialize_in_a_batch_is_refused() -> None:
     assert [(answer.id, answer.error.code) for answer in refused] == [(0, INVALID_REQUEST)]
 
 
-async def test_a_batch_of_answers_ends_the_waits_and_gets_no_reply() -> None:
+async def test_dispatcher_batch_of_responses_ends_waits_and_gets_no_reply() -> None:
     bench = batching()
     calls = [asyncio.create_task(bench.call()) for _ in range(2)]
     await bench.transport.wait_for(2)
@@ -633,7 +633,7 @@ async def test_a_batch_of_answers_ends_the_waits_and_gets_no_reply() -> None:
     assert len(bench.transport.sent) == 2
 
 
-async def test_in_a_mixed_array_the_answers_count_and_the_requests_are_refused() -> None:
+async def test_dispatcher_mixed_batch_takes_responses_and_refuses_requests() -> None:
     bench = batching()
     call = asyncio.create_task(bench.call())
     await bench.transport.wait_for(1)
@@ -646,7 +646,7 @@ async def test_in_a_mixed_array_the_answers_count_and_the_requests_are_refused()
     assert (refusal.id, refusal.error.code) == ("2", INVALID_REQUEST)
 
 
-async def test_a_cancelled_member_is_missing_from_the_reply_and_no_member_is_no_reply() -> None:
+async def test_dispatcher_batch_reply_lacks_cancelled_members_and_is_never_empty() -> None:
     bench = batching()
     bench.receive(batch_of(PING_1, PING_2))
     await turns()
@@ -661,7 +661,7 @@ async def test_a_cancelled_member_is_missing_from_the_reply_and_no_member_is_no_
     assert len(bench.transport.sent) == 1
 
 
-async def test_one_member_that_json_cannot_hold_does_not_spoil_the_others() -> None:
+async def test_dispatcher_batch_member_that_is_unwritable_does_not_spoil_the_others() -> None:
     async def serve(request: Request) -> Object:
         return {"value": float("nan") if request.id == 1 else 0}
 
@@ -674,7 +674,7 @@ async def test_one_member_that_json_cannot_hold_does_not_spoil_the_others() -> N
     assert other == Response("2", {"value": 0})
 
 
-async def test_without_batches_an_array_is_an_invalid_request() -> None:
+async def test_dispatcher_without_batches_refuses_array_as_invalid_request() -> None:
     bench = Bench()
     bench.receive(batch_of(PING_1))
     (reply,) = await bench.transport.wait_for(1)
@@ -683,7 +683,7 @@ async def test_without_batches_an_array_is_an_invalid_request() -> None:
     assert "2025-03-26" in reply.error.message
 
 
-async def test_batched_calls_leave_as_one_array_and_give_their_results_in_order() -> None:
+async def test_dispatcher_batch_calls_leave_as_one_array_and_return_results_in_order() -> None:
     bench = batching()
     calling = asyncio.create_task(bench.dispatcher.batch(bench.call(), bench.call()))
     (sent,) = await bench.transport.wait_for(1)
@@ -695,7 +695,7 @@ async def test_batched_calls_leave_as_one_array_and_give_their_results_in_order(
     assert second == {"ok": True}
 
 
-async def test_a_batch_that_no_peer_of_ours_would_take_is_refused_before_anything_is_sent() -> None:
+async def test_dispatcher_batch_beyond_max_batch_is_refused_before_anything_is_sent() -> None:
     bench = batching()
     with pytest.raises(ValueError, match=f"at most {MAX_BATCH}"):
         await bench.dispatcher.batch(*(bench.call() for _ in range(MAX_BATCH + 1)))
@@ -703,7 +703,7 @@ async def test_a_batch_that_no_peer_of_ours_would_take_is_refused_before_anythin
     assert (bench.transport.sent, bench.dispatcher.pending) == ([], {})
 
 
-async def test_a_batched_call_that_json_cannot_hold_does_not_spoil_the_others() -> None:
+async def test_dispatcher_batch_call_that_is_unwritable_does_not_spoil_the_others() -> None:
     bench = batching()
     bad = bench.dispatcher.request("x", {"a": float("nan")}, timeout=5)
     calling = asyncio.create_task(bench.dispatcher.batch(bad, bench.call()))
@@ -714,7 +714,73 @@ async def test_a_batched_call_that_json_cannot_hold_does_not_spoil_the_others() 
     assert (second, bench.abandoned) == ({"ok": True}, [])
 
 
-async def test_what_is_no_message_and_has_no_id_is_answered_only_where_that_helps() -> None:
+async def test_dispatcher_batch_leaves_when_each_call_has_made_its_request_or_ended() -> None:
+    bench = batching()
+    ready = asyncio.Event()
+
+    async def late() -> Object:
+        await ready.wait()
+        return await bench.call()
+
+    async def without_request() -> None:
+        await ready.wait()
+
+    calling = asyncio.create_task(bench.dispatcher.batch(bench.call(), late(), without_request()))
+    await turns()
+    assert bench.transport.sent == []
+    ready.set()
+    (sent,) = await bench.transport.wait_for(1)
+    assert sent == Batch([Request(1, "x"), Request(2, "x")])
+    bench.receive(Response(2, {"n": 2}), Response(1, {"n": 1}))
+    assert await calling == [{"n": 1}, {"n": 2}, None]
+
+
+async def test_dispatcher_batch_call_that_ends_before_the_array_leaves_is_neither_sent_nor_cancelled() -> None:
+    bench = batching()
+    ready = asyncio.Event()
+
+    async def late() -> Object:
+        await ready.wait()
+        return await bench.call()
+
+    calling = asyncio.create_task(bench.dispatcher.batch(bench.call(timeout=0.01), late()))
+    await asyncio.sleep(0.05)
+    ready.set()
+    (sent,) = await bench.transport.wait_for(1)
+    assert sent == Batch([Request(2, "x")]) and bench.abandoned == []
+    bench.receive(Response(2, {"n": 2}))
+    first, second = await calling
+    assert isinstance(first, RequestTimeout) and second == {"n": 2}
+
+
+async def test_dispatcher_batch_that_is_cancelled_sends_nothing_and_leaves_nothing() -> None:
+    bench = batching()
+    calling = asyncio.create_task(bench.dispatcher.batch(bench.call(), asyncio.sleep(10)))
+    await turns()
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    await turns()
+    assert (bench.transport.sent, bench.abandoned, bench.dispatcher.pending) == ([], [], {})
+
+
+async def test_dispatcher_request_in_a_batch_call_after_the_first_is_sent_alone() -> None:
+    bench = batching()
+
+    async def twice() -> Object:
+        await bench.call()
+        return await bench.call()
+
+    calling = asyncio.create_task(bench.dispatcher.batch(twice()))
+    await bench.transport.wait_for(1)
+    bench.receive(Response(1, {}))
+    sent = await bench.transport.wait_for(2)
+    assert sent == [Batch([Request(1, "x")]), Request(2, "x")]
+    bench.receive(Response(2, {"n": 2}))
+    assert await calling == [{"n": 2}]
+
+
+async def test_dispatcher_unreadable_message_gets_an_error_only_where_that_helps() -> None:
     bench = Bench()
     bench.receive(decode(b"garbage"))
     assert len(bench.transport.sent) == 1

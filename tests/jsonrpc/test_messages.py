@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 messages: what is one, what is not, and which error the difference deserves."""
+"""JSON-RPC 2.0 messages: valid and invalid frames, and the errors for the invalid ones."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mcp_ref.jsonrpc.messages import (
 
 
 def refused(frame: bytes) -> Malformed:
-    """What `decode` makes of a frame that is no message."""
+    """Return the `Malformed` that `decode` makes of an invalid frame."""
     found = decode(frame)
     assert isinstance(found, Malformed), found
     return found
@@ -41,7 +41,7 @@ def refused(frame: bytes) -> Malformed:
     "2024-11-05/basic/messages#requests-1",
 )
 @pytest.mark.parametrize("id", [1, 0, -7, "", "0", "abc", 2**53, -(2**63)])
-def test_an_id_is_a_string_or_an_integer_and_keeps_its_type(id: str | int) -> None:
+def test_decode_id_is_a_string_or_integer_and_keeps_its_type(id: str | int) -> None:
     request = decode(json.dumps({"jsonrpc": "2.0", "id": id, "method": "ping"}).encode())
     assert request == Request(id, "ping", {})
     assert type(request.id) is type(id)
@@ -59,7 +59,7 @@ def test_an_id_is_a_string_or_an_integer_and_keeps_its_type(id: str | int) -> No
     "2024-11-05/basic/messages#requests-2",
 )
 @pytest.mark.parametrize("id", ["true", "null", "1.0", "1.5", "[1]", "{}", "1e2"])
-def test_any_other_id_is_an_invalid_request(id: str) -> None:
+def test_decode_id_of_another_type_is_invalid_request(id: str) -> None:
     found = refused(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}' % id.encode())
     assert (found.error.code, found.id, found.is_response) == (INVALID_REQUEST, None, False)
 
@@ -90,13 +90,13 @@ def test_any_other_id_is_an_invalid_request(id: str) -> None:
     "2025-03-26/basic/index#messages-1",
     "2024-11-05/basic/index#intro-1",
 )
-def test_json_that_is_no_message_is_an_invalid_request(frame: bytes) -> None:
+def test_decode_json_without_a_message_is_invalid_request(frame: bytes) -> None:
     found = refused(frame)
     assert found.error.code == INVALID_REQUEST
     assert found.id == (1 if b'"id":1' in frame else None)
 
 
-def test_params_by_position_are_invalid_params() -> None:
+def test_decode_params_by_position_are_invalid_params() -> None:
     found = refused(b'{"jsonrpc":"2.0","id":"a","method":"ping","params":[1]}')
     assert (found.error.code, found.id) == (INVALID_PARAMS, "a")
 
@@ -125,19 +125,19 @@ def test_params_by_position_are_invalid_params() -> None:
 @pytest.mark.spec(
     "2025-11-25/basic/transports#intro-1", "2025-06-18/basic/transports#intro-1", "2025-03-26/basic/transports#intro-1"
 )
-def test_what_is_no_json_is_a_parse_error_with_the_id_where_it_can_be_read(frame: bytes, why: str) -> None:
+def test_decode_invalid_json_is_parse_error_with_the_id_if_readable(frame: bytes, why: str) -> None:
     found = refused(frame)
     assert found.error.code == PARSE_ERROR
     assert why in found.error.message
     assert found.id == (7 if b'"id":7' in frame else None)
 
 
-def test_a_pair_of_surrogates_is_one_character() -> None:
+def test_decode_surrogate_pair_is_one_character() -> None:
     found = decode(b'{"jsonrpc":"2.0","method":"x","params":{"a":"\\ud83d\\ude00"}}')
     assert found == Notification("x", {"a": "\U0001f600"})
 
 
-def test_the_depth_limit_is_exact() -> None:
+def test_decode_depth_limit_is_exact() -> None:
     def nested(depth: int) -> bytes:  # the message and its params are two levels
         return b'{"jsonrpc":"2.0","method":"x","params":{"a":' + b"[" * (depth - 2) + b"]" * (depth - 2) + b"}}"
 
@@ -145,7 +145,7 @@ def test_the_depth_limit_is_exact() -> None:
     assert refused(nested(MAX_DEPTH + 1)).error.code == PARSE_ERROR
 
 
-def test_brackets_inside_strings_do_not_count_as_depth() -> None:
+def test_decode_brackets_inside_strings_do_not_count_as_depth() -> None:
     text = '[{"' * 5000
     found = decode(json.dumps({"jsonrpc": "2.0", "method": "x", "params": {"a": text, "b": [[]] * 300}}).encode())
     assert isinstance(found, Notification)
@@ -157,7 +157,7 @@ def test_brackets_inside_strings_do_not_count_as_depth() -> None:
     "2025-03-26/basic/index#notifications-2",
     "2024-11-05/basic/messages#notifications-1",
 )
-def test_a_notification_has_no_id() -> None:
+def test_decode_notification_has_no_id() -> None:
     assert decode(b'{"jsonrpc":"2.0","method":"notifications/initialized"}') == Notification(
         "notifications/initialized"
     )
@@ -187,13 +187,13 @@ def test_a_notification_has_no_id() -> None:
     "2025-03-26/basic/index#responses-5",
     "2024-11-05/basic/messages#responses-4",
 )
-def test_a_bad_answer_gets_no_answer_but_ends_the_wait_of_its_request(frame: bytes) -> None:
+def test_decode_malformed_response_is_marked_and_names_its_request(frame: bytes) -> None:
     found = refused(frame)
     assert found.is_response
     assert found.id == 1
 
 
-def test_an_error_response_may_have_no_id_or_null() -> None:
+def test_decode_error_response_may_have_null_or_no_id() -> None:
     error = Error(-32700, "x", {"a": 1})
     assert decode(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x","data":{"a":1}}}') == ErrorResponse(
         None, error
@@ -206,14 +206,14 @@ def test_an_error_response_may_have_no_id_or_null() -> None:
 
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
-def test_a_batch_is_read_member_by_member() -> None:
+def test_decode_batch_is_read_member_by_member() -> None:
     found = decode(b'[{"jsonrpc":"2.0","id":1,"method":"a"},7,{"jsonrpc":"2.0","method":"b"},{"id":2}]')
     assert isinstance(found, Batch)
     kinds = [type(member) for member in found.messages]
     assert kinds == [Request, Malformed, Notification, Malformed]
 
 
-def test_an_empty_batch_and_one_that_is_too_long_are_invalid_requests() -> None:
+def test_decode_empty_or_oversize_batch_is_invalid_request() -> None:
     assert refused(b"[]").error.code == INVALID_REQUEST
     assert "at most" in refused(b"[" + b",".join([b"1"] * (MAX_BATCH + 1)) + b"]").error.message
 
@@ -235,7 +235,7 @@ def test_an_empty_batch_and_one_that_is_too_long_are_invalid_requests() -> None:
     "2025-03-26/basic/transports#stdio-1",
     "2024-11-05/basic/transports#stdio-1",
 )
-def test_what_is_written_is_one_line_of_utf8_and_reads_back_the_same(message: Any) -> None:
+def test_encode_writes_one_line_of_utf8_that_decodes_to_the_same(message: Any) -> None:
     frame = encode(message)
     assert b"\n" not in frame
     assert decode(frame) == message
@@ -243,27 +243,27 @@ def test_what_is_written_is_one_line_of_utf8_and_reads_back_the_same(message: An
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"\udfff": 1}, object(), {1, 2}, b"x"])
-def test_what_json_cannot_hold_is_refused_before_it_is_sent(value: Any) -> None:
+def test_encode_refuses_values_that_json_cannot_hold(value: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
         encode(Response(1, {"value": value}))
 
 
-def test_a_cycle_is_refused_before_it_is_sent() -> None:
+def test_encode_refuses_a_cycle() -> None:
     value: dict[str, Any] = {}
     value["self"] = value
     with pytest.raises((ValueError, RecursionError)):
         encode(Response(1, value))
 
 
-def test_an_overlong_frame_keeps_its_id_where_its_start_has_one() -> None:
+def test_oversize_frame_keeps_its_id_if_its_start_has_one() -> None:
     assert oversize(b'{"jsonrpc":"2.0","id":"big","method":"x","params":{"a":"....', 10).id == "big"
     answer = oversize(b'{"jsonrpc":"2.0","id":4,"result":{"a":"....', 10)
     assert (answer.id, answer.is_response) == (4, True)
     assert oversize(b'{"params":{"id":4,"a":"....', 10).id is None
 
 
-def test_no_bytes_make_decode_raise() -> None:
-    """Seeded noise: mutations of a message, and plain bytes."""
+def test_decode_never_raises() -> None:
+    """Decode seeded noise: mutations of a message, and random bytes."""
     random.seed(20251125)
     seed = (
         b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{"x":[1,2,{"y":"\\u00e9"}]}}}'
