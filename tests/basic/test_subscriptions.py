@@ -17,7 +17,7 @@ from mcp_ref import Server
 from mcp_ref.basic.subscriptions import MAX_RESOURCES
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from mcp_ref.server import announcer, session
+from mcp_ref.server import announcer
 from mcp_ref.server.announcer import Announcer
 from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
