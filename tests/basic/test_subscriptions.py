@@ -17,7 +17,7 @@ from mcp_ref import Server
 from mcp_ref.basic.subscriptions import MAX_RESOURCES
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from mcp_ref.server import announcer
+from mcp_ref.server import announcer, session
 from mcp_ref.server.announcer import Announcer
 from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
@@ -510,7 +510,7 @@ async def test_http_app_that_stops_ends_only_its_own_subscriptions() -> None:
 @CONNECTED
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#shutdown-4")
 async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime_server, "GRACE", 10 * PATIENCE)
+    monkeypatch.setattr(session, "GRACE", 10 * PATIENCE)
 
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -520,7 +520,7 @@ async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, mon
 
 
 async def test_server_stop_waits_briefly_for_a_client_that_never_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "FAREWELL", 0.01)
+    monkeypatch.setattr(announcer, "END_SECONDS", 0.01)
 
     async with served(make_server()) as (wire, serving, ours):
         await wire.send(listen(1))
