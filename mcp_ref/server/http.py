@@ -103,7 +103,7 @@ class HttpApp:
             authenticate=authenticate,
             trace=trace,
             stateless=partial(stateless.serve, offer, self._subscriptions) if offer.is_modern else None,
-            parameters=offer.parameter_headers,
+            parameters=lambda tool: offer.tools.parameter_headers(tool),
             handshakes=offer.handshakes,
         )
         self._older: SseEndpoint | None = None

@@ -138,10 +138,6 @@ class Offer:
             return "prompts" in self._declared and self.prompts.has(ref.name)
         return "resources" in self._declared and self.resources.has(ref.uri)
 
-    def parameter_headers(self, tool: str) -> dict[str, tuple[str, ...]]:
-        """Return the HTTP headers that repeat arguments of a tool, and the path to each argument."""
-        return self.tools.parameter_headers(tool) if "tools" in self._declared else {}
-
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities to declare now."""
         changes: Object = {"listChanged": True}

@@ -211,7 +211,7 @@ class StreamableHttpEndpoint:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
             raise HttpRefusal(400, why)
-        if checked.revision is not None and find_revision(checked.revision) not in self._handshakes:
+        if checked.revision is not None and all(each.name != checked.revision for each in self._handshakes):
             raise self._checks.unsupported(checked.revision)
         session = await self._table.find(checked.session, principal)
         self._begin_heartbeat()
@@ -221,7 +221,7 @@ class StreamableHttpEndpoint:
         """Return True if the body or the header names a modern revision, or if only the modern era is served."""
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
-        named = checked.revision is not None and find_revision(checked.revision) not in LEGACY
+        named = checked.revision is not None and all(each.name != checked.revision for each in LEGACY)
         return named or not self._handshakes
 
     async def _post_stateless(
