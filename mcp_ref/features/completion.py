@@ -37,8 +37,6 @@ from .invoke import call
 MAX_VALUES = 100
 """Maximum number of values in one result. [2025-11-25 server/utilities/completion#completion-results]"""
 
-# ---------------------------------------------------------------------------------------------------- types
-
 
 @dataclass
 class PromptReference:

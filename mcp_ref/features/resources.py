@@ -60,8 +60,6 @@ MAX_SUBSCRIPTIONS = 1000
 MAX_URI = 8192
 """Maximum length of a URI in a request, in characters."""
 
-# ---------------------------------------------------------------------------------------------------- types
-
 
 @dataclass
 class Resource:

@@ -67,8 +67,6 @@ from .task_augmentation import TaskHint, TaskMetadata, TaskSupport, without_task
 
 log = logging.getLogger(__name__)
 
-# ---------------------------------------------------------------------------------------------------- types
-
 
 @dataclass
 class ToolAnnotations:

@@ -99,8 +99,6 @@ METHODS: Final = frozenset({"tools/call"})
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses that never change."""
 
-# ---------------------------------------------------------------------------------------------------- types
-
 
 @dataclass
 class Task:
