@@ -90,6 +90,9 @@ def find_route(
 class Session(Channel):
     """One conversation with one peer. `role` is our own role in it."""
 
+    exchange: Callable[[str, Object, Send], Awaitable[Object]] | None = None
+    """Sends a request and returns its result as JSON, with the steps of the modern era. None in the legacy era."""
+
     peer_info: Implementation | None = None
 
     def __init__(self, role: Role, transport: Transport, limits: Limits | None = None) -> None:
@@ -181,7 +184,8 @@ class Session(Channel):
             before_send=before_send,
         )
         try:
-            wire = await self.exchange(method, self.codec.encode(params), send)
+            given = self.codec.encode(params)
+            wire = await (send(given) if self.exchange is None else self.exchange(method, given, send))
         except RemoteError as error:
             self.note_error(error)
             raise
@@ -198,10 +202,6 @@ class Session(Channel):
         if not self._declared(self.peer_capabilities, row):
             raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
         self._sendable.add(method)
-
-    async def exchange(self, method: str, params: Object, send: Send) -> Object:
-        """Send a request, and return its result as JSON. The client overrides it."""
-        return await send(params)
 
     def note_error(self, error: RemoteError) -> None:
         """Take note of the error of one of our requests. The client overrides it."""

@@ -167,7 +167,10 @@ class FrameChecker:
 
         def checked_send(message: Outgoing, related: RequestId | None = None) -> None:
             if related is None or related not in self._alone:
-                self._faults.extend(faults_of(message, self._connection.revision.name, self._asked))
+                # The probe of negotiation is a stateless request, before any revision is negotiated.
+                is_probe = isinstance(message, Request) and is_stateless(message.params)
+                revision = MODERN[-1] if is_probe else self._connection.revision.name
+                self._faults.extend(faults_of(message, revision, self._asked))
             send(message, related)
 
         self._connection.dispatcher._serve = watched_serve

@@ -16,8 +16,8 @@ MOST_FILES = {
     "stdio_modern_server": 18,
     "http_session_server": 20,
     "http_stateless_server": 19,
-    "stdio_legacy_client": 17,
-    "stdio_modern_client": 19,
+    "stdio_legacy_client": 10,
+    "stdio_modern_client": 11,
 }
 """Maximum number of files of the package, without `lib/`, that one warm call enters."""
 

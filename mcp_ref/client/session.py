@@ -35,8 +35,8 @@ from ..features.caching import CACHEABLE, ResponseCache
 from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
-from ..jsonrpc.messages import Batch, Incoming, Malformed, Object, Request, RequestId, Response
-from ..revisions import METHODS, Method
+from ..jsonrpc.messages import Object, Request, RequestId, Response
+from ..revisions import METHODS, Method, Revision
 from ..session import Handler, Send, Session, load
 from ..transports.base import Transport
 
@@ -93,9 +93,13 @@ class ClientSession(Session):
         self._cache, self._cache_key = cache, cache_key
         self._on_notification, self._on_end = on_notification, on_end
 
-    async def open(self) -> None:
-        """Start the transport."""
-        await self.transport.start(self._receive, self.lost)
+    def speak(self, revision: Revision) -> None:
+        """Use this revision for all messages from now on."""
+        super().speak(revision)
+        is_modern = revision.era == "modern"
+        self.exchange = self._exchange if is_modern else None
+        # [2026-07-28 basic/transports/stdio#sending-messages] a client MUST NOT write responses
+        self.dispatcher.may_respond = not is_modern
 
     def continue_from(self, other: ClientSession) -> None:
         """Copy what an earlier session negotiated. The server is a new process of the same command."""
@@ -103,21 +107,10 @@ class ClientSession(Session):
         self.capabilities, self.request_meta = other.capabilities, other.request_meta
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
 
-    def _receive(self, incoming: Incoming) -> None:
-        if self.revision.era == "modern" and (
-            isinstance(incoming, (Request, Batch)) or (isinstance(incoming, Malformed) and not incoming.is_response)
-        ):
-            # [2026-07-28 basic/transports/stdio#sending-messages] a client MUST NOT write responses
-            return log.warning("ignored a request that a server of %s must not send: %.200r", self.revision, incoming)
-        self.dispatcher.receive(incoming)
-
-    # ------------------------------------------------------------------------------------- requests to the server
-
-    async def exchange(self, method: str, params: Object, send: Send) -> Object:
-        """Return the complete result of a request. In the modern era it may come from the cache, or after rounds."""
-        if self.revision.era == "legacy":
-            return await send(params)
-        params = {**params, "_meta": with_meta(params, self.request_meta)}
+    async def _exchange(self, method: str, params: Object, send: Send) -> Object:
+        """Return the complete result of a stateless request: from the cache, or after rounds of input requests."""
+        meta = cast("Object", params.get("_meta", {}))
+        params = {**params, "_meta": {**meta, **self.request_meta}}
         if method not in CACHEABLE:
             result = await send(params)
         elif (cached := self._cache.get(*self._cache_key, method, params)) is not None:

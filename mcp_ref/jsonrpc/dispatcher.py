@@ -106,6 +106,8 @@ class Dispatcher(Requester):
         """True if an error for an unreadable request has no `id` (`Revision.error_id_optional`); else it is null."""
         self.reports_unreadable = True
         """True if a message without a readable id gets an error response. Else it is only logged."""
+        self.may_respond = True
+        """False if the peer must not be sent responses: its requests are ignored."""
         self._serve = serve
         self._notified = notified
         self._serving: dict[RequestId, _Serving] = {}
@@ -127,14 +129,16 @@ class Dispatcher(Requester):
 
     def _receive_one(self, message: Message | Malformed, batch: _ReceivedBatch | None) -> None:
         match message:
-            case Request():
-                self._accept(message, batch)
             case Notification():
                 self._notify(message)
             case Response() | ErrorResponse():
                 self.settle(message)
-            case Malformed():
+            case Malformed() if message.is_response or self.may_respond:
                 self._refuse(message, batch)
+            case Request() if self.may_respond:
+                self._accept(message, batch)
+            case _:
+                log.warning("ignored a request that the peer must not send in this revision: %.200r", message)
 
     def _receive_batch(self, batch: Batch) -> None:
         if not self.accepts_batches:

@@ -553,7 +553,8 @@ def test_header_values_are_written_as_the_spec_has_them() -> None:
 async def test_a_cancellation_of_what_is_not_under_way_is_never_posted(id: JSON) -> None:
     async with scripted() as site, met(site) as client:
         transport = client.session.transport
-        transport.send(Notification("notifications/cancelled", {"requestId": id}))
+        # The fixture that holds frames to the schema is on the instance.
+        type(transport).send(transport, Notification("notifications/cancelled", {"requestId": id}))
         await transport.drain()
         site.on("tools/call", says(text("x")))
         assert (await client.call_tool("t")).text == "x"
