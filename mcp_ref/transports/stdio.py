@@ -143,8 +143,7 @@ class _LineTransport(Transport):
 
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait while more than asyncio's high-water mark (64 KiB) is unread by the peer."""
-        if not self._writable.is_open:
-            await self._writable.wait()
+        await self._writable.wait()
 
     def pause_reading(self) -> None:
         if (pipe := self._input()) is not None:
