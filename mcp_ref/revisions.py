@@ -22,7 +22,7 @@ requests of a client to one process, and a crash loses the session. Any process 
 2025-11-25
     came    URL elicitation: secrets bypass client and model; tools in sampling; tasks (experimental); icons; defaults
             and multiple choice in forms; stream polling: a server need not hold connections open; Client ID Metadata
-            Documents, OpenID discovery, scope step-up; JSON Schema 2020-12 as the default dialect
+            Documents, OpenID discovery, scope step-up; JSON Schema 2020-12 as the default; rules for tool names
     changed invalid tool arguments: a protocol error -> `isError`, which the model can correct; bad Origin: HTTP 403
     deprecated  `includeContext` values "thisServer" and "allServers" -> omit them
 2026-07-28
@@ -31,6 +31,7 @@ requests of a client to one process, and a crash loses the session. Any process 
     replaced  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip requests;
             resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in `_meta`;
             core tasks -> extension; -32002 -> -32602; on HTTP, notifications/cancelled -> closing the stream
+    changed lists do not depend on the connection or on earlier requests; codes -32000 to -32019 get no new meanings
     went    ping, stream resumption (Last-Event-ID), -32042, notifications/roots/list_changed,
             notifications/elicitation/complete
     deprecated  until 2027-07-28 at least: roots -> tool parameters; sampling -> the model provider's API; logging ->
@@ -171,12 +172,7 @@ def revision_named(name: str) -> Revision:
 
 
 def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
-    """Return revisions, given as objects or names, oldest first.
-
-    Raises:
-        TypeError: `revisions` is one revision instead of a list.
-        ValueError: the list is empty, or holds an unknown name.
-    """
+    """Return revisions, given as objects or names, oldest first. Raise ValueError if none or unknown."""
     if isinstance(revisions, str | Revision):
         raise TypeError(f"revisions is a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})

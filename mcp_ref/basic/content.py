@@ -199,8 +199,7 @@ class EmbeddedResource:
         check_uri(self.resource.uri)
         resource = wire["resource"]
         assert isinstance(resource, dict)
-        is_text = isinstance(self.resource, TextResourceContents)
-        resource.setdefault("mimeType", "text/plain" if is_text else "application/octet-stream")
+        resource.setdefault("mimeType", "text/plain" if "text" in resource else "application/octet-stream")
         return wire
 
     @staticmethod

@@ -146,7 +146,7 @@ def accept_revision(offered: str, supported: Sequence[Revision]) -> Revision:
     revision = find_revision(offered)
     if revision is None or revision not in supported:
         # [2025-11-25 basic/lifecycle#version-negotiation] the client SHOULD disconnect
-        ours = ", ".join(r.name for r in supported)
+        ours = ", ".join(known.name for known in supported)
         raise UnsupportedRevision(f"the server speaks revision {offered[:40]!r}; this client speaks {ours}")
     return revision
 

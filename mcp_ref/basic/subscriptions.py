@@ -5,8 +5,8 @@
                                      the result, if the server ends the subscription (SHOULD)
 
 The client is in control: a server MUST NOT send a type that the filter does not name. Each message carries the id of
-the request in `_meta`, because on stdio all subscriptions share one channel. A client that loses the connection sends
-the request again: the server keeps nothing. It may have missed changes in between, so it reads again what it shows.
+the request in `_meta`, because on stdio all subscriptions share one channel. After a lost connection the client sends
+the request again: the server keeps nothing. Changes in between are lost, so the client reads the lists again.
 
     2024-10-07 to 2025-11-25  resources/subscribe names one resource (capability `resources.subscribe`). List changes
                               come unasked, on any stream (capability `listChanged`), over HTTP on a GET stream
@@ -36,8 +36,7 @@ MAX_RESOURCES = 1000
 
 @dataclass
 class SubscriptionFilter:
-    """The notifications that a client wants. A resource's URI also stands for those below it; `task_ids` are of the
-    tasks extension."""
+    """The notifications that a client wants. A URI also stands for those below it; task ids are of the extension."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None

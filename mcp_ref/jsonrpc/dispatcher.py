@@ -130,7 +130,10 @@ class Dispatcher(Requester):
     def _receive_one(self, message: Message | Malformed, batch: _ReceivedBatch | None) -> None:
         match message:
             case Notification():
-                self._notify(message)
+                try:
+                    self._notified(message)
+                except Exception:
+                    log.exception("the handler of %s failed", message.method)
             case Response() | ErrorResponse():
                 self.settle(message)
             case Malformed() if message.is_response or self.may_respond:
@@ -194,12 +197,6 @@ class Dispatcher(Requester):
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
             pass  # the response is queued already
-
-    def _notify(self, notification: Notification) -> None:
-        try:
-            self._notified(notification)
-        except Exception:
-            log.exception("the handler of %s failed", notification.method)
 
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
         """Respond with an error to an invalid message. An invalid response ends the wait of its request instead."""

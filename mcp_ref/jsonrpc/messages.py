@@ -305,10 +305,8 @@ _write_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(
 def encode(message: Outgoing) -> bytes:
     """Write one message or batch as a frame: UTF-8, one line, no trailing newline.
 
-    Raises:
-        ValueError: JSON cannot hold the message: NaN, Infinity, a lone surrogate or a cycle.
-        RecursionError: it nests deeper than the interpreter's stack.
-        TypeError: it holds a Python object of another type.
+    Raise ValueError for NaN, Infinity, a lone surrogate or a cycle, RecursionError for nesting beyond the interpreter's
+    stack, TypeError for a Python object that JSON cannot hold.
     """
     if type(message) is Batch:
         return b"[" + b",".join(encode(member) for member in message.messages) + b"]"  # type: ignore[arg-type]

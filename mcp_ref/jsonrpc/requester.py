@@ -3,8 +3,12 @@
     request() -> id, table entry -> Transport.send ... settle(Response) -> the caller gets the result
     batch()   -> the requests of several calls leave as one JSON array
 
-A wait ends with a response, the time limit, the caller's cancellation, or the end of the connection. Without a time
-limit a silent peer would hold its caller forever. A response with an unknown id is ignored: its request was cancelled.
+A wait ends with a response, the time limit, the caller's cancellation, or the end of the connection. A response with
+an unknown id is ignored: its request was cancelled.
+
+Each request SHOULD have a time limit, or a silent peer would hold the caller forever. On expiry the sender SHOULD cancel
+the request. Progress MAY restart the limit, up to a maximum (SHOULD): else a peer could hold the caller with progress
+alone. 2024-11-05 only asks for time limits; the rest came in 2025-03-26. [2025-11-25 basic/lifecycle#timeouts]
 
 Spec:  basic/index#messages; basic/lifecycle#timeouts (2025-03-26 to 2025-11-25); 2026-07-28
        basic/patterns/cancellation#timeouts; 2025-03-26 basic/index#batching
@@ -71,8 +75,7 @@ class Pending:
 
     def extend(self) -> None:
         """Restart the time limit, up to the deadline."""
-        # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum: else a peer
-        # that only reports progress would hold the caller forever
+        # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum
         if self.timer is None or self.timer.expired():
             return  # the time ended in this turn of the event loop
         if self.timeout is not None and self.deadline is not None:
