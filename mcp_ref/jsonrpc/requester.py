@@ -6,7 +6,7 @@
 A wait ends with a response, the time limit, the caller's cancellation, or the end of the connection. A response with
 an unknown id is ignored: its request was cancelled.
 
-Each request SHOULD have a time limit, or a silent peer would hold the caller forever. On expiry the sender SHOULD cancel
+Each request SHOULD have a time limit, or a silent peer would hold its caller. On expiry the sender SHOULD cancel
 the request. Progress MAY restart the limit, up to a maximum (SHOULD): else a peer could hold the caller with progress
 alone. 2024-11-05 only asks for time limits; the rest came in 2025-03-26. [2025-11-25 basic/lifecycle#timeouts]
 
