@@ -26,8 +26,9 @@ link outside `url` as suspicious. The client MUST show which server asks, and SH
                 the values, and offer decline and cancel. Titles of choices in `enumNames`. Defaults for booleans only.
     2025-11-25  URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 for a request
                 that needs a URL first. The three duties of clients became MUST. A client declares its modes; `{}` means
-                form only. An undeclared mode is -32602 (MUST). Choices with `oneOf` and `const`, multiple choices,
-                defaults for all types (SEP-1330, SEP-1034). State MUST be bound to the user, not to a session id alone.
+                form only. Servers MUST NOT use an undeclared mode; it is -32602 (MUST). Choices with `oneOf` and
+                `const`, multiple choices, defaults for all types (SEP-1330, SEP-1034). State MUST be bound to the user,
+                not to a session id alone.
     2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The retry tells the client
                 the outcome, so `elicitationId`, the notification and -32042 were removed; the server keeps its own
                 identifier in `requestState`. A client that fails sends nothing: servers MUST handle that.

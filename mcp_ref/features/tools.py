@@ -89,7 +89,7 @@ class Tool:
     """The description of a tool, as the client and its model see it."""
 
     name: str
-    """The unique name on this server. Clients that join several servers add a prefix of their own."""
+    """The unique name on this server. A client of several servers SHOULD prefix it, not with the server's own name."""
     input_schema: Object
     """A JSON Schema for the arguments; its type is "object"."""
     description: str | None = None

@@ -144,7 +144,7 @@ _NAMES = {new: old for old, new in _RENAMED.items()}
 
 @dataclass
 class CreateTaskResult:
-    """The first result of a request that has become a task."""
+    """The first result of a request that has become a task. `tasks/get` MUST find the task before this is sent."""
 
     task: Task
     meta: Object | None = None
