@@ -137,10 +137,6 @@ class StreamableHttpEndpoint:
                 self._table.end(await self._find(checked, principal))
                 await exchange.respond(204, checked.cors, b"")
 
-    def _begin_heartbeat(self) -> None:
-        if not self._heartbeat.is_running:
-            self._heartbeat.start()
-
     def _keep_alive(self) -> bool:
         for stateless in (*self._requests, *self._subscriptions):
             stateless.keep_alive()
@@ -180,7 +176,10 @@ class StreamableHttpEndpoint:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
         stream = self._open_stream(session, checked, ids)
         await session.receive(message, frame)
-        await self._respond(exchange, stream, await stream.json_body, checked.cors)
+        body = await stream.json_body
+        if body is not None:
+            return await exchange.respond(200, [*JSON_HEADERS, *checked.cors], body)
+        await self._carry(exchange, stream, checked.cors)
 
     def _open_stream(self, session: HttpSession, checked: CheckedRequest, ids: tuple[RequestId, ...]) -> Stream:
         accepts_json = checked.accepts_json or not checked.accepts_sse
@@ -191,7 +190,8 @@ class StreamableHttpEndpoint:
     ) -> None:
         """Begin a session. It exists for other requests only after `initialize` has succeeded."""
         session = self._table.begin(principal)
-        self._begin_heartbeat()
+        if not self._heartbeat.is_running:
+            self._heartbeat.start()
         stream = self._open_stream(session, checked, (message.id,))
         try:
             self._store.open(session.id, exchange.request.body, principal)
@@ -200,7 +200,10 @@ class StreamableHttpEndpoint:
             if session.opened.done() and session.opened.result():
                 # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
                 headers = [*headers, (SESSION_HEADER, session.id)]
-            await self._respond(exchange, stream, body, headers)
+            if body is not None:
+                await exchange.respond(200, [*JSON_HEADERS, *headers], body)
+            else:
+                await self._carry(exchange, stream, headers)
         finally:
             if not (session.opened.done() and session.opened.result()):
                 self._table.end(session)
@@ -214,7 +217,8 @@ class StreamableHttpEndpoint:
         if checked.revision is not None and all(each.name != checked.revision for each in self._handshakes):
             raise self._checks.unsupported(checked.revision)
         session = await self._table.find(checked.session, principal)
-        self._begin_heartbeat()
+        if not self._heartbeat.is_running:
+            self._heartbeat.start()
         return session
 
     def _is_stateless(self, message: Incoming, checked: CheckedRequest) -> bool:
@@ -267,18 +271,12 @@ class StreamableHttpEndpoint:
         except ProtocolError as error:
             return await stateless.refuse(error)
         served.add(stateless)
-        self._begin_heartbeat()
+        if not self._heartbeat.is_running:
+            self._heartbeat.start()
         try:
             await stateless.serve(self._stateless(request, stateless.tell, stateless.drain, principal))
         finally:
             served.discard(stateless)
-
-    async def _respond(self, exchange: Exchange, stream: Stream, body: bytes | None, headers: HeaderList) -> None:
-        """Respond with JSON, or with the stream's events if `body` is None."""
-        if body is not None:
-            await exchange.respond(200, [*JSON_HEADERS, *headers], body)
-        else:
-            await self._carry(exchange, stream, headers)
 
     async def _carry(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
         """Carry a stream until it ends or the client leaves. `last`: id of the event to continue after."""

@@ -113,8 +113,7 @@ class Stream:
         """The body of a JSON response, or None if the response is an event stream."""
         self._accepts_json = accepts_json
         self._response: StreamingResponse | None = None  # only in CONNECTED
-        self._drainable = asyncio.Event()  # cleared while the HTTP response is about to begin
-        self._drainable.set()
+        self._begun: asyncio.Event | None = None  # from OPENING on; set when the HTTP response has begun, or failed to
         self._waiting: list[Event] = []
         self._waiting_bytes = 0
 
@@ -136,8 +135,7 @@ class Stream:
     def open(self) -> None:
         """Decide for events, if nothing is decided yet."""
         if self.state is StreamState.UNDECIDED:
-            self.state = StreamState.OPENING
-            self._drainable.clear()
+            self.state, self._begun = StreamState.OPENING, asyncio.Event()
             self.json_body.set_result(None)
             self.prime()
 
@@ -177,13 +175,17 @@ class Stream:
             self._leave(self.state if self.state is StreamState.ENDED else StreamState.DETACHED)
         else:
             self.state = StreamState.CONNECTED
-        self._drainable.set()
+        self._note_begun()
 
     def give_up(self) -> None:
         """Note that the HTTP response failed to begin."""
         if self.state in (StreamState.OPENING, StreamState.INTERRUPTED):
             self.state = StreamState.DETACHED
-        self._drainable.set()
+        self._note_begun()
+
+    def _note_begun(self) -> None:
+        if self._begun is not None:
+            self._begun.set()
 
     def detach(self, response: StreamingResponse) -> None:
         """Note that this response has ended. The stream goes on."""
@@ -207,7 +209,7 @@ class Stream:
         if not self.json_body.done():
             self.json_body.set_result(None)
         self._leave(StreamState.ENDED)
-        self._drainable.set()
+        self._note_begun()
         self.session.forget(self)
 
     def _leave(self, state: StreamState) -> None:
@@ -223,7 +225,8 @@ class Stream:
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
-        await self._drainable.wait()
+        if self._begun is not None:
+            await self._begun.wait()
         if self._response is not None:
             await self._response.drain()
         else:
