@@ -155,19 +155,19 @@ LEGACY: Final = tuple(revision for revision in REVISIONS if revision.era == "leg
 
 LATEST_LEGACY: Final = LEGACY[-1]
 
-_BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
+BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
 
 
 def find_revision(name: object) -> Revision | None:
     """Return the revision of that name, or None. Names are looked up, not compared: "v999" > "2025-11-25" is true."""
-    return _BY_NAME.get(name) if type(name) is str else None
+    return BY_NAME.get(name) if type(name) is str else None
 
 
 def revision_named(name: str) -> Revision:
     """Return the revision of that name. Raise ValueError, which lists the known names, for an unknown one."""
     revision = find_revision(name)
     if revision is None:
-        raise ValueError(f"unknown protocol revision {name!r}; known are {', '.join(_BY_NAME)}")
+        raise ValueError(f"unknown protocol revision {name!r}; known are {', '.join(BY_NAME)}")
     return revision
 
 
@@ -177,7 +177,7 @@ def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
         raise TypeError(f"revisions is a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
     if not chosen:
-        raise ValueError(f"revisions is empty; name at least one revision of {', '.join(_BY_NAME)}")
+        raise ValueError(f"revisions is empty; name at least one revision of {', '.join(BY_NAME)}")
     return chosen
 
 
@@ -289,11 +289,11 @@ METHODS: Final = (
     Method("notifications/tools/list_changed", "server", _NOTICE, capability="tools.listChanged"),
     Method("resources/list", "client", _PAGE, "features.resources:ListResourcesResult", "resources"),
     Method("resources/templates/list", "client", _PAGE, "features.resources:ListResourceTemplatesResult", "resources"),
-    Method("resources/read", "client", "features.resources:ResourceRequestParams",
+    Method("resources/read", "client", "features.resources:ReadResourceRequestParams",
            "features.resources:ReadResourceResult", "resources"),
-    Method("resources/subscribe", "client", "features.resources:ResourceRequestParams", _DONE, "resources.subscribe",
+    Method("resources/subscribe", "client", "features.resources:SubscribeRequestParams", _DONE, "resources.subscribe",
            until=R2026_07_28),
-    Method("resources/unsubscribe", "client", "features.resources:ResourceRequestParams", _DONE,
+    Method("resources/unsubscribe", "client", "features.resources:UnsubscribeRequestParams", _DONE,
            "resources.subscribe", until=R2026_07_28),
     Method("notifications/resources/updated", "server", "features.resources:ResourceUpdatedNotificationParams",
            capability="resources.subscribe"),

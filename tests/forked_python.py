@@ -18,14 +18,11 @@ import json
 import os
 import runpy
 import select
-import shlex
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-import warnings
 from functools import cache
 from pathlib import Path
 
@@ -77,24 +74,21 @@ def forked(*arguments: str) -> list[str]:
     """Return the command that runs Python with these arguments: `-m MODULE ...`, `-c SOURCE` or `FILE ...`."""
     if not CAN_FORK:
         return [sys.executable, *arguments]
-    return [_parent()[1], *arguments]
+    return [sys.executable, "-I", "-S", "-c", STUB, _parent()[1], *arguments]
 
 
 def process_ids() -> set[str]:
-    """Return the id of the parent, if it runs. It lives until the last test has ended."""
+    """Return the id of the parent if it runs, which lives until the last test has ended."""
     return {str(_parent()[0])} if _parent.cache_info().currsize else set()
 
 
 @cache
 def _parent() -> tuple[int, str]:
-    """Start the parent. Return its process id, and the path of the small program: a command to use like Python's."""
+    """Start the parent. Return its process id and the path of its socket."""
     folder = tempfile.mkdtemp(prefix="forked-")
-    path, program, stub = (os.path.join(folder, name) for name in ("socket", "python3", "stub.py"))
-    Path(stub).write_text(STUB)
-    Path(program).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S {stub} {path} "$@"\n')
-    os.chmod(program, 0o755)
+    path = os.path.join(folder, "socket")
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.forked_python", path, str(os.getpid()), program],
+        [sys.executable, "-m", "tests.forked_python", path, str(os.getpid())],
         cwd=Path(__file__).resolve().parent.parent,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -107,10 +101,11 @@ def _parent() -> tuple[int, str]:
         process.kill()
         process.wait()
         with contextlib.suppress(OSError):
-            shutil.rmtree(folder)
+            os.unlink(path)
+            os.rmdir(folder)
 
     atexit.register(stop)
-    return process.pid, program
+    return process.pid, path
 
 
 class _Parent:
@@ -202,8 +197,6 @@ class _Parent:
 def _execute(arguments: list[str]) -> None:
     """Run a program as `python ARGUMENTS` does."""
     first, *rest = arguments
-    if os.environ.get("PYTHONWARNINGS") == "error":
-        warnings.simplefilter("error")
     sys.path[0] = os.getcwd()
     sys.path[1:1] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if first == "-m":
@@ -231,8 +224,7 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.close(nothing)
-    owner, sys.executable = int(sys.argv[2]), sys.argv[3]  # the programs that a fork starts are forks too
-    _execute(parent.run(owner))
+    _execute(parent.run(int(sys.argv[2])))
     return None
 
 

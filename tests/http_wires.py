@@ -245,7 +245,7 @@ async def http_wire(
 ) -> AsyncIterator[Wire]:
     """A server over Streamable HTTP ("http", "http-json", "asgi") or HTTP+SSE ("http+sse"), and a bare client."""
     options = HttpOptions(json_responses=kind == "http-json")
-    site = HttpApp(server.offer, server.limits, server.trace, **options)
+    site = HttpApp(server.offer, **options)
     handler = _Begun(under_asgi(application(site.handle)) if kind == "asgi" else site.handle)
     listening = await serve(handler)
     base = f"http://127.0.0.1:{listening.address[1]}"

@@ -57,9 +57,9 @@ from mcp_ref.features.prompts import (
 from mcp_ref.features.resources import (
     ListResourcesResult,
     ListResourceTemplatesResult,
+    ReadResourceRequestParams,
     ReadResourceResult,
     Resource,
-    ResourceRequestParams,
     ResourceTemplate,
     ResourceUpdatedNotificationParams,
 )
@@ -144,7 +144,7 @@ PARAMS: dict[str, object] = {
     "tools/list": PaginatedRequestParams("cursor", META),
     "tools/call": CallToolRequestParams("t", {"a": 1}, META),
     "prompts/get": GetPromptRequestParams("p", {"a": "x"}, META),
-    "resources/read": ResourceRequestParams("test://r", META),
+    "resources/read": ReadResourceRequestParams("test://r", META),
     "completion/complete": CompleteRequestParams(
         PromptReference("p", "P"), CompleteArgument("a", "x"), CompleteContext({"b": "y"}), META
     ),

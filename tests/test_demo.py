@@ -46,8 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     vendor = folder / "an app" / "app" / "_vendor"
     shutil.copytree(ROOT / "mcp_ref", vendor / "protocol")
     archive = folder / "mcp_ref.zip"
-    with zipfile.PyZipFile(str(archive), "w") as bundle:
-        bundle.writepy(str(ROOT / "mcp_ref"))  # compiled, because each process would compile all modules again
+    with zipfile.ZipFile(archive, "w") as bundle:
         for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
             bundle.write(path, path.relative_to(ROOT))
     ways: dict[str, Callable[[], str]] = {

@@ -87,24 +87,24 @@ FAIL = {
     "get_alerts": "did not answer",
     "DELETE": "not authorized",
     "zeroblob": "too big",
-    "read_file path=README.md": "needs the client capability roots",
+    "read_file path=README.md": "this needs roots",
     "files_client.py ../secret.txt": "not in any of the roots",
     "note://all/nothing": "Resource not found",
     "name=../oops": "Invalid arguments",
-    "notes_client.py note://nowhere": "does not report changes of note://nowhere",
+    "notes_client.py note://nowhere": "does not tell of changes of note://nowhere",
     "book_table": "How many guests?",
     "--guests 13": "expected at most 12",
-    "sign_in --": "needs the client capability elicitation.url",
+    "sign_in --": "this needs elicitation.url",
     "--decline": "did not agree",
     "basket_id=bsk_x": "no such basket",
     "--twice": "no such basket",
-    "call book_flight": "needs the client capability elicitation",
+    "call book_flight": "this needs elicitation",
     "--other-key": "requestState was not issued by this server",
     "mcp_ref watch folder://other": "did you mean 'folder://all'",
     "watch_client.py folder://other": "Resource not found",
-    "call write_report": "needs the client capability elicitation",
+    "call write_report": "this needs elicitation",
     "report_client.py --cancel": "no report",
-    "call summarize": "needs the client capability sampling",
+    "call summarize": "this needs sampling",
     "--deny": "User rejected",
     "--timeout 1": "within 1",
     "--impatient": "within 2",
@@ -112,14 +112,12 @@ FAIL = {
 """The commands that fail, by a part of each, and what they say then."""
 
 
-def typed(
-    command: str, tmp_path: Path, stdin: str = "", cwd: Path = ROOT, python: str = sys.executable
-) -> subprocess.CompletedProcess[str]:
-    """Run a command as a reader types it, with `python` as `python3`. All that it started is gone then."""
+def typed(command: str, tmp_path: Path, stdin: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run a command as a reader types it; `python3` is the Python of this test. All that it started is gone then."""
     folder = tmp_path / "bin"
     folder.mkdir(exist_ok=True)
     if not (folder / "python3").exists():
-        (folder / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(python)} "$@"\n')
+        (folder / "python3").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
         (folder / "python3").chmod(0o755)
     home = {"HOME": str(tmp_path), "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONWARNINGS": "error"}
     with subprocess.Popen(
@@ -169,19 +167,14 @@ def test_every_failure_that_is_expected_here_is_one_that_a_docstring_shows() -> 
 
 @pytest.mark.parametrize("name", sorted({name for name, _ in COMMANDS}))
 def test_docstring_commands_do_what_the_docstring_says(name: str, tmp_path: Path) -> None:
-    """Run the commands of one file, two at a time. The first starts Python as a reader does, the others start forks."""
+    """Run the commands of one file, two at a time: most of their time is the start of Python."""
     first = {command: file for file, command in reversed(COMMANDS)}
     commands = [command for command, file in first.items() if file == name]
     folders = [tmp_path / str(number) for number in range(len(commands))]
     for folder in folders:
         folder.mkdir()
     with ThreadPoolExecutor(2) as pool:
-        pythons = [sys.executable, *forked("")[:1] * (len(commands) - 1)]
-        for command, done in zip(
-            commands,
-            pool.map(lambda *each: typed(each[0], each[1], python=each[2]), commands, folders, pythons),
-            strict=True,
-        ):
+        for command, done in zip(commands, pool.map(typed, commands, folders), strict=True):
             check_command(command, done)
 
 
@@ -205,7 +198,7 @@ def test_an_example_runs_from_any_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", SERVERS, ids=lambda path: path.name)
 async def test_command_line_serves_each_example_in_every_revision(path: Path) -> None:
     """Serve over pipes in one revision of each era; and in all revisions over HTTP, where one process is enough."""
-    stdio = forked("-m", "mcp_ref", "run", str(path))
+    stdio = [sys.executable, "-m", "mcp_ref", "run", str(path)]
     with serving(path) as program:
         targets = [(program.url, revision.name) for revision in REVISIONS]
         for target, revision in [*targets, (stdio, LEGACY[-1].name), (stdio, REVISIONS[-1].name)]:

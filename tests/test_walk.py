@@ -12,10 +12,10 @@ import pytest
 from tests.support import ROOT
 
 MOST_FILES = {
-    "stdio_legacy_server": 17,
-    "stdio_modern_server": 18,
-    "http_session_server": 20,
-    "http_stateless_server": 19,
+    "stdio_legacy_server": 13,
+    "stdio_modern_server": 13,
+    "http_session_server": 15,
+    "http_stateless_server": 14,
     "stdio_legacy_client": 10,
     "stdio_modern_client": 11,
 }

@@ -216,7 +216,7 @@ class Talk:
 @contextlib.asynccontextmanager
 async def on_the_web(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
     """A server over HTTP, with its insides in reach."""
-    site = HttpApp(server.offer, server.limits, server.trace, **options)
+    site = HttpApp(server.offer, trace=server.trace, **options)
     listening = await serve(site.handle)
     web = Web(site, listening.address)
     try:

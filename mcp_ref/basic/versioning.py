@@ -34,7 +34,7 @@ from typing import Final
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from ..revisions import Revision
+from ..revisions import BY_NAME, Revision
 from .lifecycle import CapabilityError, capability_path
 from .meta import with_meta
 
@@ -105,8 +105,8 @@ def read_required_meta(params: Object) -> tuple[Object, str, Object]:
 def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestMeta:
     """Return the `_meta` of a stateless request. Raise ProtocolError if it is malformed or its revision unsupported."""
     meta, version, capabilities = read_required_meta(params)
-    revision = next((each for each in supported if each.name == version and each.era == "modern"), None)
-    if revision is None:
+    revision = BY_NAME.get(version)
+    if revision is None or revision.era != "modern" or revision not in supported:
         raise unsupported_revision(version, supported)
     return RequestMeta(revision, capabilities, meta.get(CLIENT_INFO), meta.get(LOG_LEVEL))
 

@@ -37,6 +37,8 @@ from .invoke import call
 MAX_VALUES = 100
 """Maximum number of values in one result. [2025-11-25 server/utilities/completion#completion-results]"""
 
+# ---------------------------------------------------------------------------------------------------- types
+
 
 @dataclass
 class PromptReference:
@@ -112,9 +114,14 @@ class Completions:
     """The completers of a server. `is_known` returns True if the server has the prompt or resource of a reference."""
 
     def __init__(
-        self, context_type: type | None, is_known: Callable[[Reference], bool], added: Callable[[], None] = lambda: None
+        self,
+        context_type: type | None,
+        is_known: Callable[[Reference], bool],
+        added: Callable[[], None] = lambda: None,
     ) -> None:
-        self._context_type, self._is_known, self._added = context_type, is_known, added
+        self._added = added
+        self._context_type = context_type
+        self._is_known = is_known
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
 
     def add(self, target: str, argument: str, function: Callable[..., object]) -> None:
@@ -128,6 +135,7 @@ class Completions:
         if not 1 <= len(names) <= 2:
             raise TypeError(f"{signature.name}() takes (value) or (value, arguments), not ({', '.join(names)})")
         self._completers[target, argument] = (function, signature)
+        self._added()
         self._added()
 
     async def complete(self, params: CompleteRequestParams, context: RequestContext) -> CompleteResult:
@@ -144,9 +152,10 @@ class Completions:
         names = [parameter.name for parameter in signature.parameters]
         arguments: dict[str, object] = dict(zip(names, (params.argument.value, others), strict=False))
         value = await call(function, signature, arguments, context)
-        if not isinstance(value, Completion):
-            value = Completion([str(each) for each in cast(Iterable[object], value)])
-        if len(value.values) > MAX_VALUES:
-            total = value.total if value.total is not None else len(value.values)
-            value = Completion(value.values[:MAX_VALUES], total, True)
-        return CompleteResult(value)
+        completion = (
+            value if isinstance(value, Completion) else Completion([str(v) for v in cast(Iterable[object], value)])
+        )
+        if len(completion.values) > MAX_VALUES:
+            total = completion.total if completion.total is not None else len(completion.values)
+            completion = Completion(completion.values[:MAX_VALUES], total, True)
+        return CompleteResult(completion)

@@ -58,6 +58,8 @@ URL_ELICITATION_REQUIRED = -32042
 """The error code of a request that needs the user to visit a URL first; 2025-11-25 only.
 [2025-11-25 client/elicitation#url-elicitation-required-error]"""
 
+# ---------------------------------------------------------------------------------------------------- types
+
 
 @dataclass
 class ElicitRequestFormParams:

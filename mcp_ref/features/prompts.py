@@ -41,6 +41,8 @@ from .invoke import call, check_options
 from .pagination import PAGE_SIZE
 from .registry import Registry
 
+# ---------------------------------------------------------------------------------------------------- types
+
 
 @dataclass
 class PromptArgument:

@@ -10,9 +10,9 @@ Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from ..revisions import Revision
 from .pagination import PAGE_SIZE, cursor_of, serial_of
@@ -20,47 +20,38 @@ from .pagination import PAGE_SIZE, cursor_of, serial_of
 T = TypeVar("T")
 
 
-class Registry(Generic[T]):
+class Registry(dict[str, T]):
     """Items under unique keys, in the order of registration. kind: the word for an item in error messages."""
 
     def __init__(self, kind: str, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None) -> None:
+        super().__init__()
         self._kind, self._page_size, self._changed = kind, page_size, changed
-        self._items: dict[str, tuple[int, T]] = {}
-        self._serials = count(1)
+        self._serials: dict[str, int] = {}
+        self._next_serial = count(1)
 
     def add(self, key: str, item: T) -> None:
         """Register an item. Raise ValueError if the key is taken."""
-        if key in self._items:
+        if key in self:
             raise ValueError(f"a {self._kind} {key!r} is already registered; remove it first, or choose another name")
-        self._items[key] = (next(self._serials), item)
+        self[key] = item
+        self._serials[key] = next(self._next_serial)
         self._changed()
 
     def remove(self, key: str) -> None:
         """Remove an item. Raise KeyError if the key is unknown."""
-        del self._items[key]
+        del self[key], self._serials[key]
         self._changed()
-
-    def get(self, key: str) -> T | None:
-        """Return the item of that key, or None."""
-        entry = self._items.get(key)
-        return entry[1] if entry is not None else None
-
-    def __iter__(self) -> Iterator[T]:
-        return (item for _, item in self._items.values())
-
-    def __len__(self) -> int:
-        return len(self._items)
 
     def page(self, cursor: str | None, revision: Revision) -> tuple[list[T], str | None]:
         """Return the page that starts after `cursor`, and the next cursor: None after the last page.
 
         Raise ProtocolError -32602 for a cursor that this server did not make.
         """
-        entries = list(self._items.values())
+        items = list(self.values())
         if not revision.pagination:
-            return [item for _, item in entries], None
+            return items, None
+        serials = list(self._serials.values())
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor; only None is the first page
-        start = 0 if cursor is None else bisect_right(entries, serial_of(cursor), key=lambda entry: entry[0])
-        page = entries[start : start + self._page_size]
-        more = start + len(page) < len(entries)
-        return [item for _, item in page], cursor_of(page[-1][0]) if more else None
+        start = 0 if cursor is None else bisect_right(serials, serial_of(cursor))
+        end = start + self._page_size
+        return items[start:end], cursor_of(serials[end - 1]) if end < len(items) else None

@@ -60,6 +60,8 @@ MAX_SUBSCRIPTIONS = 1000
 MAX_URI = 8192
 """Maximum length of a URI in a request, in characters."""
 
+# ---------------------------------------------------------------------------------------------------- types
+
 
 @dataclass
 class Resource:
@@ -114,8 +116,8 @@ class ListResourceTemplatesResult(CacheableResult):
 
 
 @dataclass
-class ResourceRequestParams:
-    """The URI of the resource to read, to subscribe to, or to unsubscribe from."""
+class ReadResourceRequestParams:
+    """The URI of the resource to read."""
 
     uri: str
     meta: Object | None = None
@@ -126,6 +128,22 @@ class ReadResourceResult(CacheableResult):
     """The contents of a resource: usually one item, several for a directory."""
 
     contents: list[ResourceContents]
+    meta: Object | None = None
+
+
+@dataclass
+class SubscribeRequestParams:
+    """The URI of the resource to watch."""
+
+    uri: str
+    meta: Object | None = None
+
+
+@dataclass
+class UnsubscribeRequestParams:
+    """The URI of the resource to stop watching."""
+
+    uri: str
     meta: Object | None = None
 
 
@@ -155,21 +173,25 @@ class ResourceOptions(TypedDict, total=False):
 
 @dataclass
 class RegisteredResource:
-    """A resource or template, and the function that reads it."""
+    """A resource, and the function that reads it."""
 
-    description: Resource | ResourceTemplate
+    resource: Resource
     function: Callable[..., object]
     signature: Signature
     hints: CacheHints
 
 
 @dataclass
-class RegisteredTemplate(RegisteredResource):
-    """A template. Its variables become the function's arguments."""
+class RegisteredTemplate:
+    """A template, and the function that reads its resources; the variables become the function's arguments."""
 
+    template: ResourceTemplate
     matcher: UriTemplate
+    function: Callable[..., object]
+    signature: Signature
     checks: dict[str, Validator]
     """Parameter name -> its compiled schema."""
+    hints: CacheHints
 
     def arguments(self, uri: str) -> dict[str, object] | None:
         """Return the function's arguments for this URI, or None if the URI does not belong to the family."""
@@ -241,7 +263,7 @@ class Resources:
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
         template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` was ruled out
         checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
-        self._templates.add(uri, RegisteredTemplate(template, function, signature, hints, matcher, checks))
+        self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature, checks, hints))
         return template
 
     def remove(self, uri: str) -> None:
@@ -254,53 +276,49 @@ class Resources:
 
     def can_be_watched(self, uri: str) -> bool:
         """Return True if the URI can be read: only such a resource can be watched."""
-        return len(uri) <= MAX_URI and self._find(uri) is not None
-
-    def _find(self, uri: str) -> tuple[RegisteredResource, dict[str, object]] | None:
-        """Return the resource with this URI, else the first template that matches, with the function's arguments."""
-        registered = self._resources.get(uri)
-        if registered is not None:
-            return registered, {}
-        matches = ((family, family.arguments(uri)) for family in self._templates)
-        return next(((family, arguments) for family, arguments in matches if arguments is not None), None)
+        if len(uri) > MAX_URI:
+            return False
+        return self._resources.get(uri) is not None or any(
+            family.arguments(uri) is not None for family in self._templates.values()
+        )
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourcesResult:
         """Serve `resources/list`."""
         page, following = self._resources.page(params.cursor, context.revision)
-        return ListResourcesResult([cast(Resource, registered.description) for registered in page], following)
+        return ListResourcesResult([registered.resource for registered in page], following)
 
     async def list_templates(
         self, params: PaginatedRequestParams, context: RequestContext
     ) -> ListResourceTemplatesResult:
         """Serve `resources/templates/list`."""
         page, following = self._templates.page(params.cursor, context.revision)
-        return ListResourceTemplatesResult(
-            [cast(ResourceTemplate, registered.description) for registered in page], following
-        )
+        return ListResourceTemplatesResult([registered.template for registered in page], following)
 
-    async def read(self, params: ResourceRequestParams, context: RequestContext) -> ReadResourceResult:
+    async def read(self, params: ReadResourceRequestParams, context: RequestContext) -> ReadResourceResult:
         """Serve `resources/read`: read the resource with that URI, else the first template that matches."""
         _check_length(params.uri)
-        found = self._find(params.uri)
-        if found is None:
-            raise not_found(params.uri, context)
-        registered, arguments = found
-        value = await call(registered.function, registered.signature, arguments, context)
-        contents = _contents_of(params.uri, registered.description.mime_type, value)
-        return ReadResourceResult(contents, ttl_ms=registered.hints.ttl_ms, cache_scope=registered.hints.scope)
+        registered = self._resources.get(params.uri)
+        if registered is not None:
+            value = await call(registered.function, registered.signature, {}, context)
+            return _result_of(params.uri, registered.resource.mime_type, value, registered.hints)
+        for family in self._templates.values():
+            arguments = family.arguments(params.uri)
+            if arguments is not None:
+                value = await call(family.function, family.signature, arguments, context)
+                return _result_of(params.uri, family.template.mime_type, value, family.hints)
+        raise not_found(params.uri, context)
 
-    async def subscribe(self, params: ResourceRequestParams, context: RequestContext) -> EmptyResult:
+    async def subscribe(self, params: SubscribeRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `resources/subscribe`. A second subscription to the same URI changes nothing."""
         _check_length(params.uri)
         if not self.can_be_watched(params.uri):
             raise not_found(params.uri, context)
-        subscriptions = context.channel.subscriptions
-        if len(subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in subscriptions:
+        if len(context.channel.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in context.channel.subscriptions:
             raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a session")
-        subscriptions.add(params.uri)
+        context.channel.subscriptions.add(params.uri)
         return EmptyResult()
 
-    async def unsubscribe(self, params: ResourceRequestParams, context: RequestContext) -> EmptyResult:
+    async def unsubscribe(self, params: UnsubscribeRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `resources/unsubscribe`. A URI without a subscription is ignored."""
         context.channel.subscriptions.discard(params.uri)
         return EmptyResult()
@@ -329,11 +347,16 @@ def _readings(value: Matched) -> list[JSON]:
 _NUMBER_OR_BOOLEAN = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
+def _result_of(uri: str, mime_type: str | None, value: object, hints: CacheHints) -> ReadResourceResult:
+    contents = _contents_of(uri, mime_type, value)
+    return ReadResourceResult(contents, ttl_ms=hints.ttl_ms, cache_scope=hints.scope)
+
+
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:
     """Return the contents for the value that a resource's function returned."""
-    if isinstance(value, ResourceContents):
+    if isinstance(value, (TextResourceContents, BlobResourceContents)):
         return [value]
-    if isinstance(value, list) and any(isinstance(item, ResourceContents) for item in value):
+    if isinstance(value, list) and any(isinstance(v, (TextResourceContents, BlobResourceContents)) for v in value):
         return [contents for item in value for contents in _contents_of(uri, mime_type, item)]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return [BlobResourceContents.of(uri, bytes(value), mime_type or "application/octet-stream")]

@@ -62,6 +62,8 @@ from .tools import Tool
 USER_REJECTED = -1
 """The error code of a request that the user refused. [2025-11-25 client/sampling#error-handling]"""
 
+# ---------------------------------------------------------------------------------------------------- types
+
 
 @dataclass
 class ToolUseContent:

@@ -67,6 +67,8 @@ from .task_augmentation import TaskHint, TaskMetadata, TaskSupport, without_task
 
 log = logging.getLogger(__name__)
 
+# ---------------------------------------------------------------------------------------------------- types
+
 
 @dataclass
 class ToolAnnotations:

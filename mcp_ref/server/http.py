@@ -103,7 +103,7 @@ class HttpApp:
             authenticate=authenticate,
             trace=trace,
             stateless=partial(stateless.serve, offer, self._subscriptions) if offer.is_modern else None,
-            parameters=lambda tool: offer.tools.parameter_headers(tool),
+            parameters=offer.tools.parameter_headers,
             handshakes=offer.handshakes,
         )
         self._older: SseEndpoint | None = None

@@ -99,6 +99,8 @@ METHODS: Final = frozenset({"tools/call"})
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses that never change."""
 
+# ---------------------------------------------------------------------------------------------------- types
+
 
 @dataclass
 class Task:

@@ -50,7 +50,7 @@ from ...jsonrpc.messages import (
 )
 from ...lib.http.message import Exchange, HeaderList
 from ...lib.http.sse import encode_event
-from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
+from ...revisions import BY_NAME, LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
 from ..base import Drain, Tell, Trace
 from ..trace import traced_exchange
 from .checks import (
@@ -214,7 +214,7 @@ class StreamableHttpEndpoint:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
             raise HttpRefusal(400, why)
-        if checked.revision is not None and all(each.name != checked.revision for each in self._handshakes):
+        if checked.revision is not None and BY_NAME.get(checked.revision) not in self._handshakes:
             raise self._checks.unsupported(checked.revision)
         session = await self._table.find(checked.session, principal)
         if not self._heartbeat.is_running:
@@ -225,7 +225,7 @@ class StreamableHttpEndpoint:
         """Return True if the body or the header names a modern revision, or if only the modern era is served."""
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
-        named = checked.revision is not None and all(each.name != checked.revision for each in LEGACY)
+        named = checked.revision is not None and BY_NAME.get(checked.revision) not in LEGACY
         return named or not self._handshakes
 
     async def _post_stateless(

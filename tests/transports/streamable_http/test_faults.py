@@ -191,7 +191,7 @@ class Bench:
 
     async def listen(self, http_limits: HttpLimits | None, options: HttpOptions) -> None:
         """Begin, and note what there is once everything has been used."""
-        self.site = HttpApp(self.server.offer, self.server.limits, self.server.trace, **options)
+        self.site = HttpApp(self.server.offer, **options)
         self.http: HttpServer = await serve(self.site.handle, limits=http_limits)
         self.url = f"http://127.0.0.1:{self.http.address[1]}/mcp"
         for url in (self.url, self.url.replace("/mcp", "/sse")):
