@@ -1,0 +1,177 @@
+"""The citations of the specification in docstrings and comments.
+
+- `[2025-11-25 basic/transports#session-management]`: a heading of a page of a revision.
+- `[2025-06-18 changelog#major-changes]`, `[2025-03-26 schema]`: the changelog, the schema.
+- `Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); schema: CallToolResult` in the docstring of a module:
+  pages, with the revisions before or behind them, and types of the schema.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.support import DATA, ROOT
+
+REVISIONS = ("2024-10-07", "2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+
+EXTENSIONS = {"io.modelcontextprotocol/tasks", "SEP-2663"}
+"""The extensions that are cited, and the proposals that define them."""
+
+_PAGE = r"(?:(?:basic|server|client)(?:/[a-z-]+)+|changelog|architecture/index|schema|deprecated|index)"
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A page, or one heading of it, in at least one of some revisions."""
+
+    path: str
+    text: str
+    revisions: tuple[str, ...]
+    page: str
+    anchor: str | None
+
+
+def files() -> list[Path]:
+    """Return the files with citations."""
+    return [*sorted((ROOT / "mcp_ref").rglob("*.py")), *sorted((ROOT / "examples").glob("*.py")), ROOT / "README.md"]
+
+
+def citations(path: Path) -> Iterator[Citation]:
+    """Yield all citations of a file. Raise ValueError for one of another form."""
+    name, text = path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+    yield from bracketed(name, text)
+    if path.suffix == ".py":
+        yield from of_module(name, text)
+
+
+def bracketed(name: str, source: str) -> Iterator[Citation]:
+    """Yield the citations in brackets. Raise ValueError for a bracket of another form."""
+    for inside in re.findall(r"\[(20\d\d-\d\d-\d\d\s[^\]]*)\]", source):
+        text = " ".join(inside.replace("#:", "#").split()).replace(" # ", " ")
+        found = re.fullmatch(rf"(20\d\d-\d\d-\d\d) ({_PAGE})((?:,? ?#[\w.%-]+)*)", text)
+        if found is None:
+            raise ValueError(f"{name}: [{text}] is not [REVISION page#heading]")
+        for anchor in re.findall(r"#([\w.%-]+)", found[3]) or [None]:
+            yield Citation(name, text, (found[1],), found[2], anchor)
+
+
+def _section(source: str) -> str:
+    """Return the text behind `Spec:` in a module's docstring."""
+    docstring = ast.get_docstring(ast.parse(source)) or ""
+    found = re.search(r"^Spec: +(.*(?:\n +.*)*)", docstring, re.MULTILINE)
+    return " ".join(found[1].split()) if found else ""
+
+
+def of_module(name: str, source: str) -> Iterator[Citation]:
+    """Yield the citations of `Spec:`. Raise ValueError for one without a page, a schema type or another standard."""
+    page = ""
+    for item in re.split(r"; |, (?=#|basic/|server/|client/|20\d\d-|the |schema)", _section(source)):
+        text, is_known = item.strip(), False
+        if not text:
+            continue
+        types = re.match(r"schema: (.*)", text)
+        if types:
+            for one in re.findall(r"[A-Z]\w+", types[1]):
+                yield Citation(name, text, REVISIONS, "schema", one)
+            continue
+        text = re.sub(r"\[.*?\]", "", text)  # citations in brackets have a form of their own
+        for word in re.findall(r"io\.modelcontextprotocol/\w+|SEP-\d+", text):
+            if word not in EXTENSIONS:
+                raise ValueError(f"{name}: {word} is not in EXTENSIONS")
+        pages = rf"(?:(20\d\d-\d\d-\d\d) )?(?<![\w/])({_PAGE}(?![\w/:.])|(?=#))(?:#([\w%-]+))?"
+        for found in re.finditer(pages, text):
+            page, is_known = found[2] or page, True
+            yield Citation(name, text, (found[1],) if found[1] else _range(text), page, found[3])
+        others = r"JSON-RPC|JSON Schema|RFC|https?:|standard|changelog|extension|the pages of|schema/<revision>"
+        if not is_known and not name.startswith("mcp_ref/lib/") and not re.search(others, text):
+            raise ValueError(f"{name}: Spec: {text!r} names no page")
+
+
+def _range(text: str) -> tuple[str, ...]:
+    """Return the revisions of `(2024-11-05 to 2025-11-25)` or `(2026-07-28)`; all of them without one."""
+    named = re.findall(r"20\d\d-\d\d-\d\d", text)
+    if not named:
+        return REVISIONS
+    return tuple(revision for revision in REVISIONS if named[0] <= revision <= named[-1])
+
+
+@cache
+def _headings() -> dict[str, set[str]]:
+    """Return the headings under which requirements.json has sentences, by `REVISION page`."""
+    assert DATA is not None
+    found: dict[str, set[str]] = {}
+    for row in json.loads((DATA / "requirements.json").read_text("utf-8")):
+        revision, _, page = row["page"].partition("/")
+        found.setdefault(f"{revision} {page}", set()).add(row["anchor"])
+    return found
+
+
+@cache
+def _types(revision: str) -> set[str]:
+    assert DATA is not None
+    path = DATA / "mcp-schema" / revision / "schema.json"
+    if not path.is_file():
+        return set()
+    schema = json.loads(path.read_text("utf-8"))
+    return set(schema.get("$defs") or schema["definitions"])
+
+
+def resolve(citation: Citation) -> set[str]:
+    """Return the headings or pages that a citation is about and that the data know: empty if it does not resolve."""
+    found = set()
+    for revision in citation.revisions:
+        where = f"{revision} {citation.page}"
+        if citation.page == "schema":
+            if citation.anchor is None or citation.anchor in _types(revision):
+                found.add(where)
+        elif citation.anchor is None:
+            if where in _headings() or where in PAGES_WITHOUT_REQUIREMENTS:
+                found.add(where)
+        elif (
+            is_in_requirements(f"{where}#{citation.anchor}")
+            or f"{where}#{citation.anchor}" in HEADINGS_WITHOUT_REQUIREMENTS
+        ):
+            found.add(f"{where}#{citation.anchor}")
+    return found
+
+
+def is_in_requirements(text: str) -> bool:
+    """True if requirements.json has the page or heading `REVISION page#heading`."""
+    where, _, anchor = text.partition("#")
+    return where in _headings() and (not anchor or anchor in _headings()[where])
+
+
+PAGES_WITHOUT_REQUIREMENTS = {
+    "2026-07-28 server/index",
+}
+"""The cited pages of the specification on which no sentence demands anything."""
+
+HEADINGS_WITHOUT_REQUIREMENTS = {
+    "2024-11-05 basic/transports#http-with-sse",
+    "2025-03-26 changelog#major-changes",
+    "2025-06-18 basic/index#_meta",
+    "2025-06-18 changelog#major-changes",
+    "2025-11-25 basic/index#_meta",
+    "2025-11-25 basic/lifecycle#shutdown",
+    "2025-11-25 basic/transports#backwards-compatibility",
+    "2025-11-25 changelog#major-changes",
+    "2025-11-25 changelog#minor-changes",
+    "2025-11-25 client/elicitation#response-actions",
+    "2025-11-25 server/resources#subscriptions",
+    "2025-11-25 server/utilities/completion#completion-results",
+    "2026-07-28 basic/index#_meta",
+    "2026-07-28 basic/transports/streamable-http#request-metadata",
+    "2026-07-28 basic/versioning#terminology",
+    "2026-07-28 changelog#deprecated",
+    "2026-07-28 server/prompts#data-types",
+    "2026-07-28 server/resources#annotations",
+    "2026-07-28 server/tools#tool-result",
+    "2026-07-28 server/utilities/caching#interaction-with-notifications",
+}
+"""The cited headings of the specification under which no sentence demands anything."""
