@@ -4,17 +4,17 @@ The client chooses the least severe level that it wants. A server that sends mes
 `logging`. Tools send them with `Context.log`.
 
 Deprecated since 2026-07-28 (SEP-2577), removable in the first revision on or after 2027-07-28. Use stderr on stdio, or
-OpenTelemetry: they exist everywhere and do it better [2026-07-28 changelog#deprecated].
+OpenTelemetry: both are mature, and made for logs [2026-07-28 changelog#deprecated].
 
 Messages MUST NOT contain credentials, personal data, or internals that help an attacker
-[2025-11-25 server/utilities/logging#security]: they leave the server, and the client may show or store them. This
-package cannot recognize a secret, so that is the author's duty. Servers SHOULD limit the rate of messages.
+[2025-11-25 server/utilities/logging#security], because the client may show or store them. This package cannot recognize
+a secret, so the author has to keep secrets out. Servers SHOULD limit the rate of messages.
 
-    2024-10-07  `logging/setLevel` for the whole session. Without it the server decides which messages it sends. An
-                unknown level is -32602 (SHOULD since 2024-11-05).
+    2024-10-07  `logging/setLevel` for the whole session. Without it the server chooses the messages that it sends (this
+                package: all). An unknown level is -32602 (SHOULD since 2024-11-05).
     2026-07-28  `logging/setLevel` was removed, like the session that kept the level. Each request names its level in
-                `_meta["io.modelcontextprotocol/logLevel"]`. Without it the server MUST NOT send messages for that
-                request. They go on the request's own response stream, never on `subscriptions/listen`
+                `_meta["io.modelcontextprotocol/logLevel"]`. Without a level the server MUST NOT send messages for that
+                request. Messages go on the request's own response stream, never on `subscriptions/listen`
                 [2026-07-28 server/utilities/logging#per-request-log-level].
 
 Spec:  server/utilities/logging (2024-11-05 to 2026-07-28); schema: SetLevelRequest, LoggingMessageNotification

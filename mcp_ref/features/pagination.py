@@ -12,8 +12,8 @@ without end, and fill the client's memory; `all_pages` therefore has limits.
     2024-11-05  `cursor` and `nextCursor` on tools/list, prompts/list, resources/list and resources/templates/list. A
                 page without `nextCursor` is the last one. Clients MUST NOT keep cursors for another session.
     2025-11-25  `tasks/list`, too.
-    2026-07-28  An empty string is a valid cursor and MUST NOT end the list; only a missing one does. All pages share
-                one `cacheScope`. Removed: sessions, with the rule about cursors for them, and `tasks/list`.
+    2026-07-28  An empty string is a valid cursor and MUST NOT end the list; a missing `nextCursor` does. All pages
+                share one `cacheScope`. Removed: sessions, with the rule about cursors for them, and `tasks/list`.
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "YWZ0ZXI6Mw=="}}

@@ -15,8 +15,8 @@ some providers have a separate role for results, and parallel uses have to be re
 Servers MUST NOT offer tools to a client without the capability `sampling.tools`. Both sides SHOULD limit the number of
 rounds, or model and tool might never stop.
 
-Deprecated since 2026-07-28 (SEP-2577), removable in the first revision on or after 2027-07-28: it is hard to implement
-well, and few clients have it. Use the API of a model provider instead [2026-07-28 changelog#deprecated].
+Deprecated since 2026-07-28 (SEP-2577), removable in the first revision on or after 2027-07-28: sampling is hard to
+implement, and few clients have it. Use the API of a model provider instead [2026-07-28 changelog#deprecated].
 
     2024-10-07  Text and images. `stopReason` is one of three values.
     2024-11-05  `modelPreferences`; `stopReason` is optional, any text. A refusal by the user is the error -1.
