@@ -10,7 +10,7 @@ requests of a client to one process, and a crash loses the session. Any process 
             priority), `instructions`, -32002 for an unknown resource
 2025-03-26
     came    Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
-            `message` in progress; capability `completions`; a time limit for each request (SHOULD)
+            `message` in progress; capability `completions`; rules for time limits
     deprecated  HTTP+SSE -> Streamable HTTP: one endpoint, and a stream only where it is needed
 2025-06-18
     came    structured tool output: programs read it without parsing text; elicitation: a server asks the user;

@@ -9,7 +9,7 @@ the request in `_meta`, because on stdio all subscriptions share one channel. Af
 the request again: the server keeps nothing. Changes in between are lost, so the client reads the lists again.
 
     2024-10-07 to 2025-11-25  resources/subscribe names one resource (capability `resources.subscribe`). List changes
-                              come unasked, on any stream (capability `listChanged`), over HTTP on a GET stream
+                              come unasked (capability `listChanged`), on Streamable HTTP by the GET stream
     2026-07-28                subscriptions/listen replaced both, and the GET stream: state tied to one request needs
                               no session. `subscribe` now allows `resourceSubscriptions` in the filter. Progress and
                               log messages stay on the stream of their own request

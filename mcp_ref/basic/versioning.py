@@ -13,12 +13,15 @@ have an explicit identifier, which the client sends with each request. [2026-07-
 -32020 to -32099 belong to the specification. Other codes SHOULD be outside -32768 to -32000. [2026-07-28
 basic/index#error-codes]
 
+Each result MUST have a `resultType`: "complete", "input_required" (mrtr.py), or one of an extension ("task"). A client
+reads an absent one as "complete" (a legacy server), and an unknown one as an error: it cannot know the shape.
+
 A *dual-era* server serves a request with modern `_meta` by that `_meta` alone. `initialize` opens a legacy session, and
-never negotiates 2026-07-28. A dual-era client asks `server/discover` first: a result or a modern error means a modern
-server, anything else or silence a legacy one. It SHOULD remember the era for the process (stdio) or origin (HTTP). A
-modern server that gets `initialize` SHOULD name its revisions in the error: a legacy client can only show that to its
-user. Names of clients and servers are self-reported, for display only. [2026-07-28
-basic/versioning#backward-compatibility-with-initialization-based-versions]
+never negotiates 2026-07-28. A dual-era client sends `server/discover` first (on HTTP, any request will do): a result or
+a modern error means a modern server, anything else or silence a legacy one, to be asked with `initialize`. The client
+SHOULD remember the era for the process (stdio) or origin (HTTP). A modern server SHOULD name its revisions when it
+refuses `initialize`: a legacy client can only show that to its user. Names of clients and servers are self-reported,
+for display only. [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]
 
 Spec:  2026-07-28 basic/versioning, basic/index#_meta. The legacy handshake is in `lifecycle.py`.
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {

@@ -165,7 +165,8 @@ class Dispatcher(Requester):
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
         """Start to serve a request, if its id is unused and a slot is free."""
         if request.id in self._serving:
-            # [2025-11-25 basic/index#requests] MUST NOT have been used: else a response or cancellation is ambiguous
+            # [2025-11-25 basic/index#requests] MUST NOT have been used: else a response or cancellation is ambiguous.
+            # Ids of finished requests are not remembered: that table would grow with the session.
             rule = f"a request with id {request.id!r} is still in flight"
             return self._refuse(invalid_request(rule, request.id), batch)
         if len(self._tasks) >= self._limits.max_in_flight:

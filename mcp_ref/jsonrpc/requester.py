@@ -179,8 +179,9 @@ class Requester:
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Run calls, and send the first request of each in one array. [2025-03-26 basic/index#batching]
 
-        The array leaves when each call has made its request or ended. Return the results in order, with the exception
-        of each call that failed. Raises ValueError for more than `MAX_BATCH` calls.
+        The array leaves when each call has made its request or ended. A request of a task that a call starts leaves
+        alone. Return the results in order, with the exception of each call that failed. Raise ValueError for more than
+        `MAX_BATCH` calls.
         """
         if len(calls) > MAX_BATCH:
             for call in calls:
