@@ -1,6 +1,6 @@
-"""The connection: how it opens and ends, whoever ends it and whatever is in flight then.
+"""The session: its beginning and its end, by either side and with anything in flight.
 
-What a process adds to this, such as exit codes, signals and grandchildren, is in basic/transports/test_stdio.py.
+The facts about processes, such as exit codes, signals and grandchildren, are in transports/test_stdio.py.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CALLS: list[Callable[[Client], Awaitable[object]]] = [
 
 
 def patient(transport: MemoryTransport) -> Client:
-    """A client that would wait for ever."""
+    """Return a client without a time limit."""
     return Client(transport, timeout=None, roots=[])
 
 
@@ -54,7 +54,7 @@ def patient(transport: MemoryTransport) -> Client:
 
 
 @pytest.mark.parametrize("how", ["the server leaves", "the client closes"])
-async def test_when_the_connection_ends_every_kind_of_call_fails_at_once_and_later_ones_too(how: str) -> None:
+async def test_session_end_fails_pending_and_later_calls_at_once(how: str) -> None:
     async with raw_server(patient) as (client, wire):
         await greet(client, wire, "2025-11-25", EVERYTHING)
         waiting = [asyncio.ensure_future(call(client)) for call in CALLS]
@@ -77,7 +77,7 @@ async def test_when_the_connection_ends_every_kind_of_call_fails_at_once_and_lat
         assert wire.frames.empty()  # no cancellations: nobody is there to be told
 
 
-async def test_an_exception_in_the_body_is_the_callers_and_the_connection_is_closed_all_the_same() -> None:
+async def test_client_block_exception_reaches_the_caller_and_the_session_is_closed() -> None:
     kept: list[Client] = []
     with pytest.raises(ZeroDivisionError):
         async with Client(Server("s")) as client:
@@ -89,7 +89,7 @@ async def test_an_exception_in_the_body_is_the_callers_and_the_connection_is_clo
 
 
 @pytest.mark.parametrize("ending", ["close", "leave"])
-async def test_what_a_client_serves_when_the_connection_ends_is_stopped_and_may_tidy_up(ending: str) -> None:
+async def test_client_handler_is_cancelled_when_the_session_ends_and_may_clean_up(ending: str) -> None:
     begun, tidied = asyncio.Event(), asyncio.Event()
 
     async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -113,7 +113,7 @@ async def test_what_a_client_serves_when_the_connection_ends_is_stopped_and_may_
         assert wire.frames.empty()
 
 
-async def test_a_handler_of_the_client_may_close_the_client_that_it_serves() -> None:
+async def test_client_handler_may_close_its_own_client() -> None:
     client: Client
 
     async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -133,9 +133,7 @@ async def test_a_handler_of_the_client_may_close_the_client_that_it_serves() -> 
 
 
 @pytest.mark.parametrize(("revision", "opening"), [("2025-11-25", "initialize"), ("2026-07-28", "server/discover")])
-async def test_closing_is_safe_from_many_tasks_at_once_and_in_the_middle_of_connecting(
-    revision: str, opening: str
-) -> None:
+async def test_client_close_is_safe_from_many_tasks_and_while_connecting(revision: str, opening: str) -> None:
     async with raw_server(lambda t: Client(t, timeout=None, revision=revision)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         assert (await wire.receive_object())["method"] == opening
@@ -144,10 +142,10 @@ async def test_closing_is_safe_from_many_tasks_at_once_and_in_the_middle_of_conn
             await asyncio.wait_for(connecting, PATIENCE)
         with pytest.raises(RuntimeError, match="not connected"):
             await client.ping()
-        assert wire.frames.empty()  # what opens a connection is never cancelled
+        assert wire.frames.empty()  # a request of the handshake is never cancelled
 
 
-async def test_a_cancelled_close_can_be_asked_for_again() -> None:
+async def test_client_close_that_was_cancelled_can_be_repeated() -> None:
     begun, leave = asyncio.Event(), asyncio.Event()
 
     async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
@@ -175,7 +173,7 @@ async def test_a_cancelled_close_can_be_asked_for_again() -> None:
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_a_server_stops_what_it_serves_when_its_client_leaves(kind: str) -> None:
+async def test_server_cancels_its_handlers_when_the_client_leaves(kind: str) -> None:
     server, begun, stopped = Server("s"), asyncio.Event(), asyncio.Event()
 
     @server.tool()
@@ -227,7 +225,7 @@ class Broken(Transport):
 
 @pytest.mark.parametrize("method", ["start", "send", "drain"])
 @pytest.mark.parametrize("error", [ConnectionClosed("no route"), OSError("broken"), ValueError("a mistake")])
-async def test_whatever_a_transport_raises_while_connecting_reaches_the_caller_and_it_is_closed(
+async def test_transport_error_while_connecting_reaches_the_caller_and_closes_the_transport(
     method: str, error: Exception
 ) -> None:
     transport = Broken(method, error)
@@ -240,7 +238,7 @@ async def test_whatever_a_transport_raises_while_connecting_reaches_the_caller_a
 
 
 @pytest.mark.parametrize("error", [None, ConnectionClosed("the line was cut"), InvalidMessage("no JSON at all")])
-async def test_the_reason_that_a_transport_gives_for_the_end_is_what_callers_get(error: McpError | None) -> None:
+async def test_transport_reason_for_the_end_is_the_error_of_pending_calls(error: McpError | None) -> None:
     transport = Broken("none", OSError())
     client = Client(transport, timeout=None)
     connecting = asyncio.create_task(client.connect())
@@ -281,9 +279,7 @@ sys.stdin.readline()
     ],
     ids=["quietly", "with an error", "closes its output only", "in the middle of an answer"],
 )
-async def test_a_server_that_leaves_in_the_middle_of_a_request_fails_it_with_the_reason(
-    ending: str, expected: str
-) -> None:
+async def test_server_that_leaves_during_a_request_fails_it_with_the_reason(ending: str, expected: str) -> None:
     async with Client(quick_python(GREETED + ending), timeout=None) as client:
         with pytest.raises(ConnectionClosed, match=expected):
             await asyncio.wait_for(client.call_tool("t"), PATIENCE)
@@ -291,13 +287,13 @@ async def test_a_server_that_leaves_in_the_middle_of_a_request_fails_it_with_the
             await asyncio.wait_for(client.ping(), PATIENCE)
 
 
-async def test_a_directory_that_is_not_there_is_named_when_the_server_cannot_be_started_in_it() -> None:
+async def test_stdio_missing_working_directory_is_named_in_the_error() -> None:
     with pytest.raises(ConnectionClosed, match="no-such-directory"):
         async with Client(quick_python("pass"), cwd="/no-such-directory"):
             pass
 
 
-async def test_a_file_that_is_no_program_is_an_error_and_no_hang(tmp_path: object) -> None:
+async def test_stdio_command_that_is_not_a_program_is_an_error(tmp_path: object) -> None:
     path = f"{tmp_path}/server.py"
     with open(path, "w") as file:
         file.write("print('not executable')")
@@ -307,7 +303,7 @@ async def test_a_file_that_is_no_program_is_an_error_and_no_hang(tmp_path: objec
             pass
 
 
-async def test_a_notification_in_flight_when_the_server_leaves_is_read_before_the_end_is_told() -> None:
+async def test_notification_in_flight_when_the_server_leaves_is_delivered_before_the_end() -> None:
     line = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
     heard: list[str] = []
 

@@ -17,15 +17,15 @@ class Line:
 
 @server.tool()
 def add(a: int, b: int) -> list[int]:
-    """The sum, and who has added."""
+    """Return the sum, and the id of this process."""
     return [a + b, os.getpid()]
 
 
 @server.tool()
 async def order(number: int, context: Context) -> list[str]:
-    """Ask twice: what is ordered, and whether that is what was meant. Gives both answers, and who has asked.
+    """Elicit an order and its confirmation, and return both with the id of this process.
 
-    The keys say that a question is the same, whichever process asks it.
+    The keys make the elicitations the same in every process.
     """
     what = await context.elicit(f"{os.getpid()}: what is order {number}?", Line, key="what")
     thing = str((what.content or {})["line"])

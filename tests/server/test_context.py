@@ -1,4 +1,4 @@
-"""The context: what a function learns about its request, what it may ask of the client, and when that ends."""
+"""The context: facts about the request, requests to the client, and their end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def calling(name: str, arguments: Object | None = None, id: JSON = "q", **more: 
 
 
 def text_in(answer: Object) -> str:
-    """The one text of a tool's result, in any revision."""
+    """Return the one text of a tool's result, in any revision."""
     result = answer.get("result")
     assert isinstance(result, dict), answer
     if "toolResult" in result:
@@ -48,7 +48,7 @@ def text_in(answer: Object) -> str:
 
 
 async def answer(wire: Wire, method: str, result: Object) -> Object:
-    """Answer the server's request; gives its params."""
+    """Send the response to the server's request, and return its params."""
     asked = await wire.receive_object()
     assert asked["method"] == method
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
@@ -57,12 +57,12 @@ async def answer(wire: Wire, method: str, result: Object) -> Object:
     return params
 
 
-# ------------------------------------------------------------------------------------------------ what it knows
+# ------------------------------------------------------------------------------------------------ facts about the request
 
 
 @KINDS
 @EVERY
-async def test_a_context_tells_who_asks_and_in_which_revision(kind: str, revision: str) -> None:
+async def test_context_has_client_info_capabilities_and_revision(kind: str, revision: str) -> None:
     server = Server("s")
     kept: list[Context] = []
 
@@ -89,7 +89,7 @@ async def test_a_context_tells_who_asks_and_in_which_revision(kind: str, revisio
 
 
 @KINDS
-async def test_every_kind_of_function_gets_a_context_under_any_name_and_no_client_sees_or_fills_it(kind: str) -> None:
+async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema(kind: str) -> None:
     server = Server("s")
     seen: list[object] = []
 
@@ -150,7 +150,7 @@ async def test_every_kind_of_function_gets_a_context_under_any_name_and_no_clien
         assert len(seen) == 7, "none of the forged ones came through"
 
 
-# ------------------------------------------------------------------------------------------------ what it may ask
+# ------------------------------------------------------------------------------------------------ requests to the client
 
 
 async def ask_roots(context: Context) -> object:
@@ -180,7 +180,7 @@ ASKING = {
 
 
 def asking_server(capability: str) -> Server:
-    """A server that asks from an async tool, `here`, and from a plain one, `there`."""
+    """Return a server with requests to the client in an async tool, `here`, and in a plain one, `there`."""
     server, ask = Server("s"), ASKING[capability][0]
 
     @server.tool()
@@ -203,7 +203,7 @@ def cases() -> list[tuple[str, str]]:
 @KINDS
 @pytest.mark.parametrize("tool", ["here", "there"])
 @pytest.mark.parametrize(("revision", "capability"), cases())
-async def test_a_tool_asks_the_client_and_goes_on_with_its_answer(
+async def test_context_elicit_sample_and_list_roots_return_the_results_of_the_client(
     kind: str, tool: str, revision: str, capability: str
 ) -> None:
     _, method, result, word = ASKING[capability]
@@ -218,7 +218,7 @@ async def test_a_tool_asks_the_client_and_goes_on_with_its_answer(
 @REVISIONS
 @pytest.mark.parametrize("capability", ASKING)
 @pytest.mark.parametrize("tool", ["here", "there"])
-async def test_nothing_is_asked_that_the_client_did_not_declare_and_the_model_is_told(
+async def test_context_requests_without_the_capability_are_not_sent_and_the_tool_fails(
     kind: str, revision: str, capability: str, tool: str
 ) -> None:
     async with greeted_client(asking_server(capability), kind, revision, {}) as wire:
@@ -227,7 +227,7 @@ async def test_nothing_is_asked_that_the_client_did_not_declare_and_the_model_is
         await wire.nothing_more()
 
 
-async def test_a_missing_capability_is_an_exception_that_a_tool_can_catch() -> None:
+async def test_context_missing_capability_raises_capability_error() -> None:
     server = Server("s")
 
     @server.tool()
@@ -246,7 +246,7 @@ async def test_a_missing_capability_is_an_exception_that_a_tool_can_catch() -> N
 @KINDS
 @pytest.mark.parametrize("capability", ASKING)
 @pytest.mark.parametrize("tool", ["here", "there"])
-async def test_a_client_that_refuses_or_answers_nonsense_makes_the_tool_fail_with_the_reason(
+async def test_context_elicit_error_or_malformed_result_fails_the_tool_with_the_reason(
     kind: str, capability: str, tool: str
 ) -> None:
     async with greeted_client(asking_server(capability), kind, capabilities={capability: {}}) as wire:
@@ -262,7 +262,7 @@ async def test_a_client_that_refuses_or_answers_nonsense_makes_the_tool_fail_wit
 
 
 @KINDS
-async def test_a_request_of_a_tool_that_is_called_too_early_waits_for_the_handshake(kind: str) -> None:
+async def test_context_request_before_initialized_waits_for_the_handshake(kind: str) -> None:
     async with raw_client(asking_server("roots"), kind) as wire:
         await wire.send(initialize(capabilities={"roots": {}}))
         await wire.receive()
@@ -278,7 +278,7 @@ async def test_a_request_of_a_tool_that_is_called_too_early_waits_for_the_handsh
 
 @KINDS
 @pytest.mark.parametrize("capability", ASKING)
-async def test_a_client_that_leaves_ends_what_a_tool_asked_of_it(kind: str, capability: str) -> None:
+async def test_context_request_ends_when_the_client_leaves(kind: str, capability: str) -> None:
     server, ended = Server("s"), []
 
     @server.tool()
@@ -296,7 +296,7 @@ async def test_a_client_that_leaves_ends_what_a_tool_asked_of_it(kind: str, capa
 
 
 @KINDS
-async def test_a_worker_thread_whose_client_has_left_is_not_left_hanging(kind: str) -> None:
+async def test_context_run_in_a_worker_thread_ends_when_the_client_leaves(kind: str) -> None:
     gate, outcome = threading.Event(), []
     done = threading.Event()
 
@@ -326,7 +326,7 @@ async def test_a_worker_thread_whose_client_has_left_is_not_left_hanging(kind: s
 
 
 @KINDS
-async def test_a_cancelled_call_frees_the_worker_thread_that_waits_for_the_client(kind: str) -> None:
+async def test_context_run_in_a_worker_thread_ends_when_the_call_is_cancelled(kind: str) -> None:
     done, outcome = threading.Event(), []
 
     server = Server("s")
@@ -352,7 +352,7 @@ async def test_a_cancelled_call_frees_the_worker_thread_that_waits_for_the_clien
     assert outcome == [concurrent.futures.CancelledError]
 
 
-async def test_run_is_for_worker_threads_and_says_so_on_the_loop() -> None:
+async def test_context_run_on_the_event_loop_raises_runtime_error() -> None:
     server = Server("s")
 
     @server.tool()
@@ -367,7 +367,7 @@ async def test_run_is_for_worker_threads_and_says_so_on_the_loop() -> None:
 
 
 @KINDS
-async def test_a_cancelled_tool_may_tidy_up_and_says_nothing_more(kind: str) -> None:
+async def test_cancelled_tool_may_clean_up_and_sends_nothing_more(kind: str) -> None:
     server, tidied = Server("s"), asyncio.Event()
 
     @server.tool()
@@ -390,7 +390,7 @@ async def test_a_cancelled_tool_may_tidy_up_and_says_nothing_more(kind: str) -> 
         await wire.nothing_more()
 
 
-async def test_nobody_is_asked_for_a_request_that_is_over() -> None:
+async def test_context_request_after_the_response_is_not_sent() -> None:
     server = Server("s")
     kept: list[Context] = []
 

@@ -1,8 +1,8 @@
 """Hostile peers: every member of every message in a wrong shape, against both roles; the next message works.
 
 The messages are made, not listed: each starts as a full and valid one, and each of its members in turn is left out or
-replaced by JSON of every other kind. What may come of it is one rule for all. Our side says what is wrong, or hands out
-what has exactly the types that its annotations promise; it never fails inside, hangs, or stops listening.
+replaced by JSON of every other kind. One rule holds for all of them. Our side reports the error, or returns an object
+with exactly the annotated types; it never fails internally, hangs, or stops reading.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ WRONG: list[JSON] = [None, True, -7, 2.5, 10**30, "", "\0", [], [None], [[]], {}
 
 
 def wrong_shapes(value: JSON) -> Iterator[JSON]:
-    """The value with one member, at any depth, left out or replaced."""
+    """Yield the value with one member, at any depth, left out or replaced."""
     for path in _paths(value):
         for wrong in WRONG:
             yield _replaced(value, path, wrong)
@@ -85,7 +85,7 @@ def _replaced(value: JSON, path: tuple[str | int, ...], wrong: JSON, leave_out: 
 
 
 def has_type(value: object, hint: object) -> bool:
-    """Whether a value that was read has the type that its annotation promises, to the last member."""
+    """Return True if a value and all its members have the annotated type."""
     hint, _ = _split(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         hints = _hints(hint)
@@ -106,7 +106,7 @@ def has_type(value: object, hint: object) -> bool:
     return True if hint is object else type(value) is (type(None) if hint is None else hint)
 
 
-def test_the_oracle_of_this_file_sees_a_wrong_type_at_any_depth() -> None:
+def test_has_type_finds_a_wrong_type_at_any_depth() -> None:
     good = CallToolResult([], {"a": 1})
     assert has_type(good, CallToolResult)
     assert not has_type(CallToolResult([], is_error=1), CallToolResult)  # type: ignore[arg-type]
@@ -229,7 +229,7 @@ GREETING: Object = {
 
 
 def no_failure_inside(caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing was logged with a traceback: what is wrong was seen where it was read."""
+    """Check that no traceback was logged: every fault was found where it was read."""
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []
 
 
@@ -238,7 +238,7 @@ def no_failure_inside(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("method", RESULTS)
 @OLDEST_AND_LATEST
-def test_a_client_refuses_a_result_of_any_wrong_shape_or_reads_it_as_promised_and_lives_on(
+def test_client_refuses_malformed_results_or_reads_them_as_annotated_and_goes_on(
     revision: str, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     call, promised, valid = RESULTS[method]
@@ -267,7 +267,7 @@ def test_a_client_refuses_a_result_of_any_wrong_shape_or_reads_it_as_promised_an
                     refused += 1
                 else:
                     assert has_type(found, promised), (found, wrong)
-            assert refused >= len(WRONG) - 2  # at least the results that are no object at all
+            assert refused >= len(WRONG) - 2  # at least the results that are not objects
             assert client.session.dispatcher.pending == {}
             await wire.nothing_more()
 
@@ -275,7 +275,7 @@ def test_a_client_refuses_a_result_of_any_wrong_shape_or_reads_it_as_promised_an
     no_failure_inside(caplog)
 
 
-def test_a_client_greets_with_no_server_whose_greeting_has_a_wrong_shape(caplog: pytest.LogCaptureFixture) -> None:
+def test_client_refuses_a_malformed_initialize_result(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         for wrong in wrong_shapes(GREETING):
             async with raw_server(lambda t: Client(t, timeout=PATIENCE, revisions=LEGACY)) as (client, wire):
@@ -313,9 +313,7 @@ def test_a_client_greets_with_no_server_whose_greeting_has_a_wrong_shape(caplog:
         {},
     ],
 )
-def test_a_client_survives_every_output_schema_that_a_server_lists(
-    schema: Object, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_client_survives_every_output_schema_in_tools_list(schema: Object, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with raw_server(Client) as (client, wire):
             await greet(client, wire, "2025-11-25", EVERYTHING)
@@ -336,7 +334,7 @@ def test_a_client_survives_every_output_schema_that_a_server_lists(
 
 
 async def answer(wire: Wire, result: Object) -> None:
-    """Answer our client's next request."""
+    """Send the response to our client's next request."""
     asked = await wire.receive_object()
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 
@@ -364,7 +362,7 @@ def answer_with(result: bytes, id: JSON) -> bytes:
     ],
     ids=["too deep", "far too deep", "unclosed", "twice", "NaN", "long number", "surrogate", "no UTF-8", "nothing"],
 )
-async def test_an_answer_that_is_no_good_json_ends_its_call_at_once_and_no_other(result: bytes) -> None:
+async def test_invalid_json_response_ends_its_call_at_once_and_not_the_others(result: bytes) -> None:
     async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
         await greet(client, wire, "2025-11-25", EVERYTHING)
         first, second = asyncio.create_task(client.call_tool("t")), asyncio.create_task(client.call_tool("t"))
@@ -377,7 +375,7 @@ async def test_an_answer_that_is_no_good_json_ends_its_call_at_once_and_no_other
         await wire.nothing_more()
 
 
-async def test_the_first_of_two_answers_counts_and_ids_of_another_type_are_no_answer() -> None:
+async def test_duplicate_response_is_ignored_and_an_id_of_another_type_does_not_match() -> None:
     async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
         await greet(client, wire, "2025-11-25", EVERYTHING)
         call = asyncio.create_task(client.call_tool("t"))
@@ -404,7 +402,7 @@ NOTIFICATIONS: list[Object] = [
 
 
 @OLDEST_AND_LATEST
-def test_no_notification_of_a_wrong_shape_disturbs_a_client(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_notifications_do_not_disturb_a_client(revision: str, caplog: pytest.LogCaptureFixture) -> None:
     logged: list[LoggingMessageNotificationParams] = []
 
     async def test() -> None:
@@ -472,7 +470,7 @@ QUESTIONS: list[tuple[str, Object]] = [
 
 
 @pytest.mark.parametrize(("method", "valid"), QUESTIONS, ids=["sampling", "form", "url", "roots", "ping"])
-def test_a_client_answers_a_request_of_any_wrong_shape_with_invalid_params(
+def test_malformed_requests_to_a_client_are_invalid_params(
     method: str, valid: Object, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[tuple[object, object]] = []
@@ -511,7 +509,7 @@ def test_a_client_answers_a_request_of_any_wrong_shape_with_invalid_params(
 
 
 def refused_or_served(answer: Object, params: JSON, also: int = INVALID_PARAMS) -> None:
-    """It is an answer, and no failure of ours."""
+    """Check that a message is a response, and not an internal error."""
     assert answer["id"] == "q", answer
     error = answer.get("error")
     if error is None:
@@ -523,8 +521,8 @@ def refused_or_served(answer: Object, params: JSON, also: int = INVALID_PARAMS) 
     assert len(str(error["message"])) < 1000
 
 
-async def test_a_server_process_that_sends_everything_wrong_fails_its_own_calls_and_no_others() -> None:
-    """Over real pipes: between any two good answers stand frames of every bad kind."""
+async def test_hostile_server_process_fails_its_own_calls_and_not_those_of_others() -> None:
+    """Check it over real pipes: between any two valid responses are frames of every bad kind."""
     source = """
 import json
 def say(*frames):
@@ -614,7 +612,7 @@ REQUESTS: dict[str, Object] = {
 
 @KINDS
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
-def test_a_server_answers_a_request_of_any_wrong_shape_and_serves_the_next(
+def test_malformed_requests_to_a_server_get_errors_and_the_next_is_served(
     kind: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     not_found = revision_named(revision).resource_not_found_code
@@ -634,7 +632,7 @@ def test_a_server_answers_a_request_of_any_wrong_shape_and_serves_the_next(
 
 
 @KINDS
-def test_a_server_greets_whoever_asks_right_after_any_wrong_greetings(
+def test_malformed_initialize_requests_do_not_prevent_the_handshake(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     valid: Object = {
@@ -656,7 +654,7 @@ def test_a_server_greets_whoever_asks_right_after_any_wrong_greetings(
             assert "result" in await wire.receive_object()
             await wire.send(notification("notifications/initialized"))
             await wire.nothing_more()
-        for params in wrong_shapes(valid) if kind == "memory" else ():  # each greeting needs a connection of its own
+        for params in wrong_shapes(valid) if kind == "memory" else ():  # each handshake needs a session of its own
             async with raw_client(server, kind) as wire:
                 await wire.send({"jsonrpc": "2.0", "id": "q", "method": "initialize", "params": params})
                 refused_or_served(await wire.receive_object(), params)
@@ -668,7 +666,7 @@ def test_a_server_greets_whoever_asks_right_after_any_wrong_greetings(
 
 
 @KINDS
-def test_no_notification_of_a_wrong_shape_disturbs_a_server(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_notifications_do_not_disturb_a_server(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     valid: list[Object] = [
         *NOTIFICATIONS[1:3],
         notification("notifications/initialized", {"_meta": META}),

@@ -1,4 +1,4 @@
-"""Servers of the stateless era that say everything wrong: a client refuses it, or reads what it should, and lives."""
+"""Hostile servers of the modern era: a client refuses a malformed message, or reads its valid part, and goes on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASKED = {method: case for method, case in RESULTS.items() if method not in ("pin
 
 
 async def lives(client: Client, wire: Wire) -> None:
-    """The client still asks and is answered, and has said nothing else."""
+    """Check that the client still sends a request and takes the response, and has sent nothing else."""
     ping = asyncio.create_task(client.ping())
     await wire.send(answer(await asked_for(wire, "server/discover"), discovered()))
     async with asyncio.timeout(PATIENCE):
@@ -26,7 +26,7 @@ async def lives(client: Client, wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("method", ASKED)
-def test_a_result_of_any_wrong_shape_is_refused_or_read_as_promised(
+def test_malformed_stateless_results_are_refused_or_read_as_annotated(
     method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     call, promised, result = ASKED[method]
@@ -75,7 +75,7 @@ async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> El
     return ElicitResult("decline")
 
 
-def test_questions_of_any_wrong_shape_are_refused_or_answered(caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_input_requests_are_refused_or_served(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         made = {"elicitation": user, "elicitation_url": True, "roots": [], "timeout": PATIENCE}
         async with raw_server(lambda t: Client(t, **made)) as (client, wire):  # type: ignore[arg-type]
@@ -111,7 +111,7 @@ GREETING = discovered(
 
 
 @pytest.mark.parametrize("how", ["result", "error"])
-def test_a_server_that_says_who_it_is_in_any_wrong_shape_is_met_or_shaken_hands_with_or_refused(
+def test_malformed_discover_results_are_accepted_or_refused_or_lead_to_a_handshake(
     how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     data: Object = {"supported": ["2026-07-28", "2025-11-25"], "requested": "2026-07-28"}
@@ -150,7 +150,7 @@ def test_a_server_that_says_who_it_is_in_any_wrong_shape_is_met_or_shaken_hands_
     no_failure_inside(caplog)
 
 
-def test_no_notification_of_a_wrong_shape_disturbs_a_client_that_listens(caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_notifications_do_not_disturb_a_subscription(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with raw_server(lambda t: Client(t, timeout=PATIENCE, on_log=lambda _: None)) as (client, wire):
             await meet(client, wire, EVERYTHING)
@@ -179,7 +179,7 @@ def test_no_notification_of_a_wrong_shape_disturbs_a_client_that_listens(caplog:
     no_failure_inside(caplog)
 
 
-def test_an_acknowledgement_of_any_wrong_shape_is_waited_past(caplog: pytest.LogCaptureFixture) -> None:
+def test_malformed_subscription_acknowledgements_are_ignored(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with raw_server(lambda t: Client(t, timeout=PATIENCE)) as (client, wire):
             await meet(client, wire, EVERYTHING)

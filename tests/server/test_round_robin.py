@@ -1,4 +1,4 @@
-"""Requests that stand alone, behind a proxy that gives each to the next server: two processes that share a key."""
+"""Stateless requests behind a proxy that gives each to the next server: two processes that share a state key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT_ONCE = 16
 
 @contextlib.contextmanager
 def replicas(monkeypatch: pytest.MonkeyPatch, keys: Sequence[bytes]) -> Iterator[list[Program]]:
-    """Servers, each with its key, for as long as the block runs."""
+    """Run servers, each with its key, while the block runs."""
     with contextlib.ExitStack() as stack:
         programs = []
         for key in keys:
@@ -38,9 +38,9 @@ def replicas(monkeypatch: pytest.MonkeyPatch, keys: Sequence[bytes]) -> Iterator
 
 @contextlib.asynccontextmanager
 async def round_robin(programs: Sequence[Program], served: list[int]) -> AsyncIterator[str]:
-    """A proxy; gives its URL. Each request goes to the next server, over a connection of its own.
+    """Run a proxy, and return its URL. Each request goes to the next server, over a connection of its own.
 
-    served: how many requests each server got.
+    `served` counts the requests of each server.
     """
     ports = [int(re.findall(r":(\d+)/", program.url)[0]) for program in programs]
     turns = itertools.cycle(range(len(ports)))
@@ -79,7 +79,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 
 async def answer(params: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-    """A thing for a number; and yes to a thing. Who has asked is part of the answer."""
+    """Return a thing for a number, and "yes" for a thing, with the id of the process that sent the elicitation."""
     who, question = params.message.split(": ")
     number = re.findall(r"what is order (\d+)\?", question)
     line = f"thing {number[0]}" if number else f"yes, {question[:-1]}"
@@ -87,7 +87,7 @@ async def answer(params: ElicitRequestFormParams | ElicitRequestURLParams) -> El
 
 
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#statelessness-3")
-def test_a_thousand_calls_are_served_right_whichever_server_gets_their_requests(
+def test_request_state_is_accepted_by_every_server_with_the_same_state_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     moved = {False: 0, True: 0}
@@ -124,7 +124,7 @@ def test_a_thousand_calls_are_served_right_whichever_server_gets_their_requests(
         run(test(programs), 60)
 
 
-def test_a_server_with_another_key_refuses_what_it_did_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_state_is_refused_by_a_server_with_another_state_key(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(programs: Sequence[Program]) -> None:
         async with round_robin(programs, []) as url, Client(url, elicitation=answer, revision="2026-07-28") as client:
             with pytest.raises(RemoteError, match="requestState") as caught:

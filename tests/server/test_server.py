@@ -1,4 +1,4 @@
-"""The server: how functions are registered and run, what it declares, and that no tool can harm the conversation."""
+"""The server: registration and calls of functions, capabilities, and tools that cannot harm the session."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def text_in(answer: Object) -> str:
 # ------------------------------------------------------------------------------------------------ registering
 
 
-def test_a_decorator_gives_the_function_back_as_it_was() -> None:
+def test_decorators_return_the_function_unchanged() -> None:
     server = Server("s")
 
     def f(x: str = "") -> str:
@@ -72,7 +72,7 @@ def test_a_decorator_gives_the_function_back_as_it_was() -> None:
     assert server.completion("f", "x")(complete) is complete
 
 
-def test_a_decorator_without_parentheses_says_what_to_write() -> None:
+def test_decorator_without_parentheses_raises_type_error() -> None:
     server = Server("s")
     with pytest.raises(TypeError, match=r"@server\.tool\(\.\.\.\), with parentheses"):
         server.tool(lambda: "")  # type: ignore[arg-type]
@@ -83,7 +83,7 @@ def test_a_decorator_without_parentheses_says_what_to_write() -> None:
 
 
 def logged(function: Callable[P, R]) -> Callable[P, R]:
-    """Somebody's decorator."""
+    """Return the function with a wrapper, as a decorator does."""
 
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -108,7 +108,7 @@ class Counter:
 
 
 @KINDS
-async def test_methods_partials_wrapped_functions_and_callable_objects_are_tools_too(kind: str) -> None:
+async def test_server_tool_accepts_methods_partials_wrapped_functions_and_callable_objects(kind: str) -> None:
     server, counter = Server("s"), Counter()
     server.tools.add(counter.add)
     server.tools.add(logged(counter.add), "logged")
@@ -162,7 +162,7 @@ CHANGING: Object = {"listChanged": True}
         ([use_prompts, use_tools], {"prompts": CHANGING, "tools": CHANGING}),
     ],
 )
-async def test_a_server_declares_the_features_that_were_used(
+async def test_server_capabilities_are_those_of_the_features_with_items(
     kind: str, used: list[Callable[[Server], None]], declared: Object
 ) -> None:
     for logging in (True, False):
@@ -177,11 +177,11 @@ async def test_a_server_declares_the_features_that_were_used(
 
 
 @KINDS
-async def test_a_feature_that_is_first_used_after_the_greeting_is_for_the_next_client(kind: str) -> None:
+async def test_server_capability_that_is_declared_after_initialize_is_for_the_next_client(kind: str) -> None:
     server = Server("s")
     async with greeted_client(server, kind) as wire:
         use_tools(server)
-        await wire.nothing_more()  # what was not declared is not announced either
+        await wire.nothing_more()  # an undeclared feature is not announced either
         error = (await wire.ask("tools/list"))["error"]
         assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
         async with greeted_client(server, kind) as later:
@@ -194,7 +194,7 @@ TOOLS_CHANGED = notification("notifications/tools/list_changed")
 
 
 @KINDS
-async def test_changes_in_one_go_are_announced_once_and_the_list_then_holds_them_all(kind: str) -> None:
+async def test_tools_list_changed_is_sent_once_for_many_changes(kind: str) -> None:
     server = Server("s")
     use_tools(server)
     async with greeted_client(server, kind) as wire:
@@ -209,12 +209,12 @@ async def test_changes_in_one_go_are_announced_once_and_the_list_then_holds_them
 
 
 @KINDS
-async def test_changes_are_announced_after_the_handshake_only_and_to_none_that_has_left(kind: str) -> None:
+async def test_tools_list_changed_is_sent_after_the_handshake_and_not_to_a_client_that_has_left(kind: str) -> None:
     server = Server("s")
     use_tools(server)
     async with raw_client(server, kind) as wire:
         server.tools.add(lambda: "", "before")
-        if kind in ("memory", "stdio", "http+sse"):  # elsewhere there is no way to tell anything yet
+        if kind in ("memory", "stdio", "http+sse"):  # elsewhere the client has no stream yet
             await wire.nothing_more()
         await wire.send(initialize())
         await wire.receive()
@@ -226,7 +226,7 @@ async def test_changes_are_announced_after_the_handshake_only_and_to_none_that_h
 
 
 @KINDS
-async def test_a_tool_may_change_the_list_that_it_stands_in_also_from_its_thread(kind: str) -> None:
+async def test_tools_may_add_and_remove_tools_also_from_a_worker_thread(kind: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -256,7 +256,7 @@ async def test_a_tool_may_change_the_list_that_it_stands_in_also_from_its_thread
 
 
 @KINDS
-async def test_a_plain_function_that_blocks_freezes_nobody(kind: str) -> None:
+async def test_plain_function_that_blocks_does_not_stop_other_requests(kind: str) -> None:
     server, gate = Server("s"), threading.Event()
 
     @server.tool()
@@ -282,7 +282,7 @@ async def test_a_plain_function_that_blocks_freezes_nobody(kind: str) -> None:
         assert sorted(map(text_in, answers)) == ["done", *["opened"] * 5]
 
 
-async def test_many_plain_functions_run_at_a_time_and_more_wait_their_turn() -> None:
+async def test_plain_functions_run_in_at_most_workers_threads() -> None:
     server = Server("s")
     together = threading.Barrier(WORKERS)
 
@@ -299,7 +299,7 @@ async def test_many_plain_functions_run_at_a_time_and_more_wait_their_turn() -> 
 
 
 @KINDS
-async def test_async_functions_run_on_the_loop_side_by_side(kind: str) -> None:
+async def test_async_functions_run_concurrently_on_the_event_loop(kind: str) -> None:
     server, here = Server("s"), threading.current_thread()
     together = asyncio.Barrier(10)
 
@@ -315,7 +315,7 @@ async def test_async_functions_run_on_the_loop_side_by_side(kind: str) -> None:
 
 
 class MainThread(Executor):
-    """Queues calls for a thread that fetches them: what a host needs whose API is for its main thread alone."""
+    """An executor that queues calls for a thread that fetches them, for a host with an API for its main thread only."""
 
     def __init__(self) -> None:
         self.calls: queue.Queue[Callable[[], None] | None] = queue.Queue()
@@ -339,7 +339,7 @@ class MainThread(Executor):
 
 
 @KINDS
-async def test_plain_functions_run_where_the_executor_says_and_it_stays_the_callers(kind: str) -> None:
+async def test_executor_of_the_caller_runs_plain_functions_and_is_not_shut_down(kind: str) -> None:
     executor = MainThread()
     host = threading.Thread(target=executor.serve, name="the host's main thread")
     host.start()
@@ -368,7 +368,7 @@ async def test_plain_functions_run_where_the_executor_says_and_it_stays_the_call
         host.join(PATIENCE)
 
 
-async def test_context_variables_reach_a_worker_thread() -> None:
+async def test_worker_thread_has_the_context_variables_of_the_request() -> None:
     server = Server("s")
     variable = contextvars.ContextVar("variable", default="unset")
 
@@ -383,9 +383,7 @@ async def test_context_variables_reach_a_worker_thread() -> None:
 
 @KINDS
 @pytest.mark.parametrize("error", [StopIteration, StopAsyncIteration, GeneratorExit, SystemExit, KeyboardInterrupt])
-async def test_whatever_a_worker_thread_raises_every_kind_of_request_is_answered(
-    kind: str, error: type[BaseException]
-) -> None:
+async def test_worker_thread_exceptions_of_any_kind_become_responses(kind: str, error: type[BaseException]) -> None:
     server = Server("s")
 
     def fails(x: str = "") -> str:
@@ -441,7 +439,7 @@ server.run()
 """
 
 
-async def test_nothing_that_is_printed_reaches_the_wire_and_tracebacks_go_to_standard_error() -> None:
+async def test_stdio_print_does_not_reach_the_wire_and_tracebacks_go_to_standard_error() -> None:
     frames: list[bytes] = []
     errors: list[bytes] = []
     async with Client(
@@ -470,7 +468,7 @@ def ten_thousand() -> Iterator[str]:
     return (f"tool_{number:04}" for number in range(10_000))
 
 
-async def test_ten_thousand_tools_are_listed_in_pages_and_the_last_is_called_like_the_first() -> None:
+async def test_tools_list_has_pages_for_ten_thousand_tools_and_the_last_can_be_called() -> None:
     server = Server("s")
 
     def add(a: int, b: int = 1) -> int:
@@ -492,7 +490,7 @@ async def test_ten_thousand_tools_are_listed_in_pages_and_the_last_is_called_lik
                 assert await text_of(wire, name, {"a": 2}) == "3"
 
 
-async def test_one_server_serves_many_clients_at_a_time_and_each_gets_its_own_answers() -> None:
+async def test_server_serves_many_clients_at_a_time_with_separate_responses() -> None:
     server = Server("s")
 
     @server.tool()
@@ -515,25 +513,25 @@ async def test_one_server_serves_many_clients_at_a_time_and_each_gets_its_own_an
         (["1.0"], "unknown protocol revision '1.0'"),
     ],
 )
-def test_revisions_that_cannot_be_served_are_refused_when_the_server_is_made(
+def test_server_revisions_that_are_empty_or_unknown_raise_value_error(
     revisions: list[Revision | str], why: str
 ) -> None:
     with pytest.raises(ValueError, match=why):
         Server("s", revisions=revisions)
 
 
-def test_a_servers_revisions_may_be_given_by_name() -> None:
+def test_server_revisions_may_be_given_by_name() -> None:
     assert Server("s", revisions=["2025-03-26", "2024-11-05"]).revisions == [R2024_11_05, R2025_03_26]
     assert Server("s", revisions=["2026-07-28"]).offer.handshakes == []
 
 
 @pytest.mark.parametrize("size", [0, -1])
-def test_a_page_without_room_is_refused_when_the_server_is_made(size: int) -> None:
+def test_server_page_size_below_one_raises_value_error(size: int) -> None:
     with pytest.raises(ValueError, match="page_size"):
         Server("s", page_size=size)
 
 
-def test_an_option_that_there_is_not_is_named_where_a_function_is_registered() -> None:
+def test_server_decorators_refuse_an_unknown_option_by_name() -> None:
     server = Server("s")
     options: dict[str, Any] = {"titel": "x"}
     for registering in (server.tool(**options), server.prompt(**options), server.resource("test://a", **options)):

@@ -157,7 +157,7 @@ class Peer:
     def __init__(self, wire: Wire, capabilities: Object | None = None) -> None:
         self.wire = wire
         self.capabilities = capabilities
-        """Those that its requests declare; None for the era with a handshake."""
+        """The capabilities that its requests declare; None for the legacy era."""
         self.told: list[Object] = []
         self.asked: list[Object] = []
         self._answers: dict[JSON, Object] = {}
@@ -180,13 +180,13 @@ class Peer:
         return self._ids
 
     async def answer(self, id: JSON) -> Object:
-        """The answer to a request."""
+        """Return the response to a request."""
         while id not in self._answers:
             await self._take()
         return self._answers.pop(id)
 
     async def result(self, id: JSON) -> Object:
-        """The result of a request."""
+        """Return the result of a request."""
         answer = await self.answer(id)
         assert isinstance(answer.get("result"), dict), answer
         return answer["result"]  # type: ignore[return-value]
@@ -203,13 +203,13 @@ class Peer:
         return error["code"], str(error["message"])
 
     async def question(self) -> Object:
-        """The next request of the server."""
+        """Return the next request of the server."""
         while not self.asked:
             await self._take()
         return self.asked.pop(0)
 
     async def news(self, method: str) -> Object:
-        """The params of the next notification of that name; those before it are forgotten."""
+        """Return the params of the next notification of that name, and drop those before it."""
         while True:
             while not self.told:
                 await self._take()
@@ -230,11 +230,11 @@ class Peer:
         return created["task"]
 
     async def get(self, id: JSON) -> Object:
-        """How a task is."""
+        """Return the state of a task."""
         return await self.ask("tasks/get", {"taskId": id})
 
     async def until(self, id: JSON, status: str) -> Object:
-        """How a task is, once its status is this."""
+        """Return the state of a task as soon as it has this status."""
         async with asyncio.timeout(PATIENCE):
             while (task := await self.get(id))["status"] != status:
                 assert task["status"] in ("working", "input_required"), task
@@ -261,7 +261,7 @@ def text_in(result: JSON) -> JSON:
 
 
 def related(message: JSON) -> JSON:
-    """The task that a message, its params or its result, says it belongs to."""
+    """Return the task that a message names as its related task, in its params or its result."""
     assert isinstance(message, dict)
     meta = message.get("_meta")
     tag = meta.get(RELATED_TASK) if isinstance(meta, dict) else None
@@ -277,7 +277,7 @@ def accept(name: str) -> Object:
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#capabilities-1")
-async def test_tasks_are_declared_by_servers_that_have_some(kind: str) -> None:
+async def test_tasks_capability_is_declared_by_servers_with_task_tools(kind: str) -> None:
     async with raw_client(at_work().server, kind) as wire:
         await wire.send(initialize())
         answer = await wire.receive_object()
@@ -296,7 +296,7 @@ async def test_tasks_are_declared_by_servers_that_have_some(kind: str) -> None:
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-support-and-handling-1")
-async def test_a_server_that_has_none_serves_a_request_for_a_task_as_any_other(kind: str) -> None:
+async def test_tools_call_with_task_on_a_server_without_tasks_is_served_directly(kind: str) -> None:
     server = Server("s")
     server.tool("plain")(lambda: TextContent("plain"))
     async with greeted_client(server, kind) as wire:
@@ -308,7 +308,7 @@ async def test_a_server_that_has_none_serves_a_request_for_a_task_as_any_other(k
 
 @KINDS
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
-async def test_earlier_revisions_have_none(kind: str, revision: str) -> None:
+async def test_tasks_methods_are_unknown_before_2025_11_25(kind: str, revision: str) -> None:
     async with greeted_client(at_work().server, kind, revision) as wire:
         peer = Peer(wire)
         assert text_in(await peer.ask("tools/call", {"name": "plain", "task": "whatever"})) == "plain"
@@ -328,7 +328,7 @@ async def test_earlier_revisions_have_none(kind: str, revision: str) -> None:
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-6",
     "2025-11-25/basic/utilities/tasks#task-execution-errors-3",
 )
-async def test_a_task_is_answered_at_once_and_its_result_is_had_later(kind: str) -> None:
+async def test_tools_call_as_task_returns_a_task_at_once_and_tasks_result_its_result(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         created = await peer.start("wait", ttl=60_000)
@@ -348,7 +348,7 @@ async def test_a_task_is_answered_at_once_and_its_result_is_had_later(kind: str)
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#result-retrieval-4", "2025-11-25/basic/utilities/tasks#input-required-status-2"
 )
-async def test_the_result_is_waited_for_while_others_look_how_it_is(kind: str) -> None:
+async def test_tasks_result_waits_while_tasks_get_is_served(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         id = (await peer.start("wait"))["taskId"]
@@ -364,7 +364,7 @@ async def test_the_result_is_waited_for_while_others_look_how_it_is(kind: str) -
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-3",
     "2025-11-25/basic/utilities/tasks#tool-level-negotiation-5",
 )
-async def test_a_tool_is_called_in_the_ways_that_it_supports(kind: str) -> None:
+async def test_tools_call_follows_the_task_support_of_the_tool(kind: str) -> None:
     work = at_work()
     work.go.set()
     async with legacy(work, kind) as peer:
@@ -380,7 +380,7 @@ async def test_a_tool_is_called_in_the_ways_that_it_supports(kind: str) -> None:
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-execution-errors-1")
-async def test_a_tool_that_fails_is_a_task_that_has_failed_with_the_tools_result(kind: str) -> None:
+async def test_task_of_a_tool_with_is_error_fails_with_its_result(kind: str) -> None:
     async with legacy(at_work(), kind) as peer:
         id = (await peer.start("fail"))["taskId"]
         assert (await peer.until(id, "failed"))["statusMessage"] == "out of paper"
@@ -392,9 +392,7 @@ async def test_a_tool_that_fails_is_a_task_that_has_failed_with_the_tools_result
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#task-execution-errors-2", "2025-11-25/basic/utilities/tasks#protocol-errors-4"
 )
-async def test_an_error_of_the_request_is_the_answer_to_tasks_result(
-    kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_tasks_result_of_a_failed_request_is_its_error(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     async with legacy(at_work(), kind) as peer:
         id = (await peer.start("refuse"))["taskId"]
         assert (await peer.until(id, "failed"))["statusMessage"] == "not now"
@@ -413,7 +411,7 @@ async def test_an_error_of_the_request_is_the_answer_to_tasks_result(
     "2025-11-25/basic/utilities/tasks#task-cancellation-3",
     "2025-11-25/basic/utilities/tasks#protocol-errors-3",
 )
-async def test_a_task_that_is_cancelled_stops_and_is_cancelled_before_the_answer(kind: str) -> None:
+async def test_tasks_cancel_stops_the_handler_and_returns_the_cancelled_task(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         id = (await peer.start("wait"))["taskId"]
@@ -434,7 +432,7 @@ async def test_a_task_that_is_cancelled_stops_and_is_cancelled_before_the_answer
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-cancellation-4")
-async def test_a_cancelled_task_remains_so_whatever_its_handler_does(kind: str) -> None:
+async def test_task_stays_cancelled_when_its_handler_goes_on(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         id = (await peer.start("stubborn"))["taskId"]
@@ -451,7 +449,7 @@ async def test_a_cancelled_task_remains_so_whatever_its_handler_does(kind: str) 
     "2025-11-25/basic/utilities/tasks#protocol-errors-2",
     "2025-11-25/basic/utilities/tasks#protocol-errors-5",
 )
-async def test_what_is_not_there_is_refused(kind: str) -> None:
+async def test_tasks_methods_with_an_unknown_task_are_invalid_params(kind: str) -> None:
     async with legacy(at_work(), kind) as peer:
         for method in ("tasks/get", "tasks/result", "tasks/cancel"):
             code, message = await peer.refused(method, {"taskId": "none"})
@@ -467,7 +465,7 @@ async def test_what_is_not_there_is_refused(kind: str) -> None:
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-3",
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-5",
 )
-async def test_the_task_that_is_meant_is_the_one_in_the_params(kind: str) -> None:
+async def test_tasks_methods_use_the_task_id_of_the_params_not_of_meta(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         first, second = [(await peer.start("wait"))["taskId"] for _ in range(2)]
@@ -483,7 +481,7 @@ async def test_the_task_that_is_meant_is_the_one_in_the_params(kind: str) -> Non
     "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-5",
     "2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-6",
 )
-async def test_a_session_sees_its_own_tasks_and_no_others(kind: str) -> None:
+async def test_tasks_of_another_session_are_unknown(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as ours, legacy(work, kind) as theirs:
         mine = [(await ours.start("wait"))["taskId"] for _ in range(3)]
@@ -500,7 +498,7 @@ async def test_a_session_sees_its_own_tasks_and_no_others(kind: str) -> None:
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-isolation-and-access-control-1")
-async def test_over_http_a_task_belongs_to_the_principal_in_whichever_session() -> None:
+async def test_task_of_an_authenticated_principal_is_known_in_all_its_sessions() -> None:
     async def whoever(asking: HttpRequest) -> str | None:
         return asking.headers.get("authorization")
 
@@ -517,7 +515,7 @@ async def test_over_http_a_task_belongs_to_the_principal_in_whichever_session() 
         asking = request("tasks/get", {"taskId": task["taskId"]})
         found = [(await talk.post(asking)).json for talk in talks]
         assert ["result" in each for each in found if isinstance(each, dict)] == [True, True, False]
-        # the other era has other ways to ask and to answer: there it is none
+        # the other era has other messages for tasks: there the task is unknown
         wires = [alone("tasks/get", {"taskId": task["taskId"]}, 1, EXTENDED)] * 2
         headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "tasks/get", "Mcp_Name": str(task["taskId"])}
         seen = [
@@ -530,7 +528,7 @@ async def test_over_http_a_task_belongs_to_the_principal_in_whichever_session() 
     assert await work.has(work.ended) == "cancelled"
 
 
-async def test_a_task_of_one_era_is_neither_answered_nor_seen_in_the_other() -> None:
+async def test_task_of_one_era_is_unknown_in_the_other() -> None:
     async def whoever(asking: HttpRequest) -> str | None:
         return "ann"
 
@@ -553,7 +551,7 @@ async def test_a_task_of_one_era_is_neither_answered_nor_seen_in_the_other() -> 
         error_of((await talk.post(request("tasks/result", {"taskId": later}, 5))).json, INVALID, 5)
 
 
-async def test_a_question_whose_connection_is_lost_is_asked_again_on_the_next() -> None:
+async def test_task_input_request_is_sent_again_in_the_next_session_of_the_requestor() -> None:
     async def whoever(asking: HttpRequest) -> str | None:
         return asking.headers.get("authorization")
 
@@ -583,7 +581,7 @@ async def test_a_question_whose_connection_is_lost_is_asked_again_on_the_next() 
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-1",
     "2025-11-25/basic/utilities/tasks#associating-task-related-messages-2",
 )
-async def test_what_a_task_asks_comes_with_a_request_for_its_result(kind: str) -> None:
+async def test_task_input_request_is_sent_beside_tasks_result(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         id = (await peer.start("ask"))["taskId"]
@@ -600,7 +598,7 @@ async def test_what_a_task_asks_comes_with_a_request_for_its_result(kind: str) -
 
 
 @KINDS
-async def test_it_may_ask_several_things_also_from_a_thread(kind: str) -> None:
+async def test_task_may_send_several_input_requests_also_from_a_worker_thread(kind: str) -> None:
     async with legacy(at_work(), kind) as peer:
         waiting = await peer.begin("tasks/result", {"taskId": (await peer.start("two"))["taskId"]})
         both = [await peer.question(), await peer.question()]
@@ -618,7 +616,7 @@ async def test_it_may_ask_several_things_also_from_a_thread(kind: str) -> None:
 
 
 @KINDS
-async def test_a_question_waits_for_a_client_that_has_stopped_waiting_and_comes_back(kind: str) -> None:
+async def test_task_input_request_waits_for_the_next_tasks_result(kind: str) -> None:
     work = at_work()
     work.go.set()
     async with legacy(work, kind) as peer:
@@ -642,7 +640,7 @@ async def test_a_question_waits_for_a_client_that_has_stopped_waiting_and_comes_
     "2025-11-25/basic/utilities/progress#behavior-requirements-3",
     "2025-11-25/basic/utilities/progress#behavior-requirements-4",
 )
-async def test_progress_and_log_messages_of_a_task_say_that_they_are_its(kind: str) -> None:
+async def test_task_progress_and_log_messages_name_the_related_task(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         created = await peer.ask("tools/call", {"name": "tell", "task": {}, "_meta": {"progressToken": "p"}})
@@ -660,7 +658,7 @@ async def test_progress_and_log_messages_of_a_task_say_that_they_are_its(kind: s
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/progress#behavior-requirements-5")
-async def test_progress_of_a_task_stops_when_the_task_is_cancelled(kind: str) -> None:
+async def test_task_progress_stops_when_the_task_is_cancelled(kind: str) -> None:
     work = at_work()
 
     @work.server.tool(task="optional")
@@ -689,7 +687,7 @@ async def test_progress_of_a_task_stops_when_the_task_is_cancelled(kind: str) ->
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-notifications-2")
-async def test_the_client_is_told_how_the_task_is(kind: str) -> None:
+async def test_tasks_status_notification_has_the_task(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         created = await peer.start("wait", {"say": "warming up"})
@@ -703,7 +701,7 @@ async def test_the_client_is_told_how_the_task_is(kind: str) -> None:
 
 
 @KINDS
-async def test_what_must_be_known_first_is_asked_before_there_is_a_task(kind: str) -> None:
+async def test_begin_task_after_input_requests_makes_the_task_late(kind: str) -> None:
     async with legacy(at_work(), kind) as peer:
         calling = await peer.begin("tools/call", {"name": "asks_first", "task": {}})
         question = await peer.question()
@@ -721,7 +719,7 @@ async def test_what_must_be_known_first_is_asked_before_there_is_a_task(kind: st
 
 
 @KINDS
-async def test_a_request_that_is_cancelled_before_there_is_a_task_leaves_none(kind: str) -> None:
+async def test_tools_call_cancelled_before_begin_task_leaves_no_task(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         calling = await peer.begin("tools/call", {"name": "asks_first", "task": {}})
@@ -731,7 +729,7 @@ async def test_a_request_that_is_cancelled_before_there_is_a_task_leaves_none(ki
 
 
 @KINDS
-async def test_without_room_there_is_no_new_task(kind: str) -> None:
+async def test_task_store_that_is_full_refuses_a_new_task(kind: str) -> None:
     work = at_work(task_store=MemoryTaskStore(max_tasks=2))
     async with legacy(work, kind) as peer:
         for _ in range(2):
@@ -745,7 +743,7 @@ async def test_without_room_there_is_no_new_task(kind: str) -> None:
 
 
 @KINDS
-async def test_a_result_without_room_is_a_task_that_has_failed(kind: str) -> None:
+async def test_task_store_that_is_full_fails_the_task_with_the_result(kind: str) -> None:
     work = at_work(task_store=MemoryTaskStore(max_bytes=1500))
     work.server.tool("long", task="optional")(lambda: TextContent("x" * 2000))
     async with legacy(work, kind) as peer:
@@ -756,7 +754,7 @@ async def test_a_result_without_room_is_a_task_that_has_failed(kind: str) -> Non
 
 
 @KINDS
-async def test_a_cancellation_without_room_to_say_so_is_one_all_the_same(kind: str) -> None:
+async def test_task_store_that_is_full_does_not_prevent_cancellation(kind: str) -> None:
     work = at_work(task_store=MemoryTaskStore(max_bytes=30))
     async with legacy(work, kind) as peer:
         id = (await peer.start("wait"))["taskId"]
@@ -769,7 +767,7 @@ async def test_a_cancellation_without_room_to_say_so_is_one_all_the_same(kind: s
 
 @KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-3")
-async def test_a_task_whose_time_is_over_is_gone_and_so_is_its_handler(kind: str) -> None:
+async def test_task_that_expires_is_removed_and_its_handler_cancelled(kind: str) -> None:
     work = at_work()
     async with legacy(work, kind) as peer:
         running = (await peer.start("wait", ttl=1))["taskId"]
@@ -784,7 +782,7 @@ async def test_a_task_whose_time_is_over_is_gone_and_so_is_its_handler(kind: str
 
 
 @ALONE
-async def test_servers_that_share_a_store_know_each_others_tasks_and_the_one_that_runs_one_takes_its_answers(
+async def test_task_store_shared_by_servers_has_the_tasks_of_all(
     kind: str,
 ) -> None:
     store = MemoryTaskStore()
@@ -815,7 +813,7 @@ class Nobody:
 
 
 @KINDS
-async def test_nothing_is_left_when_nobody_is_served_any_more(kind: str) -> None:
+async def test_tasks_are_stopped_with_the_last_session(kind: str) -> None:
     work = at_work()
     for meet in (legacy, modern) if kind in ALONE_TRANSPORTS else (legacy,):
         async with meet(work, kind) as peer:
@@ -827,7 +825,7 @@ async def test_nothing_is_left_when_nobody_is_served_any_more(kind: str) -> None
 
 
 @KINDS
-async def test_a_cancelled_task_that_still_tidies_up_is_waited_for_when_nobody_is_served_any_more(kind: str) -> None:
+async def test_task_that_cleans_up_is_waited_for_with_the_last_session(kind: str) -> None:
     work, tidied = at_work(), asyncio.Event()
 
     @work.server.tool(task="optional")
@@ -847,7 +845,7 @@ async def test_a_cancelled_task_that_still_tidies_up_is_waited_for_when_nobody_i
     assert tidied.is_set() and asyncio.all_tasks() == {asyncio.current_task()}
 
 
-async def test_over_http_a_task_that_begins_while_the_server_stops_is_stopped_too() -> None:
+async def test_task_that_begins_while_the_http_server_stops_is_stopped() -> None:
     work = at_work()
 
     @work.server.tool(task="optional", asks_first=True)
@@ -881,7 +879,7 @@ async def test_over_http_a_task_that_begins_while_the_server_stops_is_stopped_to
 
 
 @ALONE
-async def test_the_extension_is_declared_by_servers_that_have_tasks(kind: str) -> None:
+async def test_tasks_extension_is_declared_by_servers_with_task_tools(kind: str) -> None:
     async with modern(at_work(), kind) as peer:
         declared = (await peer.ask("server/discover"))["capabilities"]
         assert isinstance(declared, dict) and "tasks" not in declared
@@ -895,7 +893,7 @@ async def test_the_extension_is_declared_by_servers_that_have_tasks(kind: str) -
 
 
 @ALONE
-async def test_a_client_that_does_not_declare_it_gets_results_or_is_told_what_is_missing(kind: str) -> None:
+async def test_tasks_extension_undeclared_client_gets_the_result_or_missing_capability(kind: str) -> None:
     work = at_work()
     work.go.set()
     async with modern(work, kind, ABLE) as peer:
@@ -916,7 +914,7 @@ async def test_a_client_that_does_not_declare_it_gets_results_or_is_told_what_is
 
 
 @ALONE
-async def test_the_server_makes_a_task_of_it_unasked_and_the_task_has_the_result(kind: str) -> None:
+async def test_tasks_extension_tools_call_becomes_a_task_and_tasks_get_has_the_result(kind: str) -> None:
     work = at_work()
     async with modern(work, kind) as peer:
         created = await peer.start("wait", {"say": "warming up"})
@@ -927,7 +925,7 @@ async def test_the_server_makes_a_task_of_it_unasked_and_the_task_has_the_result
         assert (seen["resultType"], seen["status"], seen["statusMessage"]) == ("complete", "working", "warming up")
         work.go.set()
         done = await peer.until(created["taskId"], "completed")
-        # what the request itself would have been answered with, so with its type; but without the tag
+        # the result that the request itself would have had, with its type, but without the related task
         content = [{"type": "text", "text": "done"}]
         assert done["result"] == {"resultType": "complete", "content": content}
         assert done["resultType"] == "complete" and "error" not in done
@@ -937,7 +935,7 @@ async def test_the_server_makes_a_task_of_it_unasked_and_the_task_has_the_result
 
 
 @ALONE
-async def test_a_tool_that_fails_has_completed_and_a_request_that_fails_has_failed(kind: str) -> None:
+async def test_tasks_extension_is_error_completes_and_a_json_rpc_error_fails(kind: str) -> None:
     async with modern(at_work(), kind) as peer:
         done = await peer.until((await peer.start("fail"))["taskId"], "completed")
         assert isinstance(done["result"], dict) and done["result"]["isError"] is True
@@ -947,7 +945,7 @@ async def test_a_tool_that_fails_has_completed_and_a_request_that_fails_has_fail
 
 
 @ALONE
-async def test_what_a_task_asks_stands_in_it_and_is_answered_by_an_update(kind: str) -> None:
+async def test_tasks_extension_input_requests_are_in_tasks_get_and_tasks_update_has_responses(kind: str) -> None:
     work = at_work()
     work.go.set()
     async with modern(work, kind) as peer:
@@ -974,7 +972,7 @@ async def test_what_a_task_asks_stands_in_it_and_is_answered_by_an_update(kind: 
 
 
 @ALONE
-async def test_several_questions_are_answered_one_by_one(kind: str) -> None:
+async def test_tasks_extension_input_requests_may_get_responses_one_by_one(kind: str) -> None:
     async with modern(at_work(), kind) as peer:
         id = (await peer.start("two"))["taskId"]
         asking = await peer.until(id, "input_required")
@@ -988,7 +986,7 @@ async def test_several_questions_are_answered_one_by_one(kind: str) -> None:
 
 
 @ALONE
-async def test_cancelling_is_acknowledged_whatever_state_the_task_is_in(kind: str) -> None:
+async def test_tasks_extension_tasks_cancel_is_acknowledged_in_every_status(kind: str) -> None:
     work = at_work()
     async with modern(work, kind) as peer:
         id = (await peer.start("wait"))["taskId"]
@@ -1007,7 +1005,7 @@ async def test_cancelling_is_acknowledged_whatever_state_the_task_is_in(kind: st
 
 
 @pytest.mark.parametrize("kind", ["memory", "stdio"])
-async def test_the_request_that_began_it_cannot_be_cancelled_any_more(kind: str) -> None:
+async def test_tasks_extension_notifications_cancelled_for_the_first_request_is_ignored(kind: str) -> None:
     work = at_work()
     async with modern(work, kind) as peer:
         id = (await peer.start("wait"))["taskId"]
@@ -1016,7 +1014,7 @@ async def test_the_request_that_began_it_cannot_be_cancelled_any_more(kind: str)
 
 
 @ALONE
-async def test_who_listens_is_told_the_whole_state_of_the_tasks_that_it_names(kind: str) -> None:
+async def test_subscriptions_listen_with_task_ids_sends_the_whole_task(kind: str) -> None:
     work = at_work()
     async with modern(work, kind) as peer:
         id = (await peer.start("ask"))["taskId"]
@@ -1040,7 +1038,7 @@ async def test_who_listens_is_told_the_whole_state_of_the_tasks_that_it_names(ki
 
 
 @ALONE
-async def test_what_progress_says_in_words_is_the_tasks_status_where_it_is_asked_for(kind: str) -> None:
+async def test_tasks_extension_progress_message_becomes_the_status_message(kind: str) -> None:
     work = at_work()
     async with modern(work, kind) as peer:
         for token, message in (({"progressToken": "p"}, "halfway"), ({}, None)):
@@ -1053,7 +1051,7 @@ async def test_what_progress_says_in_words_is_the_tasks_status_where_it_is_asked
 
 
 @ALONE
-async def test_questions_before_the_task_are_asked_in_rounds_and_those_in_it_stand_in_it(kind: str) -> None:
+async def test_tasks_extension_input_before_begin_task_uses_retries_and_later_tasks_get(kind: str) -> None:
     async with modern(at_work(), kind) as peer:
         first = await peer.ask("tools/call", {"name": "asks_first"})
         assert first["resultType"] == "input_required" and "taskId" not in first
@@ -1071,7 +1069,7 @@ async def test_questions_before_the_task_are_asked_in_rounds_and_those_in_it_sta
 
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
-async def test_over_http_a_header_names_the_task(method: str) -> None:
+async def test_tasks_extension_mcp_name_header_has_the_task_id(method: str) -> None:
     async with on_the_web(at_work().server) as web:
         params: Object = {"taskId": "abc", "inputResponses": {}}
         usual = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method}
