@@ -57,7 +57,7 @@ async def answer(wire: Wire, method: str, result: Object) -> Object:
     return params
 
 
-# ------------------------------------------------------------------------------------------------ facts about the request
+# ------------------------------------------------------------------------------------------ facts about the request
 
 
 @KINDS
@@ -150,7 +150,7 @@ async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema(kind
         assert len(seen) == 7, "none of the forged ones came through"
 
 
-# ------------------------------------------------------------------------------------------------ requests to the client
+# ------------------------------------------------------------------------------------------ requests to the client
 
 
 async def ask_roots(context: Context) -> object:
