@@ -1,4 +1,4 @@
-"""How the client uses its cache: what is asked once only, until when, and for whom. `ResponseCache` alone is held by
+"""The client's cache: which requests are sent, until when, and for which caller. `ResponseCache` alone is tested by
 tests/features/test_caching.py."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def of(cache: ResponseCache | bool = True, **options: object) -> Callable[[Memor
 
 
 async def asks(wire: Wire, call: Awaitable[object], method: str, result: Object, ttl: float = 60) -> object:
-    """A call that asks the server, which answers with a result that may be kept for so many seconds."""
+    """Make a call that reaches the server. The result is fresh for so many seconds."""
     calling = asyncio.ensure_future(call)
     asked = await asked_for(wire, method)
     hints: Object = {"resultType": "complete", "ttlMs": round(ttl * 1000), "cacheScope": "public"}
@@ -52,7 +52,7 @@ async def asks(wire: Wire, call: Awaitable[object], method: str, result: Object,
 
 
 async def asks_nothing(wire: Wire, call: Awaitable[object]) -> object:
-    """A call that is served from the cache."""
+    """Make a call that is served from the cache."""
     async with asyncio.timeout(PATIENCE):
         found = await call
     assert wire.frames.empty()
@@ -85,7 +85,7 @@ KEPT: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] = {
     "2026-07-28/server/utilities/caching#freshness-calculation-2",
 )
 @pytest.mark.parametrize("which", KEPT)
-async def test_a_result_is_asked_for_once_and_anew_when_its_time_is_over(which: str) -> None:
+async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> None:
     method, call, result = KEPT[which]
 
     clock = Clock()
@@ -132,7 +132,7 @@ async def test_without_a_cache_everything_is_asked_for(which: str) -> None:
         await wire.send(notification("notifications/tools/list_changed"))
 
 
-async def test_in_the_earlier_era_nothing_is_kept() -> None:
+async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
     async with raw_server(of()) as (client, wire):
         await greet(client, wire, "2025-11-25", OFFERS)
         for _ in range(2):
@@ -144,7 +144,7 @@ async def test_in_the_earlier_era_nothing_is_kept() -> None:
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-1")
-async def test_what_was_asked_otherwise_is_asked_for() -> None:
+async def test_cache_is_not_used_for_a_request_with_other_params() -> None:
     async with raw_server(of()) as (client, wire):
         await meet(client, wire, OFFERS)
         for uri in ("test://a", "test://b", "test://a/"):
@@ -154,7 +154,7 @@ async def test_what_was_asked_otherwise_is_asked_for() -> None:
         assert found.contents[0].uri == "test://b" and wire.frames.empty()
 
 
-async def test_who_changes_what_was_found_does_not_change_it_for_others() -> None:
+async def test_cached_result_is_not_changed_by_a_caller_that_changes_its_copy() -> None:
     async with raw_server(of()) as (client, wire):
         await meet(client, wire, OFFERS)
         tools: Object = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
@@ -172,7 +172,7 @@ async def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() 
             await asks(wire, client.ping(), "server/discover", discovered())
 
 
-# ------------------------------------------------------------------------------------------------ what has changed
+# ------------------------------------------------------------------------------------------------ invalidation
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ async def test_a_ping_is_never_served_from_the_cache_whatever_the_server_says() 
         ("notifications/resources/updated", {"uri": "test://b"}, set()),
     ],
 )
-async def test_what_a_notification_says_has_changed_is_asked_for_anew(
+async def test_cached_result_is_requested_again_after_a_notification_of_a_change(
     method: str, params: Object, stale: set[str]
 ) -> None:
     heard: list[str] = []
@@ -229,7 +229,7 @@ async def test_a_result_that_was_under_way_when_it_changed_is_not_kept() -> None
         await asks(wire, client.list_tools(), "tools/list", tools)
 
 
-async def test_who_watches_a_resource_reads_it_anew_when_it_has_changed() -> None:
+async def test_subscription_update_makes_read_resource_ask_the_server_again() -> None:
     texts = ["one", "two"]
     server = Server("s", "1")
 
@@ -251,11 +251,11 @@ async def test_who_watches_a_resource_reads_it_anew_when_it_has_changed() -> Non
         assert await read() == "two"
 
 
-# ------------------------------------------------------------------------------------------------ for whom
+# ------------------------------------------------------------------------------------------------ scopes
 
 
 def says(number: list[int], scope: str) -> Step:
-    """Answer `tools/list` with one tool, named by how often it was asked."""
+    """Return a handler of `tools/list` with one tool, named by the number of the request."""
 
     async def step(exchange: Exchange, message: Object) -> None:
         number[0] += 1
@@ -303,7 +303,7 @@ def test_servers_in_processes_with_other_variables_are_others(scope: str) -> Non
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-scope-field-1")
-def test_who_makes_the_requests_is_a_credential_too() -> None:
+def test_cache_key_includes_the_http_client_as_a_credential() -> None:
     # It may show a certificate, or add what it was given elsewhere.
     cache = ResponseCache()
     ours, theirs = HttpClient(), HttpClient()
@@ -337,7 +337,7 @@ async def test_a_result_that_cannot_be_read_is_asked_for_again() -> None:
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-2")
-async def test_what_came_of_a_retry_is_not_kept_nor_a_question() -> None:
+async def test_cache_keeps_neither_the_result_of_a_retry_nor_input_required() -> None:
     async with raw_server(of(roots=[])) as (client, wire):
         await meet(client, wire, OFFERS)
         for _ in range(2):
@@ -359,7 +359,7 @@ async def test_what_came_of_a_retry_is_not_kept_nor_a_question() -> None:
 
 
 def tools(*names: str, cursor: str | None = None) -> Object:
-    """A page of tools."""
+    """Return a page of tools."""
     listed: list[JSON] = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
     return {"tools": listed, **({} if cursor is None else {"nextCursor": cursor})}
 
@@ -384,7 +384,7 @@ async def test_each_page_is_kept_for_itself_and_one_that_is_over_is_asked_for_by
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-3")
-async def test_a_cursor_from_a_kept_page_that_is_invalid_by_now_is_followed_by_the_whole_list_anew() -> None:
+async def test_cached_cursor_that_is_invalid_by_now_makes_the_client_list_all_pages_again() -> None:
     clock = Clock()
     async with raw_server(of(ResponseCache(clock))) as (client, wire):
         await meet(client, wire, OFFERS)
@@ -416,7 +416,7 @@ async def test_a_list_that_is_refused_otherwise_is_not_asked_for_again(kept: boo
         assert wire.frames.empty()
 
 
-async def test_what_may_have_changed_while_a_stream_was_broken_is_asked_for_anew(
+async def test_cached_result_is_requested_again_after_a_broken_listen_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(subscribing, "MAX_PAUSE", 0.0)

@@ -1,6 +1,6 @@
-"""The client's own part: what it does beside the features, which are tested with their pages.
+"""The client apart from the features, which are tested with their pages.
 
-Subscriptions as iterators, batches, what is refused before anything is sent, callbacks that fail, and what is left of a
+Subscriptions as iterators, batches, requests refused before they are sent, callbacks that fail, and the remains of a
 client that is not connected, or not any more.
 """
 
@@ -32,7 +32,7 @@ EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": 
 
 
 async def answer(wire: Wire, method: str, result: Object) -> Object:
-    """Answer the client's next request; gives its params."""
+    """Respond to the client's next request, and return its params."""
     asked = await wire.receive_object()
     assert asked["method"] == method, asked
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
@@ -68,7 +68,7 @@ async def test_a_client_follows_no_more_pages_than_the_maximum_also_when_cursors
         await wire.nothing_more()
 
 
-async def test_a_list_that_fails_on_a_later_page_is_no_list_and_leaves_the_known_schemas_as_they_were() -> None:
+async def test_list_tools_that_fails_on_a_later_page_keeps_the_known_schemas() -> None:
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
 
@@ -263,7 +263,7 @@ async def test_a_batch_of_nothing_that_can_be_sent_sends_nothing() -> None:
 
 
 @pytest.mark.parametrize("revision", [None, *(each.name for each in LEGACY if not each.batch)])
-def test_a_batch_where_there_are_none_sends_nothing_and_leaves_no_call_behind(revision: str | None) -> None:
+def test_batch_in_a_revision_without_batches_sends_nothing_and_leaves_no_call_behind(revision: str | None) -> None:
     async def test() -> None:
         async with raw_server(Client) as (client, wire):
             if revision is not None:
@@ -295,7 +295,7 @@ def test_a_batch_where_there_are_none_sends_nothing_and_leaves_no_call_behind(re
         (7, None, TypeError),
     ],
 )
-async def test_what_json_cannot_hold_is_the_callers_mistake_sends_nothing_and_leaves_nothing_waiting(
+async def test_request_that_json_cannot_hold_raises_sends_nothing_and_leaves_nothing_pending(
     arguments: dict[str, object], meta: dict[str, object] | None, error: type[Exception]
 ) -> None:
     async with raw_server(Client) as (client, wire):
@@ -442,7 +442,7 @@ def test_a_user_interface_that_fails_tells_the_server_nothing_of_why(
         run(test())
 
 
-async def test_who_is_talked_to_is_known_after_the_greeting() -> None:
+async def test_server_info_and_capabilities_are_known_after_connect() -> None:
     async with raw_server(Client) as (client, wire):
         await greet(client, wire, "2025-06-18", {"tools": {"listChanged": False}, "resources": {"subscribe": True}})
         assert (client.server_info.name, client.server_info.version) == ("raw", "1")
@@ -453,13 +453,13 @@ async def test_who_is_talked_to_is_known_after_the_greeting() -> None:
 
 
 @pytest.mark.parametrize("server", [None, 5, Path("server.py")])
-async def test_what_no_client_can_be_of_is_named(server: object) -> None:
+async def test_client_of_an_unknown_kind_of_server_names_it(server: object) -> None:
     with pytest.raises(TypeError, match="a Client takes a command as a list, a URL, a Server or a transport"):
         async with Client(server):  # type: ignore[arg-type]
             pass
 
 
-def test_one_revision_is_no_list_of_them() -> None:
+def test_client_revisions_refuses_a_single_string() -> None:
     with pytest.raises(TypeError, match=r"revisions is a list, such as \['2026-07-28'\]"):
         Client(Server("s"), revisions="2026-07-28")
 

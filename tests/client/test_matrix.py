@@ -32,7 +32,7 @@ NAMES = [f"client {client}, server {server}" for client, server in PAIRS]
 
 
 def featured(revisions: tuple[Revision, ...]) -> Server:
-    """A server with one of each."""
+    """Return a server with one of each feature."""
     server = Server("s", revisions=revisions, page_size=2)
 
     @server.tool()
@@ -92,7 +92,7 @@ async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> El
 
 
 def connecting(server: Server | list[str] | str, **options: object) -> Client:
-    """A client with everything that a client can offer."""
+    """Return a client with all features of a client."""
     return Client(
         server,
         sampling=model,
@@ -104,7 +104,7 @@ def connecting(server: Server | list[str] | str, **options: object) -> Client:
 
 
 async def use_every_feature(client: Client) -> None:
-    """The suite that every pair runs, as far as its revision has the features."""
+    """Run the suite of every pair, as far as its revision has the features."""
     revision = client.revision
     await client.ping()
     assert [tool.name for tool in await client.list_tools()] == [
@@ -155,7 +155,7 @@ async def test_peers_of_one_revision_each_agree_if_it_is_the_same(
 ) -> None:
     client = connecting(featured((server_revision,)), revision=client_revision)
     if client_revision is not server_revision:
-        alone = client_revision.era == "modern"  # asks nothing else; a server of the earlier era only says no
+        alone = client_revision.era == "modern"  # does not fall back; a legacy server only refuses
         with pytest.raises(UnsupportedRevision, match="earlier revision" if alone else str(server_revision)):
             await client.connect()
         return
@@ -168,7 +168,7 @@ async def test_peers_of_one_revision_each_agree_if_it_is_the_same(
 async def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
     client_revision: Revision, server_revision: Revision
 ) -> None:
-    """Each side speaks its own latest revision and all before, as most software does."""
+    """Connect peers that speak their own latest revision and all before it, as most software does."""
 
     server = featured(REVISIONS[: server_revision.number + 1])
     client = connecting(server)
@@ -195,7 +195,7 @@ async def test_the_suite_runs_over_http(revision: Revision) -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)
-async def test_what_a_revision_does_not_have_is_refused_before_it_is_sent(revision: Revision) -> None:
+async def test_request_refuses_a_method_that_the_revision_lacks_before_it_is_sent(revision: Revision) -> None:
     async with connecting(featured(REVISIONS), revision=revision) as client:
         if not revision.batch:
             with pytest.raises(CapabilityError, match="batch"):

@@ -1,4 +1,4 @@
-"""How a client finds out which era a server is of, over stdio and over HTTP, and what it does when there is none."""
+"""Negotiation of the era and the revision, over stdio and over HTTP, and its errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def alone(transport: MemoryTransport) -> Client:
 
 
 async def greeted(wire: Wire, asked: Object, revision: str = LATEST) -> None:
-    """Answer `initialize`."""
+    """Respond to `initialize`."""
     assert asked["method"] == "initialize", asked
     assert "_meta" not in params_of(asked) and params_of(asked)["protocolVersion"] == LATEST
     await wire.send(answer(asked, {"protocolVersion": revision, "capabilities": {}, "serverInfo": INFO}))
@@ -137,13 +137,13 @@ async def test_a_server_of_other_revisions_is_an_error_that_names_them(
             await done(connecting)
         assert MODERN in str(found.value)
         await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-        assert wire.frames.empty()  # no initialize: it is of the stateless era
+        assert wire.frames.empty()  # no initialize: the server is modern
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-2")
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_server_that_refuses_the_revision_which_it_names_is_asked_once_more_and_not_for_ever(
+async def test_server_discover_is_repeated_once_for_a_server_that_refuses_the_revision_it_names(
     times: int, make: object
 ) -> None:
     async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
@@ -170,7 +170,7 @@ async def test_a_refused_revision_with_earlier_ones_in_the_list_is_followed_by_t
 
 
 @pytest.mark.parametrize("data", [None, 5, "x", [], {"supported": MODERN}, {"supported": [5, None, {}, [], True]}])
-async def test_a_list_of_revisions_that_is_none_is_no_more_than_an_error(data: JSON) -> None:
+async def test_server_discover_error_without_a_list_of_revisions_is_only_an_error(data: JSON) -> None:
     async with raw_server(of) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         await wire.send(refusal(await asked_for(wire, "server/discover"), -32022, "no", data))
@@ -180,7 +180,7 @@ async def test_a_list_of_revisions_that_is_none_is_no_more_than_an_error(data: J
 
 @pytest.mark.parametrize("code", [-32020, -32021])
 @pytest.mark.parametrize("make", [of, alone], ids=["both eras", "modern alone"])
-async def test_any_other_error_of_the_stateless_era_is_raised_and_no_handshake_tried(code: int, make: object) -> None:
+async def test_modern_error_to_the_probe_is_raised_without_a_handshake(code: int, make: object) -> None:
     async with raw_server(make) as (client, wire):  # type: ignore[arg-type]
         connecting = asyncio.create_task(client.connect())
         await wire.send(refusal(await asked_for(wire, "server/discover"), code, "fix that"))
@@ -201,7 +201,7 @@ NOT_MODERN: list[Object] = [
     {"result": 5},
     {"error": "no"},
 ]
-"""Answers to the first question that are no answer of the stateless era."""
+"""Responses to the probe that no modern server sends."""
 
 
 @pytest.mark.spec(
@@ -227,7 +227,7 @@ async def test_any_other_answer_is_of_an_earlier_server_which_is_shaken_hands_wi
     "2026-07-28/basic/versioning#compatibility-matrix-1", "2026-07-28/basic/transports/stdio#backward-compatibility-3"
 )
 @pytest.mark.parametrize("said", NOT_MODERN, ids=json.dumps)
-async def test_a_client_of_the_stateless_era_alone_says_what_to_do_about_an_earlier_server(said: Object) -> None:
+async def test_modern_only_client_says_how_to_speak_to_a_legacy_server(said: Object) -> None:
     async with raw_server(alone) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         asked = await asked_for(wire, "server/discover")
@@ -308,7 +308,7 @@ async def test_a_server_that_never_says_anything_is_an_error_in_time(make: objec
 
 
 @pytest.mark.parametrize("revisions", [[LATEST], [revision.name for revision in LEGACY]])
-async def test_a_client_of_the_earlier_era_alone_begins_with_the_handshake(revisions: list[str]) -> None:
+async def test_legacy_only_client_begins_with_initialize(revisions: list[str]) -> None:
     async with raw_server(lambda t: Client(t, revisions=revisions)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         await greeted(wire, await wire.receive_object())
@@ -344,7 +344,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-1")
-async def test_a_server_process_that_ends_at_the_first_question_is_started_anew_for_the_handshake(
+async def test_server_process_that_ends_at_the_probe_is_started_again_for_initialize(
     tmp_path: Path,
 ) -> None:
     eras: dict[str, Era] = {}
@@ -370,9 +370,7 @@ async def test_a_server_process_that_ends_whatever_it_is_asked_is_an_error_with_
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 @pytest.mark.parametrize("known", ["modern", "legacy"])
 @pytest.mark.parametrize("speaks", ["modern", "legacy"])
-async def test_what_was_found_is_kept_by_server_and_found_anew_where_it_is_wrong(
-    transport: str, known: Era, speaks: Era
-) -> None:
+async def test_eras_are_remembered_by_server_and_probed_again_if_wrong(transport: str, known: Era, speaks: Era) -> None:
     async with a_server(speaks, transport) as server:
         name = server if isinstance(server, str) else "\0".join(server)
         eras: dict[str, Era] = {name: known}
@@ -386,7 +384,7 @@ async def says_who(exchange: Exchange, message: Object) -> None:
     await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))
 
 
-async def test_what_makes_the_requests_is_still_open_when_the_server_is_asked_in_the_other_way() -> None:
+async def test_http_client_is_still_open_for_the_fallback_to_the_other_era() -> None:
     async with scripted() as site:
         refused = frame({"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "no"}})
         site.on("initialize", status(400, refused))
@@ -397,7 +395,7 @@ async def test_what_makes_the_requests_is_still_open_when_the_server_is_asked_in
         assert site.keys == ["initialize", "GET", "server/discover"]
 
 
-async def test_a_client_of_the_earlier_era_alone_does_not_keep_later_ones_from_the_other() -> None:
+async def test_legacy_only_client_remembers_no_era_for_later_clients() -> None:
     async with Server("s", "1").serve_http() as url:
         eras: dict[str, Era] = {}
         async with Client(url, revision=LATEST, eras=eras):
@@ -445,7 +443,7 @@ SIDES = {
 
 @contextlib.asynccontextmanager
 async def a_server(speaks: str, transport: str) -> AsyncIterator[str | list[str]]:
-    """A server of ours of one era, or of both, as a command or a URL."""
+    """Run a server of one era, or of both, as a command or behind a URL."""
     if transport == "stdio":
         yield quick_python(f"import mcp_ref\nmcp_ref.Server('s', '1', revisions={SIDES[speaks]!r}).run()")
         return
@@ -482,7 +480,7 @@ async def test_every_client_with_every_server_ends_as_the_specs_matrix_says(
 
 
 async def discovers(exchange: object, message: Object) -> None:
-    """Answer as a server of the stateless era."""
+    """Respond as a modern server."""
     await exchange.respond(200, JSON_HEADERS, frame(answer(message, discovered())))  # type: ignore[attr-defined]
 
 
@@ -506,7 +504,7 @@ FALLS_BACK: dict[str, Step] = {
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#backward-compatibility-1")
 @pytest.mark.parametrize("how", FALLS_BACK)
-async def test_over_http_an_answer_that_is_no_modern_one_is_followed_by_the_handshake(how: str) -> None:
+async def test_http_probe_without_a_modern_response_is_followed_by_initialize(how: str) -> None:
     async with scripted() as site:
         site.on("server/discover", FALLS_BACK[how])
         async with Client(site.url, timeout=PATIENCE) as client:
@@ -519,7 +517,7 @@ async def test_over_http_an_answer_that_is_no_modern_one_is_followed_by_the_hand
 
 
 @pytest.mark.parametrize("how", FALLS_BACK)
-async def test_over_http_a_client_of_the_stateless_era_alone_says_what_to_do_about_an_earlier_server(how: str) -> None:
+async def test_http_modern_only_client_says_how_to_speak_to_a_legacy_server(how: str) -> None:
     async with scripted() as site:
         site.on("server/discover", FALLS_BACK[how])
         with pytest.raises(UnsupportedRevision, match="leave `revision` out"):
@@ -593,9 +591,7 @@ async def test_over_http_a_modern_server_gets_no_session_no_listening_get_and_no
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
-async def test_over_http_a_handshake_that_is_refused_by_a_modern_server_is_no_reason_to_try_the_older_transport() -> (
-    None
-):
+async def test_http_initialize_refused_by_a_modern_server_does_not_try_http_sse() -> None:
     async with scripted() as site:
         data: Object = {"supported": [MODERN], "requested": LATEST}
         told: Object = {"code": -32022, "message": "Unsupported protocol version", "data": data}

@@ -1,4 +1,4 @@
-"""Multi round-trip requests, the client's side: what the server asks stands in the result, and the answers in a retry.
+"""Multi round-trip requests, the client's side: input requests in the result, and the responses in a retry.
 
 A bare server, so that every frame is seen. That the same callbacks serve both eras is held by test_matrix.py too.
 """
@@ -41,7 +41,7 @@ Question = ElicitRequestFormParams | ElicitRequestURLParams
 
 
 class Person:
-    """Whoever answers: notes what was asked, and says who they are."""
+    """A user or a model that notes the requests, and signs the responses."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -66,7 +66,7 @@ class Person:
 
 
 def offering(person: Person, **options: object) -> Callable[[MemoryTransport], Client]:
-    """A client that can do everything."""
+    """Return a client with all features of a client."""
     everything: dict[str, object] = {
         "elicitation": person.elicit,
         "elicitation_url": True,
@@ -82,7 +82,7 @@ def ask_user(message: str = "who?") -> Object:
 
 
 def asks(state: JSON = None, **questions: JSON) -> Object:
-    """An `input_required` result."""
+    """Return an `input_required` result."""
     result: Object = {"resultType": "input_required"}
     if questions:
         result["inputRequests"] = dict(questions)
@@ -271,7 +271,7 @@ async def test_every_request_says_what_the_client_can_do() -> None:
         assert await calling == "done"
 
 
-# ------------------------------------------------------------------------------------------------ what may not be
+# ------------------------------------------------------------------------------------------------ invalid requests
 
 
 async def test_a_server_that_never_stops_asking_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,11 +438,11 @@ def test_a_request_from_the_server_is_not_answered_in_this_era(caplog: pytest.Lo
     assert "must not send" in caplog.text
 
 
-# ------------------------------------------------------------------------------------------------ who answers
+# ------------------------------------------------------------------------------------------------ handlers
 
 
 @pytest.mark.parametrize("error", [ValueError("not today"), RemoteError(-1, "rejected")])
-async def test_what_a_handler_raises_is_raised_from_the_call_as_itself(error: Exception) -> None:
+async def test_input_request_handler_error_is_raised_from_the_call_as_itself(error: Exception) -> None:
     async def refuse(question: Question) -> ElicitResult:
         raise error
 
@@ -484,7 +484,7 @@ async def test_a_handler_that_gives_no_answer_or_a_wrong_one_is_the_callers_erro
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
-async def test_who_leaves_while_the_user_is_asked_leaves_nothing_behind() -> None:
+async def test_call_cancelled_during_an_elicitation_leaves_nothing_behind() -> None:
     person = Person()
     person.gates["who?"] = asyncio.Event()
     async with raw_server(offering(person)) as (client, wire):
@@ -506,7 +506,7 @@ async def test_who_leaves_while_the_user_is_asked_leaves_nothing_behind() -> Non
     "2026-07-28/basic/patterns/cancellation#behavior-requirements-1",
 )
 @pytest.mark.parametrize("how", ["leaves", "time is up"])
-async def test_who_leaves_while_a_retry_is_under_way_cancels_the_retry(how: str) -> None:
+async def test_call_cancelled_during_a_retry_cancels_the_retry(how: str) -> None:
     async with raw_server(offering(Person())) as (client, wire):
         await meet(client, wire, OFFERS)
         calling = asyncio.create_task(client.call_tool("t", timeout=0.1 if how == "time is up" else None))
@@ -688,7 +688,7 @@ def test_a_tool_that_asks_for_headers_wrongly_is_left_out_over_http_with_a_warni
 
 
 @pytest.mark.parametrize("what", WRONG)
-async def test_on_stdio_such_a_tool_is_kept_for_there_are_no_headers(what: str) -> None:
+async def test_tool_with_invalid_x_mcp_header_is_listed_on_stdio(what: str) -> None:
     async with raw_server(offering(Person())) as (client, wire):
         await meet(client, wire, OFFERS)
         listing = asyncio.create_task(client.list_tools())
@@ -700,12 +700,12 @@ async def test_on_stdio_such_a_tool_is_kept_for_there_are_no_headers(what: str) 
         await wire.send(refusal(await asked_for(wire, "tools/call"), -32020, "odd"))
         with pytest.raises(McpError, match="odd"):
             await calling
-        assert wire.frames.empty()  # nothing is listed anew where there are no headers
+        assert wire.frames.empty()  # without headers nothing is listed again
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/cancellation#behavior-requirements-2")
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_who_leaves_when_the_answer_has_come_already_cancels_nothing(revision: str) -> None:
+async def test_call_cancelled_after_its_response_came_sends_no_cancelled(revision: str) -> None:
     async with raw_server(offering(Person())) as (client, wire):
         await (meet(client, wire, OFFERS) if revision == MODERN else greet(client, wire, revision, OFFERS))
         calling = asyncio.create_task(client.call_tool("t"))

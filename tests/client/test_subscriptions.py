@@ -1,4 +1,4 @@
-"""What a client watches: the same in both eras, whatever carries it, and also when what carries it breaks."""
+"""Subscriptions of a client: in both eras, over every transport, and after an interruption."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WATCHED: Object = {"resources": {"subscribe": True, "listChanged": True}, "tools
 
 
 def watchable() -> Server:
-    """A server with something to watch."""
+    """Return a server with resources to watch."""
     server = Server("s", "1")
 
     @server.resource("test://a")
@@ -60,7 +60,7 @@ def watchable() -> Server:
 
 @contextlib.asynccontextmanager
 async def watching(transport: str, revision: str, **options: object) -> AsyncIterator[Client]:
-    """A client of such a server."""
+    """Connect a client to such a server."""
     options = {"revision": revision, "timeout": PATIENCE, **options}
     if transport == "http":
         async with watchable().serve_http() as url, Client(url, **options) as client:  # type: ignore[arg-type]
@@ -134,7 +134,7 @@ async def test_a_new_tool_is_told_of_to_who_asked_for_that(revision: str, transp
 
 
 @both_eras
-async def test_when_the_connection_is_closed_subscriptions_end_with_that(revision: str) -> None:
+async def test_subscription_ends_with_connection_closed(revision: str) -> None:
     async with watching("memory", revision) as client:
         updates = await client.subscribe("test://a").__aenter__()
         await touch(client, "test://a")
@@ -160,7 +160,7 @@ async def test_a_server_that_offers_no_subscriptions_is_not_watched(revision: st
 
 
 def told(id: JSON, method: str = "notifications/resources/updated", **params: JSON) -> Object:
-    """A notification of a subscription."""
+    """Return a notification of a subscription."""
     return notification(method, {"_meta": {f"{META}subscriptionId": id}, **params})
 
 
@@ -169,7 +169,7 @@ def acknowledged(asked: Object, **honoured: JSON) -> Object:
 
 
 async def entered(client: Client, wire: Wire, uri: str = "test://a") -> tuple[Subscription, Object]:
-    """A subscription, and what was asked for it."""
+    """Enter a subscription, and return it with its request."""
     entering = asyncio.create_task(client.subscribe(uri).__aenter__())
     asked = await asked_for(wire, "subscriptions/listen")
     assert params_of(asked)["notifications"] == {"resourceSubscriptions": [uri]}
@@ -215,7 +215,7 @@ async def test_a_subscription_yields_nothing_but_updates_of_what_is_watched() ->
         await updates.__aexit__()
 
 
-def test_what_cannot_be_sent_is_an_error_of_who_subscribes() -> None:
+def test_subscription_that_cannot_be_sent_raises_on_entry() -> None:
     async def test() -> None:
         async with raw_server(of(timeout=None)) as (client, wire):
             await meet(client, wire, WATCHED)
@@ -304,7 +304,7 @@ async def test_a_subscription_that_does_not_come_about_is_an_error_and_watches_n
         assert wire.frames.empty() and not client.session.listeners
 
 
-# ------------------------------------------------------------------------------------------------ what has changed
+# ------------------------------------------------------------------------------------------------ changed lists
 
 
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
@@ -407,7 +407,7 @@ async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken stream is asked for again at once."""
+    """Request a broken stream again at once."""
     monkeypatch.setattr(subscriptions, "MAX_PAUSE", 0.0)
 
 
@@ -510,7 +510,9 @@ async def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason
         assert site.keys.count("subscriptions/listen") == 3 + subscriptions.ATTEMPTS
 
 
-async def test_a_stream_that_breaks_again_and_again_is_asked_for_ever_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_listen_stream_that_breaks_repeatedly_is_requested_with_growing_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     pauses: list[float] = []
 
     async def noted(reach: Connector, seconds: float) -> None:
@@ -532,7 +534,7 @@ async def test_a_stream_that_breaks_again_and_again_is_asked_for_ever_later(monk
 
 
 def starts(log: Path, body: str, command: Callable[[str], list[str]] = quick_python) -> list[str]:
-    """A server program that notes each of its starts."""
+    """Return a server program that notes each of its starts."""
     return command(
         f"""
 import os, sys
@@ -562,7 +564,7 @@ def kill(client: Client) -> None:
     "2026-07-28/basic/patterns/subscriptions#graceful-closure-2",
     "2026-07-28/basic/index#statelessness-5",
 )
-def test_a_server_process_that_ends_is_started_anew_and_subscriptions_come_back(
+def test_server_process_that_ends_is_started_again_and_subscriptions_continue(
     tmp_path: Path, no_pauses: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = tmp_path / "starts"
@@ -576,7 +578,7 @@ def test_a_server_process_that_ends_is_started_anew_and_subscriptions_come_back(
             async with client.subscribe("test://a") as updates:
                 for number in range(1, 6):  # more often than MAX_RESTARTS, but it has answered in between
                     with pytest.raises(ConnectionClosed, match="exited with code 3"):
-                        await client.call_tool("leave")  # what is in flight fails
+                        await client.call_tool("leave")  # requests in flight fail
                     await client.ping()
                     assert count(log) == number + 1
                     assert await following(updates) == "test://a"  # it may have changed
@@ -605,7 +607,7 @@ async def test_requests_in_flight_fail_and_those_that_come_meanwhile_are_served_
         assert count(log) == 2
 
 
-def test_a_subscription_lives_as_long_as_the_process_is_started_anew(tmp_path: Path, no_pauses: None) -> None:
+def test_subscription_lives_as_long_as_the_process_is_started_again(tmp_path: Path, no_pauses: None) -> None:
     async def test() -> None:
         made = Client(starts(tmp_path / "starts", ""), timeout=PATIENCE)
         async with made as client, client.subscribe("test://a") as updates:
@@ -619,7 +621,7 @@ def test_a_subscription_lives_as_long_as_the_process_is_started_anew(tmp_path: P
     run(test(), 60.0)
 
 
-def test_what_the_cache_answers_is_no_answer_of_a_process_that_does_not_stay(tmp_path: Path) -> None:
+def test_restart_count_is_not_reset_by_a_result_from_the_cache(tmp_path: Path) -> None:
     log = tmp_path / "starts"
 
     async def test() -> None:
@@ -638,7 +640,7 @@ def test_what_the_cache_answers_is_no_answer_of_a_process_that_does_not_stay(tmp
 
 
 @pytest.mark.parametrize("how", ["before it reads", "when it is asked", "it is not there any more"])
-def test_a_server_process_that_does_not_stay_is_started_anew_only_so_often(
+def test_server_process_that_keeps_ending_is_started_again_max_restarts_times(
     how: str, tmp_path: Path, no_pauses: None
 ) -> None:
     log, gone = tmp_path / "starts", tmp_path / "gone"
@@ -670,7 +672,7 @@ def test_a_server_process_that_does_not_stay_is_started_anew_only_so_often(
     run(test(), 60.0)
 
 
-def test_a_client_that_is_closed_while_its_server_is_started_anew_leaves_nothing(tmp_path: Path) -> None:
+def test_client_closed_during_a_restart_leaves_nothing(tmp_path: Path) -> None:
     async def test() -> None:
         for turns in (0, 1, 5, 50):
             client = Client(starts(tmp_path / "starts", ""), timeout=PATIENCE)
@@ -689,7 +691,7 @@ def test_a_client_that_is_closed_while_its_server_is_started_anew_leaves_nothing
     run(test(), 60.0)
 
 
-async def test_in_the_earlier_era_a_server_process_that_ends_is_not_started_anew(tmp_path: Path) -> None:
+async def test_server_process_that_ends_is_not_started_again_in_the_legacy_era(tmp_path: Path) -> None:
     log = tmp_path / "starts"
 
     async with Client(starts(log, "", python), revision="2025-11-25", timeout=PATIENCE) as client:

@@ -36,7 +36,7 @@ def chatty_server() -> Server:
 
 
 def ends(call: Callable[[], object]) -> bool:
-    """Whether a call comes to an end by itself."""
+    """Return True if a call comes to an end by itself."""
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     thread.join(10)
@@ -128,7 +128,7 @@ def featured_server() -> Server:
 
 
 async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-    """A model that thinks in a worker thread, as many do."""
+    """Return a message, after work in a worker thread."""
     words = await asyncio.to_thread(lambda: "in a thread")
     return CreateMessageResult("assistant", TextContent(words), "m")
 
@@ -150,7 +150,7 @@ def test_every_method_waits_for_its_result() -> None:
         assert client.call_tool("ask").text == "in a thread"
 
 
-def test_what_only_the_asynchronous_client_has_is_reached_by_run() -> None:
+def test_sync_client_run_reaches_methods_of_the_asynchronous_client() -> None:
     with SyncClient(Client(featured_server(), revision="2025-03-26")) as client:
         assert client.run(client.client.batch(client.client.ping(), client.client.ping())) == [None, None]
 

@@ -1,4 +1,4 @@
-"""Caching: what a server says about how long a result may be kept, and what a client keeps of it."""
+"""Caching: the hints of a server's results, and the cache of a client."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SIX: dict[str, Object] = {
 
 
 def full(server: Server) -> Server:
-    """A server that has one of each."""
+    """Add one of each feature to a server, and return it."""
 
     @server.tool()
     async def add(a: int, b: int) -> int:
@@ -70,7 +70,7 @@ def full(server: Server) -> Server:
 
 
 def hints_in(result: Object) -> tuple[JSON, JSON]:
-    """What a result says."""
+    """Return the hints of a result."""
     return result["ttlMs"], result["cacheScope"]
 
 
@@ -210,7 +210,7 @@ def test_a_time_that_cannot_be_said_is_refused_at_registration(ttl: float) -> No
     server.resources.add("test://a", lambda: "a")  # nothing half-done stayed behind
 
 
-def test_a_scope_or_method_that_is_none_is_refused_at_registration() -> None:
+def test_cache_hints_with_an_unknown_scope_or_method_are_refused_at_registration() -> None:
     with pytest.raises(ValueError, match='cache_scope is "public" or "private"'):
         Server("s", cache_scope="shared")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='cache_scope is "public" or "private"'):
@@ -237,7 +237,7 @@ def test_the_types_of_the_six_results_have_the_hints_since_2026_07_28(cls: type)
     assert "ttlMs" not in shape_of(CallToolResult, R2026_07_28)
 
 
-# ------------------------------------------------------------------------------------------------ what a client keeps
+# ------------------------------------------------------------------------------------------------ the cache
 
 
 class Clock:
@@ -251,14 +251,14 @@ class Clock:
 
 
 def result(ttl: JSON = 1000, scope: JSON = "private", **more: JSON) -> Object:
-    """A complete result of tools/list."""
+    """Return a complete result of tools/list."""
     return {"resultType": "complete", "tools": [], "ttlMs": ttl, "cacheScope": scope, **more}
 
 
 def keeps(
     cache: ResponseCache, credential: str = "me", method: str = "tools/list", params: Object | None = None
 ) -> bool:
-    """Whether a cache has a fresh result of server "s"."""
+    """Return True if a cache has a fresh result of server "s"."""
     return cache.get("s", credential, method, params or {}) is not None
 
 
@@ -338,7 +338,7 @@ def test_a_result_is_given_for_the_same_request_alone() -> None:
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cache-key-2")
 @pytest.mark.parametrize("retry", [{"inputResponses": {}}, {"requestState": "s"}], ids=str)
-def test_what_a_retry_with_answers_brings_is_not_kept_nor_is_what_asks_for_them(retry: Object) -> None:
+def test_cache_keeps_neither_the_result_of_a_retry_nor_input_required(retry: Object) -> None:
     cache = ResponseCache(Clock())
     cache.put("s", "me", "resources/read", {"uri": "test://a", **retry}, result())
     assert not keeps(cache, method="resources/read", params={"uri": "test://a", **retry})
@@ -381,7 +381,7 @@ def test_a_newer_result_takes_the_place_of_an_older_one_also_where_it_is_not_to_
     assert not keeps(cache, "me")
 
 
-def test_what_is_given_out_can_be_changed_without_changing_what_is_kept() -> None:
+def test_cached_result_is_a_copy_for_each_caller() -> None:
     cache = ResponseCache(Clock())
     original = result(tools=[{"name": "t"}])
     cache.put("s", "me", "tools/list", {}, original)
@@ -479,19 +479,19 @@ def test_the_pages_of_a_list_are_forgotten_together() -> None:
 
 @contextlib.asynccontextmanager
 async def modern(cache: ResponseCache | bool = True) -> AsyncIterator[tuple[Client, Wire]]:
-    """A client of 2026-07-28, connected to a bare server that has tools."""
+    """Connect a client of 2026-07-28 to a bare server that has tools."""
     async with raw_server(lambda transport: Client(transport, revision=MODERN, cache=cache)) as (client, wire):
         await meet(client, wire)
         yield client, wire
 
 
 async def answer(wire: Wire, method: str, **members: JSON) -> Object:
-    """Answer a request, with these members in the result."""
+    """Respond to a request, with these members in the result."""
     return await reply(wire, method, members)
 
 
 async def listed(client: Client, wire: Wire | None = None, **members: JSON) -> list[str]:
-    """The names of the tools: asked for, where a wire is to answer; else without asking."""
+    """Return the names of the tools: from the server if a wire is given, else from the cache."""
     listing = asyncio.create_task(client.list_tools())
     if wire is not None:
         await answer(wire, "tools/list", **members)
@@ -500,7 +500,7 @@ async def listed(client: Client, wire: Wire | None = None, **members: JSON) -> l
 
 
 def tools(*names: str) -> list[JSON]:
-    """Tools as listed."""
+    """Return tools as listed."""
     return [{"name": name, "inputSchema": {"type": "object"}} for name in names]
 
 
@@ -528,7 +528,7 @@ async def test_a_client_may_keep_nothing(cache: bool) -> None:
         assert names == (["a"] if cache else ["b"])
 
 
-async def test_what_a_notification_is_about_is_asked_for_anew() -> None:
+async def test_list_changed_notification_makes_the_client_list_again() -> None:
     async with modern() as (client, wire):
         await listed(client, wire, tools=tools("a"), ttlMs=60_000, cacheScope="public")
         await wire.send(notification("notifications/tools/list_changed"))

@@ -1,4 +1,4 @@
-"""The client and tasks: calls that follow them, handles, and what the server makes a task of on our side."""
+"""Tasks on a client: calls that follow them, running tasks, and tasks that the server's requests create on the client."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_a_call_follows_the_task_that_it_becomes_and_answers_what_that_ask
 
 @KINDS
 @ERAS
-async def test_what_a_task_ends_with_is_what_the_call_ends_with(kind: str, revision: str) -> None:
+async def test_call_tool_ends_with_the_outcome_of_its_task(kind: str, revision: str) -> None:
     async with meet(Work(), kind, revision) as client:
         for begin in (client.call_tool, client.start_tool):
             answer = await begin("fail")
@@ -277,7 +277,7 @@ def task(status: str = "working", **more: object) -> Object:
 
 
 async def answer(wire: Wire, method: str, result: Object) -> Object:
-    """Answer the client's next request; gives its params."""
+    """Respond to the client's next request, and return its params."""
     asked = await wire.receive_object()
     assert asked["method"] == method, asked
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
@@ -410,7 +410,7 @@ async def test_cursors_are_given_back_as_they_came() -> None:
 
 @contextlib.asynccontextmanager
 async def discovered(**options: object) -> AsyncIterator[tuple[Client, Wire]]:
-    """A client of 2026-07-28, and its bare server."""
+    """Connect a client of 2026-07-28 to a bare server."""
     given: dict[str, object] = {"revision": "2026-07-28", **options}
     async with raw_server(lambda transport: Client(transport, **given)) as (client, wire):  # type: ignore[arg-type]
         connecting = asyncio.create_task(client.connect())
@@ -431,7 +431,7 @@ def extended(status: str = "working", **more: object) -> Object:
 CREATED: Object = {**extended(), "resultType": "task"}
 
 
-async def test_a_task_for_what_cannot_be_one_is_no_answer() -> None:
+async def test_task_as_the_result_of_another_method_is_invalid() -> None:
     async with discovered() as (client, wire):
         listing = asyncio.create_task(client.list_tools())
         await answer(wire, "tools/list", CREATED)
