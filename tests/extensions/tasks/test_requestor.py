@@ -1,4 +1,4 @@
-"""Tasks on a client: calls that follow them, running tasks, and tasks that the server's requests create on the client."""
+"""Tasks on a client: calls that follow them, running tasks, and tasks that the server creates on the client."""
 
 from __future__ import annotations
 
