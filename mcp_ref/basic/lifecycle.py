@@ -70,9 +70,9 @@ class Implementation:
 class ClientCapabilities:
     """The features of a client. None means no; an object, even {}, means yes, with these sub-capabilities.
 
-    roots: {"listChanged": bool}; {} from 2026-07-28. sampling: {"tools": {}, "context": {}} from 2025-11-25.
-    elicitation: {"form": {}, "url": {}} from 2025-11-25, where {} means form only. tasks: the requests that can be
-    tasks. extensions, experimental: name -> settings.
+    roots: {"listChanged": bool}; {} from 2026-07-28. sampling: {"tools": {}, "context": {}} from 2025-11-25. Both are
+    deprecated since 2026-07-28. elicitation: {"form": {}, "url": {}} from 2025-11-25, where {} means form only. tasks:
+    the requests that can be tasks. extensions, experimental: name -> settings.
     """
 
     experimental: Object | None = None
@@ -95,8 +95,9 @@ class ClientCapabilities:
 class ServerCapabilities:
     """The features of a server. None means no; an object, even {}, means yes, with these sub-capabilities.
 
-    tools, prompts: {"listChanged": bool}. resources: {"subscribe": bool, "listChanged": bool}. logging, completions:
-    {}. tasks: the requests that can be tasks. extensions, experimental: name -> settings.
+    tools, prompts: {"listChanged": bool}. resources: {"subscribe": bool, "listChanged": bool}. logging
+    (deprecated since 2026-07-28), completions: {}. tasks: the requests that can be tasks. extensions, experimental:
+    name -> settings.
     """
 
     experimental: Object | None = None

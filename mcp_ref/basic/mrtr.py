@@ -50,7 +50,7 @@ STATE_SECONDS: Final = 900
 MAX_STATE: Final = 1024 * 1024
 """Maximum length of a state, in characters (1 Mi)."""
 
-METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that may return `input_required`. [2026-07-28 basic/patterns/mrtr#supported-requests]"""
 
 

@@ -244,7 +244,7 @@ def _is_final(method: str, result: Object) -> bool:
     """Return True if a result ends its request, False if it requires input. Raise InvalidMessage for any other type."""
     # [2026-07-28 basic/index#result-responses] an absent type, as in earlier revisions, means "complete"
     kind = result.get("resultType", "complete")
-    if kind == "input_required" and method in mrtr.METHODS:
+    if kind == "input_required" and method in mrtr.INPUT_METHODS:
         return False
     if kind == "complete" or (kind == "task" and method in TASK_METHODS):
         return True

@@ -213,7 +213,7 @@ async def serve(
         params: object = codec.decode(route.params, request.params)
     except ShapeError as error:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
-    if request.method in mrtr.METHODS:
+    if request.method in mrtr.INPUT_METHODS:
         channel.may_need_input = True
         if "inputResponses" in request.params or "requestState" in request.params:
             channel.read_input(request)
