@@ -2,11 +2,23 @@
 
     from mcp_ref import Client, Server
 
-A name is imported when it is first used. So `import mcp_ref` is cheap, and a server that has only tools never loads the
-page about prompts. All imports inside the package are relative: it works under any name, and from a zip file.
+jsonrpc/      JSON-RPC 2.0: messages, requests and responses
+revisions.py  the six revisions as data; codec.py: dataclasses to JSON and back, for one revision
+basic/        the specification's "Base Protocol"
+features/     the specification's "Server Features" and "Client Features"
+transports/   pipes, HTTP and memory
+session.py    one conversation between a client and a server
+extensions/   tasks
+client/       `Client` and its parts
+server/       `Server` and its parts
+lib/          other people's standards: HTTP, JSON Schema, URI templates, typed functions
+cli/, demo/   the command line (`__main__.py`) and the demo; version.py: the changes of each version
 
 `READING_ORDER` lists the modules from front to back. A module imports only modules before it. `OPTIONAL_READING` names
 the parts that a first reader can skip. Before all of it, watch the protocol at work: `python3 -m mcp_ref demo`.
+
+A name is imported when it is first used. So `import mcp_ref` is cheap, and a server that has only tools never loads the
+page about prompts. All imports inside the package are relative: it works under any name, and from a zip file.
 """
 
 # SPDX-License-Identifier: MIT
@@ -122,8 +134,10 @@ READING_ORDER = (
 """The modules from front to back, as paths inside the package."""
 
 OPTIONAL_READING = (
-    "lib/", "extensions/", "transports/trace.py", "transports/streamable_http/sqlite_store.py", "transports/http_sse/",
-    "client/sync.py", "version.py", "demo/", "cli/", "__main__.py",
+    "lib/", "extensions/", "features/task_augmentation.py", "features/caching.py", "transports/trace.py",
+    "transports/memory.py", "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
+    "transports/streamable_http/resumption.py", "transports/http_sse/", "client/sync.py", "server/main.py",
+    "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip."""
 

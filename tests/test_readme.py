@@ -183,5 +183,25 @@ def test_the_table_of_features_is_what_the_data_say() -> None:
             assert truth == [cell == "yes"] * len(truth), f"{name} in {revision}: {cell}, but {truth}"
 
 
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_a_stdio_program_works_without_the_parts_that_the_readme_names(role: str, folder: Path) -> None:
+    section = README.split("A server that speaks only stdio can do without ")[1].split(".\n\n")[0]
+    named = set(re.findall(r"`([\w/.]+)`", section.split(". A client")[0]))
+    assert {"client/", "lib/http/", "__main__.py"} <= named
+    slim = folder / "slim" / "mcp_ref"
+    shutil.copytree(folder / "mcp_ref", slim)
+    for part in (named - {"client/"}) | {"server/"} if role == "client" else named:
+        shutil.rmtree(slim / part) if part.endswith("/") else (slim / part).unlink()
+    python = sys.executable
+    if role == "server":
+        command = f"{python} -m mcp_ref call add a=1 b=2 -- env PYTHONPATH={slim.parent} {python} -P server.py"
+        assert shell(command, folder).strip() == "3"
+    else:
+        start = [python, str(folder / "server.py")]
+        program = (folder / "client.py").read_text().replace('["python3", "server.py"]', repr(start))
+        (slim.parent / "client.py").write_text(program)
+        assert shell(f"{python} client.py", slim.parent).strip() == "3"
+
+
 def test_the_readme_fits_on_250_lines() -> None:
     assert len(README.splitlines()) <= 250
