@@ -18,7 +18,7 @@ NAMES = [revision.name for revision in LEGACY]
 
 
 class Sink:
-    """What one end of a pair receives."""
+    """The messages that one end of a pair receives."""
 
     def __init__(self) -> None:
         self.received: list[object] = []
@@ -41,7 +41,7 @@ async def test_messages_arrive_in_order_also_those_sent_before_the_peer_started(
     await ours.close()
 
 
-async def test_what_was_sent_before_closing_still_arrives_and_then_the_end() -> None:
+async def test_messages_sent_before_close_still_arrive_and_then_the_end() -> None:
     ours, theirs = memory_pair()
     here, there = Sink(), Sink()
     await ours.start(here.received.append, here.lost.append)

@@ -155,7 +155,7 @@ def test_the_input_may_be_a_file_a_socket_or_a_pipe(kind: str, tmp_path: Path) -
 
 
 def test_a_server_without_an_input_leaves_at_once_and_quietly() -> None:
-    """/dev/null can be read, but not waited for: epoll refuses it."""
+    """Read /dev/null, for which the event loop cannot wait: epoll refuses it."""
     done = subprocess.run(server_command(), stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")
 
@@ -294,7 +294,7 @@ def _alive(pid: int) -> bool:
 )
 @pytest.mark.parametrize("stubborn", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
 def test_closing_leaves_no_process_behind_grandchildren_included(stubborn: str, tmp_path: Path) -> None:
-    """A wrapper that ignores everything, and a grandchild that would live for ever."""
+    """Close a wrapper that ignores all signals, and a grandchild that would live on."""
     source = f"""
 import signal, subprocess, sys
 {stubborn}

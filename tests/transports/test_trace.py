@@ -1,4 +1,4 @@
-"""The trace: what an operator sees of the wire, and what must not be seen."""
+"""The trace: the frames that an operator sees, and the secrets that must stay hidden."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_secrets_are_left_out_wherever_they_stand(name: str) -> None:
     assert "hunter2" not in line and "Bern" in line
 
 
-def test_progress_tokens_and_numbers_of_tokens_are_no_secrets() -> None:
+def test_progress_tokens_and_numbers_of_tokens_are_not_redacted() -> None:
     value: JSON = {"progressToken": "abc", "maxTokens": 100, "inputTokens": [1], "name": "token"}
     assert redact(value) == value
 
@@ -94,19 +94,19 @@ def test_the_environment_switches_it_on(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def parts_of(line: str) -> tuple[str, str, str]:
-    """A line of a trace: revision, direction, and what it shows."""
+    """Return the parts of a line of a trace: revision, direction and text."""
     match = re.fullmatch(r"\S+  (\S+) +(->|<-)  (.*)", line)
     assert match is not None, line
     return match[1], match[2], match[3]
 
 
 def heads_of(lines: list[str]) -> list[tuple[str, str]]:
-    """The heads among the lines of a trace: (direction, first line)."""
+    """Return the heads among the lines of a trace, as (direction, first line)."""
     return [(direction, text.split("  ")[0]) for _, direction, text in map(parts_of, lines) if text[0] != "{"]
 
 
 async def traced(url: str, revision: str) -> list[str]:
-    """What a client's trace shows of a call with a marked argument, and of an Authorization that it sends."""
+    """Return the trace of a client that calls a tool with a marked argument, and sends an Authorization."""
     out, headers = io.StringIO(), {"Authorization": "Bearer s3cret", "Cookie": "s3cret"}
     async with Client(url, revision=revision, headers=headers, trace=tracer(out, False)) as client:
         await client.list_tools()
@@ -115,7 +115,7 @@ async def traced(url: str, revision: str) -> list[str]:
 
 
 def bridges(trace: Trace | None = None) -> Server:
-    """A server whose tool has two arguments in headers."""
+    """Return a server whose tool has two arguments in headers."""
     server = Server("s", "1", trace=trace)
 
     @server.tool()
@@ -141,7 +141,7 @@ async def test_over_http_each_head_is_shown_before_what_it_carries() -> None:
     assert "s3cret" not in "".join(lines)
 
 
-async def test_in_the_earlier_era_the_session_is_shown_and_the_stream_that_listens() -> None:
+async def test_heads_of_the_legacy_era_show_the_session_and_the_listening_stream() -> None:
     async with bridges().serve_http() as url:
         lines = await traced(url, "2025-11-25")
     heads = heads_of(lines)
@@ -177,7 +177,7 @@ async def test_a_function_as_trace_sees_frames_alone() -> None:
     assert len(frames) == 2 * (5 + 4) and all(json.loads(frame) for frame in frames)
 
 
-async def test_a_url_that_is_none_is_said_by_who_makes_the_request_traced_or_not() -> None:
+async def test_invalid_url_fails_with_the_same_error_traced_or_not() -> None:
     for trace in (None, tracer(io.StringIO())):
         with pytest.raises(McpError, match="URL"):
             async with Client("http://[::1/mcp", trace=trace):

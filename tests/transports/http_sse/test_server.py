@@ -48,7 +48,7 @@ class Old:
 
 
 async def connected(web: Web, *lines: str, path: str = "/sse") -> Old:
-    """A client that has its stream."""
+    """Return a client that has its stream."""
     stream = await web.ask("GET", path, b"", f"Accept: {SSE_TYPE}", *lines)
     assert (stream.status, stream.kind) == (200, SSE_TYPE)
     event = await stream.event()
@@ -102,7 +102,7 @@ async def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("body", "code"), [(b"{", -32700), (b"", -32700), (b"\xff", -32700), (b'{"jsonrpc":"2.0","id":1}', -32600)]
 )
-async def test_what_is_no_message_is_answered_by_its_error_on_the_stream(body: bytes, code: int) -> None:
+async def test_post_of_an_invalid_message_gets_its_error_on_the_stream(body: bytes, code: int) -> None:
     async with on_the_web(Server("s")) as web:
         client = await connected(web)
         await client.greet()
@@ -124,7 +124,7 @@ async def test_a_batch_of_the_revision_that_has_them_is_answered_by_one_event() 
     "query",
     ["", "?", "?session=", "?session=x", "?x=SAME", "?session=SAME&session=SAME", "?session=SAME" + "&x=1" * 100],
 )
-async def test_who_names_no_session_or_another_than_its_own_reaches_none(query: str) -> None:
+async def test_post_without_the_callers_own_session_is_404(query: str) -> None:
     async with on_the_web(Server("s")) as web:
         client = await connected(web)
         await client.greet()
@@ -136,7 +136,7 @@ async def test_who_names_no_session_or_another_than_its_own_reaches_none(query: 
         assert (await client.ask(request("ping")))["id"] == 1
 
 
-async def test_the_session_ends_with_its_stream() -> None:
+async def test_http_sse_session_ends_with_its_stream() -> None:
     held = Held()
     async with on_the_web(held.server) as web:
         client = await connected(web)
@@ -215,7 +215,7 @@ async def test_a_server_may_do_without_the_older_transport() -> None:
         assert (await web.ask("POST", "/messages", b"{}", f"Content-Type: {JSON_TYPE}")).status == 404
 
 
-async def test_a_request_of_the_stateless_era_is_refused_as_by_an_older_server_and_the_handshake_goes_on() -> None:
+async def test_stateless_request_is_refused_as_by_an_older_server_and_the_handshake_goes_on() -> None:
     held = Held()
     async with on_the_web(held.server) as web:
         old = await connected(web)

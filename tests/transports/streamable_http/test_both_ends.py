@@ -1,4 +1,4 @@
-"""Our client and our server over Streamable HTTP, revision by revision: what the client asks, as the server sees it."""
+"""Our client and our server over Streamable HTTP: the requests of each revision, as the server sees them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tests.web import JSON_TYPE, SSE_TYPE, STREAMABLE, Held, Web, eventually, on
 
 
 class Seen:
-    """What a server has been asked."""
+    """The HTTP requests that a server has received."""
 
     def __init__(self) -> None:
         self.requests: list[HttpRequest] = []
 
     async def note(self, request: HttpRequest) -> str:
-        """An `authenticate` hook that knows everybody, and remembers."""
+        """Authenticate everybody, and keep the request."""
         self.requests.append(request)
         return "anybody"
 
     def posts(self) -> list[tuple[HttpRequest, str]]:
-        """The POSTs, each with the method of its message."""
+        """Return the POSTs, each with the method of its message."""
         found = []
         for request in self.requests:
             if request.method == "POST":

@@ -1,4 +1,4 @@
-"""The checks before every HTTP endpoint: which requests come in, and what the others are told."""
+"""The checks before every HTTP endpoint: which requests pass, and how the others are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVERYWHERE = [
     ("POST", "/messages?session=x"),
     ("OPTIONS", "/messages"),
 ]
-"""Every way in, and one that is none."""
+"""Every method and path that an endpoint serves, and one method that it does not."""
 
 
 def check(
@@ -103,7 +103,7 @@ async def test_two_hosts_are_refused() -> None:
         "",
     ],
 )
-async def test_a_foreign_web_page_is_refused_on_every_path_and_method(origin: str) -> None:
+async def test_origin_of_a_foreign_web_page_is_403_on_every_path_and_method(origin: str) -> None:
     async with on_the_web(Server("s")) as web:
         for method, path in EVERYWHERE:
             reply = await web.ask(method, path, b"", f"Origin: {origin}", f"Accept: {BOTH}")
@@ -115,7 +115,7 @@ async def test_a_foreign_web_page_is_refused_on_every_path_and_method(origin: st
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "localhost.", "0.0.0.0", "x@localhost"])
-async def test_a_request_by_a_foreign_name_is_refused_on_every_path_and_method(host: str) -> None:
+async def test_host_with_a_foreign_name_is_403_on_every_path_and_method(host: str) -> None:
     async with on_the_web(Server("s")) as web:
         for method, path in EVERYWHERE:
             reply = await web.ask(method, path, b"", f"Accept: {BOTH}", host=host)
@@ -123,7 +123,7 @@ async def test_a_request_by_a_foreign_name_is_refused_on_every_path_and_method(h
             assert reply.why == f"Host {host!r} is not allowed here; the setting allowed_hosts can allow it"
 
 
-def test_a_request_without_host_is_refused() -> None:
+def test_host_missing_is_403() -> None:
     found = refusal(RequestChecks(), host=None)
     assert (found.status, str(found)) == (
         403,
@@ -132,7 +132,7 @@ def test_a_request_without_host_is_refused() -> None:
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8000", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8000"])
-def test_the_names_of_this_machine_are_served(host: str) -> None:
+def test_host_with_a_name_of_this_machine_is_allowed(host: str) -> None:
     check(RequestChecks(), host=host)
 
 
@@ -156,7 +156,7 @@ def test_allowed_origins_are_whole_origins() -> None:
 
 
 @pytest.mark.parametrize("origin", ["http://localhost", "https://127.0.0.1:3000", "http://[::1]:80"])
-def test_web_pages_of_this_machine_may_use_the_server(origin: str) -> None:
+def test_origin_of_this_machine_is_allowed(origin: str) -> None:
     assert check(RequestChecks(), "GET", ("Origin", origin)).cors
 
 
@@ -214,7 +214,7 @@ async def test_a_page_of_an_allowed_origin_may_use_the_server_and_read_its_answe
             assert "access-control-allow-credentials" not in reply.headers
 
 
-async def test_who_is_no_browser_is_told_nothing_of_origins() -> None:
+async def test_response_to_a_request_without_origin_has_no_cors_headers() -> None:
     async with greeted(Server("s")) as talk:
         for reply in (await talk.web.ask("OPTIONS", "/mcp"), await talk.post(request("ping"))):
             assert not [name for name in reply.headers if name.startswith("access-control") or name == "vary"]
@@ -227,7 +227,7 @@ async def test_who_is_no_browser_is_told_nothing_of_origins() -> None:
 @pytest.mark.parametrize(
     ("path", "allowed"), [("/mcp", "GET, POST, DELETE"), ("/sse", "GET"), ("/messages", "POST")], ids=str
 )
-async def test_another_method_is_told_which_there_are(path: str, allowed: str) -> None:
+async def test_http_method_unsupported_is_405_and_allow_lists_the_supported_ones(path: str, allowed: str) -> None:
     async with on_the_web(Server("s")) as web:
         for method in {"GET", "POST", "DELETE", "PUT", "PATCH", "TRACE"} - set(allowed.split(", ")):
             reply = await web.ask(method, path)
@@ -242,7 +242,7 @@ async def test_another_method_is_told_which_there_are(path: str, allowed: str) -
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", None])
-async def test_what_a_web_page_can_send_without_asking_never_reaches_the_server(kind: str | None) -> None:
+async def test_content_type_that_a_web_page_can_send_without_preflight_is_415(kind: str | None) -> None:
     async with greeted(Server("s")) as talk:
         reply = await talk.post(request("ping"), Content_Type=kind)
         assert (reply.status, reply.why) == (415, f"Content-Type must be application/json, not {kind or ''!r}")
@@ -273,12 +273,12 @@ def test_json_may_have_parameters(kind: str) -> None:
         ("", False, False),
     ],
 )
-def test_what_the_client_takes(value: str | None, json: bool, sse: bool) -> None:
+def test_accept_header_says_which_content_types_the_client_accepts(value: str | None, json: bool, sse: bool) -> None:
     headers = Headers([("accept", value)] if value is not None else [])
     assert accepted(headers) == (json, sse)
 
 
-def test_what_is_taken_may_stand_in_several_headers() -> None:
+def test_accept_may_be_several_headers() -> None:
     assert accepted(Headers([("Accept", JSON_TYPE), ("accept", SSE_TYPE)])) == (True, True)
 
 
@@ -310,7 +310,7 @@ async def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(versio
             assert reply.status == 400
             assert reply.why.startswith(f"MCP-Protocol-Version {version[:100]!r} is not supported here;")
             assert all(revision in reply.why for revision in STREAMABLE)
-        assert (await talk.post(request("ping"))).status == 200  # the DELETE was none
+        assert (await talk.post(request("ping"))).status == 200  # the refused DELETE ended nothing
         assert len(talk.web.site._endpoint.sessions) == 1
 
 
@@ -318,7 +318,7 @@ async def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(versio
     "2025-06-18/basic/transports#protocol-version-header-4", "2025-11-25/basic/transports#protocol-version-header-4"
 )
 @pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
-async def test_where_both_eras_are_served_it_is_refused_too_whatever_is_sent(version: str) -> None:
+async def test_version_header_unsupported_is_400_also_if_both_eras_are_served(version: str) -> None:
     async with greeted(Server("s")) as talk:
         messages: list[JSON | bytes] = [request("ping"), initialize(), b"{", []]
         for message in [*messages, notification("notifications/initialized")]:
@@ -348,7 +348,7 @@ async def test_a_revision_that_this_server_does_not_speak_is_refused_though_ther
             assert reply.status == 400
             assert reply.why.endswith(" is not supported here; supported: 2025-03-26, 2025-06-18")
         assert (await talk.post(request("ping"))).status == 200
-        # what a handshake agrees on is its own affair, whatever revision the client names before it
+        # the handshake agrees on a revision by itself: the header that the client sends before it does not count
         assert (await Talk(talk.web).post(initialize(), MCP_Protocol_Version="2025-11-25")).status == 200
 
 
@@ -370,7 +370,7 @@ async def _ask(web: Web, *lines: str, host: str = "127.0.0.1", method: str = "PO
     return (await web.ask(method, "/mcp", b"{}", *lines, host=host)).status
 
 
-async def test_the_first_rung_that_fails_answers() -> None:
+async def test_first_check_that_fails_decides_the_status() -> None:
     async def nobody(_: HttpRequest) -> None:
         return None
 
@@ -389,7 +389,7 @@ async def test_the_first_rung_that_fails_answers() -> None:
         assert await _ask(web, own, version) == 400
 
 
-async def test_what_was_refused_is_forgotten_with_its_connection() -> None:
+async def test_checked_requests_are_forgotten_with_their_connection() -> None:
     async with on_the_web(Server("s")) as web:
         for lines in ([], [f"Content-Type: {JSON_TYPE}", "Accept: x/y"]):
             assert await _ask(web, *lines) in (415, 406)

@@ -61,7 +61,7 @@ STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]
 
 
 class Talk:
-    """A transport, and what it hands in."""
+    """A transport, and the messages that it delivers."""
 
     def __init__(self, transport: StreamableHttpClientTransport, revision: str) -> None:
         self.transport = transport
@@ -82,7 +82,7 @@ class Talk:
         return await self.next()
 
     async def fails(self, id: int | str = 1, method: str = "ping") -> str:
-        """Why a request was not answered."""
+        """Return the reason why a request failed."""
         found = await self.ask(id, method)
         assert isinstance(found, Undelivered) and found.id == id, found
         return found.reason
@@ -120,7 +120,7 @@ async def talk(url: str, revision: str = LATEST, greeted: bool = True, **headers
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the client would have waited before it came back for a stream. It does not wait."""
+    """Return the pauses that the client would have made before it resumed a stream. It makes none."""
     found: list[float] = []
     pause = resumption.pause
 
@@ -226,7 +226,7 @@ async def test_without_a_session_id_from_the_server_none_is_sent_and_none_delete
     "2025-11-25/basic/transports#sending-messages-to-the-server-8",
     "2025-03-26/basic/transports#sending-messages-to-the-server-8",
 )
-async def test_an_answer_may_come_as_json_or_as_an_event(step: Step) -> None:
+async def test_response_may_be_json_or_an_event(step: Step) -> None:
     async with scripted() as site:
         site.on("ping", step)
         async with talk(site.url) as client:
@@ -234,7 +234,7 @@ async def test_an_answer_may_come_as_json_or_as_an_event(step: Step) -> None:
             assert await client.ask(2) == Response(2, {})
 
 
-async def test_what_comes_before_the_answer_is_handed_in_before_it_and_nothing_is_read_after_it() -> None:
+async def test_messages_before_the_response_are_delivered_and_nothing_is_read_after_it() -> None:
     async with scripted() as site:
         notes = [encode_event(note(str(n))) for n in range(20)]
         site.on("ping", events(*notes, encode_event(result(1)), hold=True))
@@ -263,7 +263,7 @@ async def test_what_comes_before_the_answer_is_handed_in_before_it_and_nothing_i
         (status(200, b"x" * 11, *JSON_HEADERS, ("Content-Encoding", "br")), "encoded"),
     ],
 )
-async def test_a_request_without_a_proper_answer_fails_and_the_next_one_works(step: Step, why: str) -> None:
+async def test_request_without_a_valid_response_fails_and_the_next_one_works(step: Step, why: str) -> None:
     async with scripted() as site:
         site.on("ping", step, *([step] if "404" in why else []))
         async with talk(site.url) as client:
@@ -275,7 +275,7 @@ async def test_a_request_without_a_proper_answer_fails_and_the_next_one_works(st
             assert await client.ask(2) == Response(2, {})
 
 
-async def test_an_answer_that_is_no_json_rpc_is_handed_in_as_such_and_the_request_fails() -> None:
+async def test_json_body_that_is_not_json_rpc_is_delivered_as_malformed_and_the_request_fails() -> None:
     async with scripted() as site:
         site.on("ping", status(200, b"{nonsense"), events(encode_event(b"[1, 2"), encode_event(result(1))))
         async with talk(site.url) as client:
@@ -286,7 +286,7 @@ async def test_an_answer_that_is_no_json_rpc_is_handed_in_as_such_and_the_reques
 
 
 @pytest.mark.parametrize("code", [400, 403, 429, 503])
-async def test_an_http_error_that_carries_a_json_rpc_error_is_the_answer(code: int) -> None:
+async def test_http_error_with_a_json_rpc_error_is_the_response(code: int) -> None:
     async with scripted() as site:
         body = frame({"jsonrpc": "2.0", "error": {"code": -32001, "message": "not today", "data": [1]}})
         site.on("ping", status(code, body))
@@ -310,7 +310,7 @@ async def test_an_answer_to_another_request_on_this_ones_stream_counts_for_both_
 @pytest.mark.parametrize(
     "step", [events(b"data: " + b"x" * 2000), events(b"x" * 2000), status(200, result(1, a="x" * 2000))]
 )
-async def test_what_is_too_large_fails_its_request_only(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_response_too_large_fails_its_request_only(step: Step, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streamable_http_client, "MAX_RESPONSE", 1000)
     monkeypatch.setattr(resumption, "MAX_RESPONSE", 1000)
 
@@ -340,10 +340,10 @@ async def test_a_stream_without_an_end_costs_only_its_own_call_which_ends_in_tim
         assert site.keys.count("notifications/cancelled") == 1
 
 
-# ------------------------------------------------------------------------------------------------ what has no answer
+# ------------------------------------------------------------------------------------------------ notifications
 
 
-async def test_messages_without_an_answer_are_accepted_one_before_the_next_is_sent() -> None:
+async def test_notifications_are_accepted_in_order() -> None:
     async with scripted() as site, talk(site.url) as client:
         gate = asyncio.Event()
         site.on("notifications/progress", after(gate, status(202)))
@@ -437,7 +437,7 @@ async def test_a_cancelled_request_of_a_batch_leaves_the_others_their_answers() 
 @pytest.mark.spec(
     "2025-11-25/basic/transports#session-management-7", "2025-03-26/basic/transports#session-management-6"
 )
-async def test_a_404_begins_one_new_session_without_the_old_id_and_asks_again_in_it() -> None:
+async def test_404_begins_a_new_session_without_the_old_id_and_repeats_the_request() -> None:
     async with scripted() as site, talk(site.url) as client:
         site.on("ping", status(404))
         await eventually(lambda: "GET" in site.keys)
@@ -542,7 +542,7 @@ async def test_a_listening_stream_that_is_404_because_its_session_was_just_renew
 
 
 @pytest.mark.parametrize("step", [status(404), status(503), status(200, error("init", "no")), status(200), events()])
-async def test_when_no_new_session_can_be_had_the_call_fails_and_the_next_one_tries_again(step: Step) -> None:
+async def test_session_renewal_that_fails_fails_the_call_and_the_next_call_tries_again(step: Step) -> None:
     async with scripted() as site, talk(site.url) as client:
         site.on("ping", status(404), status(404))
         site.on("initialize", step)
@@ -585,8 +585,8 @@ async def test_a_call_that_is_cancelled_while_its_session_is_renewed_in_vain_lea
         assert await client.ask(2) == Response(2, {})
 
 
-async def test_in_a_new_session_notices_are_said_again_but_answers_are_not() -> None:
-    """Whoever asked in the old session is no more."""
+async def test_new_session_repeats_notifications_but_not_responses() -> None:
+    """Check that responses are dropped: their requests ended with the old session."""
 
     async with scripted() as site, talk(site.url) as client:
         site.on("reply", status(404))
@@ -628,7 +628,7 @@ async def test_calls_go_on_when_our_own_server_has_forgotten_its_sessions() -> N
     "2025-11-25/basic/transports#resumability-and-redelivery-3",
     "2025-03-26/basic/transports#resumability-and-redelivery-2",
 )
-async def test_a_stream_that_ends_before_its_answer_is_taken_up_again_after_its_last_event(pauses: list[float]) -> None:
+async def test_stream_that_ends_before_its_response_is_resumed_after_its_last_event(pauses: list[float]) -> None:
     async with scripted() as site, talk(site.url) as client:
         await eventually(lambda: "GET" in site.keys)
         site.asked.clear()
@@ -686,7 +686,7 @@ async def test_a_retry_time_is_taken_within_reason(retry: bytes, pause: float, p
         assert pauses == [pause]
 
 
-async def test_a_stream_that_brings_nothing_is_come_back_for_five_times_ever_later_and_then_given_up(
+async def test_stream_without_events_is_resumed_five_times_after_longer_pauses(
     pauses: list[float],
 ) -> None:
     async with scripted() as site, talk(site.url) as client:
@@ -741,7 +741,7 @@ async def test_the_listening_stream_is_taken_up_again_where_it_broke_for_as_long
             events(encode_event(note("1"), id="a")),
             status(502),
             events(encode_event(note("2"), id="b")),
-            status(400),  # what followed is gone: from now on
+            status(400),  # the later events were dropped: listen from now on
             events(encode_event(note("3"), id="\x01")),
             events(encode_event(note("4"), id="\u20ac"), hold=True),
         )
@@ -750,7 +750,7 @@ async def test_the_listening_stream_is_taken_up_again_where_it_broke_for_as_long
             assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["1", "2", "3", "4"]
             lasts = [h.get("last-event-id") for h in site.headers("GET")]
             assert lasts == [None, "a", "a", "b", None, None]
-            assert pauses == [1.0, 2.0, 1.0, 1.0, 1.0]  # longer after what was in vain
+            assert pauses == [1.0, 2.0, 1.0, 1.0, 1.0]  # longer after each failure
 
 
 @pytest.mark.parametrize("step", [status(405), status(404), status(401), status(200, b"{}")])
@@ -766,7 +766,7 @@ async def test_a_server_that_offers_no_listening_stream_is_not_asked_again(step:
             assert site.keys.count("GET") == 1 and pauses == []
 
 
-async def test_a_listening_stream_of_events_too_large_is_come_back_for_ever_later(
+async def test_listening_stream_with_too_large_events_is_resumed_after_longer_and_longer_pauses(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resumption, "MAX_RESPONSE", 1000)
@@ -782,7 +782,7 @@ async def test_a_listening_stream_of_events_too_large_is_come_back_for_ever_late
 
 
 def older(site: Scripted, endpoint: str = "/messages?session=1", first: int = 405) -> asyncio.Queue[bytes]:
-    """Make a scripted server one of HTTP+SSE; what is put into the queue goes out as events, b"" ends the stream."""
+    """Make a scripted server speak HTTP+SSE. It sends the frames of the queue as events; b"" ends the stream."""
     said: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def stream(exchange: Exchange, message: Object) -> None:
@@ -817,7 +817,7 @@ def older(site: Scripted, endpoint: str = "/messages?session=1", first: int = 40
 
 
 @pytest.mark.parametrize("code", [400, 404, 405])
-async def test_a_server_of_the_older_transport_is_recognised_by_how_it_refuses_the_first_post(code: int) -> None:
+async def test_initialize_refused_with_400_404_or_405_tries_http_sse(code: int) -> None:
     async with scripted() as site:
         said = older(site, first=code)
         async with Client(site.url, headers={"Authorization": "Bearer t"}) as client:
@@ -844,7 +844,7 @@ async def test_a_server_of_the_older_transport_is_recognised_by_how_it_refuses_t
 
 
 @pytest.mark.parametrize("code", [401, 403, 406, 415, 429, 500, 502, 503])
-async def test_any_other_refusal_of_the_first_post_is_an_error_and_no_reason_to_try_the_older_transport(
+async def test_initialize_refused_with_another_status_fails_without_trying_http_sse(
     code: int,
 ) -> None:
     async with scripted() as site:
@@ -852,12 +852,12 @@ async def test_any_other_refusal_of_the_first_post_is_an_error_and_no_reason_to_
         with pytest.raises(ConnectionClosed, match=f"HTTP {code}: no"):
             async with Client(site.url):
                 pass
-        # a 4xx may be of a server of the earlier era: that is asked, too, but no other transport tried
+        # a 4xx may come from a legacy server: the client sends initialize too, but tries no other transport
         assert site.keys == ["server/discover", "initialize"][: 2 if code in (406, 415) else 1]
 
 
 @pytest.mark.parametrize("code", [400, 405])
-async def test_a_later_post_that_is_refused_is_no_reason_to_try_the_older_transport(code: int) -> None:
+async def test_post_refused_after_the_handshake_does_not_try_http_sse(code: int) -> None:
     async with scripted() as site, talk(site.url) as client:
         await eventually(lambda: "GET" in site.keys)
         site.on("ping", status(code))
@@ -869,7 +869,7 @@ async def test_a_later_post_that_is_refused_is_no_reason_to_try_the_older_transp
 @pytest.mark.parametrize(
     "step", [status(405), status(400, error("", "x")), status(200, b"{}"), events(), events(encode_event(note("x")))]
 )
-async def test_when_it_is_no_server_of_the_older_transport_either_the_first_refusal_is_the_reason(step: Step) -> None:
+async def test_initialize_refused_by_a_server_without_http_sse_fails_with_the_first_refusal(step: Step) -> None:
     async with scripted() as site:
         site.on("server/discover", status(400, error("init", "wrong header")))
         site.on("initialize", status(400, error("init", "wrong revision")))
@@ -985,9 +985,7 @@ def test_over_http_sse_a_refused_request_fails_and_the_next_one_works(caplog: py
 
 
 @pytest.mark.parametrize("how", ["ends", "too large"])
-async def test_when_the_stream_of_http_sse_ends_so_does_the_connection(
-    how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_http_sse_connection_ends_with_its_stream(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_sse_client, "MAX_EVENT", 1000)
 
     async with scripted() as site:

@@ -1,4 +1,4 @@
-"""Event stores: what they give back, what they let go of, and that the two agree."""
+"""Event stores: the events that they replay and drop. Both stores agree."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clock:
     "2025-06-18/basic/transports#resumability-and-redelivery-3",
     "2025-11-25/basic/transports#resumability-and-redelivery-4",
 )
-def test_what_came_after_an_event_is_what_came_after_it_on_its_stream(store: EventStore) -> None:
+def test_store_after_returns_the_later_events_of_the_same_stream(store: EventStore) -> None:
     store.open("s", b"{}", None)
     ids = [store.append("s", stream, data) for stream, data in [("a", b"1"), ("b", b"2"), ("a", b""), ("a", b"4")]]
     assert store.after("s", ids[0]) == [Event(ids[2], b""), Event(ids[3], b"4")]
@@ -121,7 +121,9 @@ def test_the_memory_store_keeps_so_many_events_of_a_session_the_newest() -> None
     other = store.append("t", "a", b"")
     ids = [store.append("s", "a", b"%d" % n) for n in range(5)]
     assert store.after("s", ids[0]) is None  # the client has not seen the next one, and that is gone too
-    assert store.after("s", ids[1]) == [Event(ids[n], b"%d" % n) for n in (2, 3, 4)]  # itself gone, what followed not
+    assert store.after("s", ids[1]) == [
+        Event(ids[n], b"%d" % n) for n in (2, 3, 4)
+    ]  # dropped, but its successors are kept
     assert store.after("s", ids[4]) == []
     assert store.after("t", other) == []
 
@@ -143,7 +145,7 @@ def test_the_memory_store_keeps_so_many_bytes_in_all_and_the_session_that_was_qu
     assert store.after("t", quiet[0]) is None
     assert store.after("t", quiet[1]) == []
     assert store.after("s", ids[0]) == [Event(ids[1], b"x" * 30), Event(ids[2], b"x" * 30)]
-    store.forget("s")  # what it took is free again
+    store.forget("s")  # its bytes are free again
     more = [store.append("t", "a", b"x" * 30) for _ in "123"]
     assert store.after("t", more[0]) == [Event(more[1], b"x" * 30), Event(more[2], b"x" * 30)]
 

@@ -2,7 +2,7 @@
 
 Afterwards a fresh client is served within a second, and tasks, descriptors and memory are back where they were.
 
-What can be said about HTTP without MCP is in tests/lib/http/test_server.py.
+The faults of HTTP without MCP are tested in tests/lib/http/test_server.py.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Raw:
         self.headers: dict[str, str] = {}
 
     async def send(self, method: str, path: str, body: JSON | bytes | None = None, /, **headers: str | None) -> None:
-        """One request. headers: by their names with "_" for "-"; None to leave out one that is usually there."""
+        """Send one request. `headers` have "_" for "-"; None leaves out a header that is usually sent."""
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         usual: dict[str, str | None] = {"Host": "127.0.0.1", "Accept": BOTH}
         if method == "POST":
@@ -61,7 +61,7 @@ class Raw:
             await self.writer.drain()
 
     async def head(self) -> int:
-        """The status of the next answer; its headers are kept."""
+        """Return the status of the next response, and keep its headers."""
         async with asyncio.timeout(PATIENCE):
             status, *lines = (await self.reader.readuntil(b"\r\n\r\n"))[:-4].decode("latin-1").split("\r\n")
         self.status = int(status.split()[1])
@@ -69,12 +69,12 @@ class Raw:
         return self.status
 
     async def body(self) -> bytes:
-        """A body that has a length."""
+        """Return a body that has a length."""
         async with asyncio.timeout(PATIENCE):
             return await self.reader.readexactly(int(self.headers.get("content-length", 0)))
 
     async def event(self) -> tuple[str, str]:
-        """The id and data of the next event that has data; both empty at the end of the stream."""
+        """Return the id and data of the next event that has data; both empty at the end of the stream."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 size = int(await self.reader.readuntil(b"\r\n"), 16)
@@ -84,13 +84,13 @@ class Raw:
                     return fields.get("id", ""), fields.get("data", "")
 
     async def message(self) -> Object:
-        """The message in the next event."""
+        """Return the message in the next event."""
         message = json.loads((await self.event())[1])
         assert isinstance(message, dict)
         return message
 
     async def ask(self, method: str, path: str, body: JSON | bytes | None = None, /, **headers: str | None) -> Object:
-        """One request, and the JSON that it is answered with; empty where there is none."""
+        """Send one request, and return the JSON of its response, or an empty object."""
         await self.send(method, path, body, **headers)
         await self.head()
         text = await self.body()
@@ -99,7 +99,7 @@ class Raw:
         return answer
 
     async def cut(self) -> None:
-        """Leave without a word: the server is sent a reset."""
+        """Leave with a reset of the connection."""
         own: socket.socket = self.writer.get_extra_info("socket")
         own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await self.close()
@@ -112,7 +112,7 @@ class Raw:
 
 
 async def connected(url: str, limit: int = 1 << 20) -> Raw:
-    """A connection to the server of a URL."""
+    """Return a connection to the server of a URL."""
     host, _, port = url.split("/")[2].rpartition(":")
     return Raw(*await asyncio.open_connection(host, int(port), limit=limit))
 
@@ -128,18 +128,18 @@ async def begin(raw: Raw, path: str = "/mcp") -> str:
 
 
 def call(tool: str, id: JSON = 1, **arguments: JSON) -> Object:
-    """A tools/call that wants progress."""
+    """Return a tools/call that wants progress."""
     return request("tools/call", {"name": tool, "arguments": arguments, "_meta": {"progressToken": id}}, id)
 
 
 async def is_served(url: str) -> None:
-    """A fresh client is served within a second."""
+    """Check that a fresh client is served within a second."""
     async with asyncio.timeout(SECOND), Client(url) as client:
         assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"
 
 
 async def eventually(true: Callable[[], bool]) -> None:
-    """Wait for what no event announces, with a bound."""
+    """Wait until a condition holds, with a bound."""
     async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.005)
@@ -205,16 +205,16 @@ class Bench:
         return self.site._endpoint.sessions
 
     def held(self) -> tuple[int, int]:
-        """How many tasks and descriptors there are."""
+        """Return the numbers of tasks and descriptors."""
         return len(asyncio.all_tasks()), len(os.listdir("/proc/self/fd"))
 
     async def raw(self, limit: int = 1 << 20) -> Raw:
-        """One more connection."""
+        """Return one more connection."""
         self.clients.append(await connected(self.url, limit))
         return self.clients[-1]
 
     async def is_well(self) -> None:
-        """A fresh client is served within a second; without clients and sessions, all is as it was before."""
+        """Check that a fresh client is served within a second, and that nothing is left after all clients."""
         await is_served(self.url)
         for client in self.clients:
             await client.close()
@@ -277,7 +277,7 @@ def asks(context: Context) -> str:
 
 
 def server_file(folder: Path) -> Path:
-    """A server as a program."""
+    """Return the path of a server program."""
     path = folder / "faults.py"
     path.write_text(PROGRAM, "utf-8")
     return path
@@ -304,7 +304,7 @@ class Ender:
 
 @contextlib.asynccontextmanager
 async def bench(http_limits: HttpLimits | None = None, **options: Unpack[HttpOptions]) -> AsyncIterator[Bench]:
-    """A server; after the block, it must be well."""
+    """Yield a server, and check after the block that it is well."""
     made = Bench()
     await made.listen(http_limits, options)
     try:
@@ -318,7 +318,7 @@ async def bench(http_limits: HttpLimits | None = None, **options: Unpack[HttpOpt
         await made.http.close(grace=0.2)
 
 
-# ---------------------------------------------------------------------------------------------------- who leaves
+# ---------------------------------------------------------------------------------------------------- clients that leave
 
 
 @pytest.mark.parametrize("leave", [Raw.cut, Raw.close])
@@ -436,7 +436,7 @@ def test_500_idle_connections_and_listening_streams_do_not_matter(tmp_path: Path
         assert program.stop(signal.SIGTERM) == b""
 
 
-# ---------------------------------------------------------------------------------------------------- who does not read
+# ---------------------------------------------------------------------------------------------------- clients that do not read
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -466,7 +466,7 @@ async def test_a_reader_that_never_reads_its_progress_costs_a_bounded_buffer_the
         while b.site._older.sessions if older else b.http.connections:
             held = b.begun
             await asyncio.sleep(0.005)
-        assert held < 2_000  # of 10 kB: what the kernel took, and our buffer
+        assert held < 2_000  # of 10 kB each: the buffers of the kernel, and ours
 
 
 async def test_a_listening_stream_that_is_never_read_is_cut_and_its_session_goes_on() -> None:
@@ -493,7 +493,7 @@ async def test_a_listening_stream_that_is_never_read_is_cut_and_its_session_goes
         assert (await again.message())["method"] == "notifications/resources/updated"
 
 
-# ---------------------------------------------------------------------------------------------------- who never ends
+# ---------------------------------------------------------------------------------------------------- clients that never end
 
 
 async def test_5000_sessions_without_an_end_make_room_for_each_other_at_the_cap() -> None:
@@ -513,7 +513,7 @@ async def test_5000_sessions_without_an_end_make_room_for_each_other_at_the_cap(
         assert len(asyncio.all_tasks()) < b.before[0] + 60
 
 
-async def test_when_all_sessions_are_in_use_the_next_one_is_503_and_leaves_nothing() -> None:
+async def test_session_beyond_the_limit_is_503_and_leaves_nothing() -> None:
     async with bench(limits=EndpointLimits(sessions=2)) as b:
         for _ in range(2):
             busy = await b.raw()
@@ -560,7 +560,7 @@ def test_5000_sessions_without_an_end_fit_within_the_default_cap(tmp_path: Path)
         assert program.stop(signal.SIGTERM) == b""  # within 3 s, however many there are
 
 
-# ---------------------------------------------------------------------------------------------------- who attacks
+# ---------------------------------------------------------------------------------------------------- clients that attack
 
 REBOUND = [
     "attacker.example",
@@ -639,7 +639,7 @@ async def attack(header: str, values: Sequence[str | None], setting: str) -> Non
 
 
 async def attacker_begins(b: Bench, header: str, value: str | None) -> int:
-    """The status for an attempt to begin a session."""
+    """Return the status for an attempt to begin a session."""
     attacker = await connected(b.url)
     await attacker.send("POST", "/mcp", initialize(), **{header: value})
     status = await attacker.head()
@@ -663,7 +663,7 @@ def test_an_origin_that_is_not_allowed_is_403_on_every_way_in() -> None:
 
 @pytest.mark.parametrize("kind", ["text/plain", "text/plain; application/json", "application/x-www-form-urlencoded",
                                   "multipart/form-data; boundary=x", "", None])  # fmt: skip
-async def test_what_a_web_page_can_send_without_asking_never_reaches_a_tool(kind: str | None) -> None:
+async def test_request_that_a_web_page_can_send_without_preflight_never_reaches_a_tool(kind: str | None) -> None:
     async with bench() as b:
         raw = await b.raw()
         id = await begin(raw)
@@ -733,7 +733,7 @@ async def test_a_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goe
 
 
 @pytest.mark.parametrize("tool", ["waits", "hesitates", "ignores", "blocks", "asks"])
-def test_one_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str, tmp_path: Path) -> None:
+def test_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str, tmp_path: Path) -> None:
     async def test(program: Program, number: signal.Signals) -> None:
         async with contextlib.AsyncExitStack() as stack:
 
@@ -758,7 +758,7 @@ def test_one_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str
             assert "result" in await older.message()
             assert (await older.message())["method"] == "notifications/progress"
             said = await asyncio.to_thread(program.stop, number)  # within 3 s, and with exit code 0
-            if tool in ("ignores", "blocks"):  # what cannot be ended is left
+            if tool in ("ignores", "blocks"):  # such a handler cannot be ended, and is left
                 assert b"leaving while" in said and b"Traceback" not in said
             else:
                 assert said == b""

@@ -26,11 +26,11 @@ LATEST = "2025-11-25"
 STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]
 STEPS = 6
 CALL = (b'"tools/call"', b"Last-Event-ID: ")
-"""What tells a connection that carries a call's stream."""
+"""The text in a connection that carries a call's stream."""
 
 
 async def eventually(true: Callable[[], bool]) -> None:
-    """Wait for what no event announces, with a bound."""
+    """Wait until a condition holds, with a bound."""
     async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.002)
@@ -38,7 +38,7 @@ async def eventually(true: Callable[[], bool]) -> None:
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client comes back for a stream without much of a pause."""
+    """Make the client resume streams almost at once."""
     monkeypatch.setattr(resumption, "pause", lambda *_: 0.01)
 
 
@@ -58,7 +58,7 @@ class Cutter:
     holds: bool = False
     marks: tuple[bytes, ...] = CALL
     passed: list[int] = field(default_factory=list)
-    """How many events each of those connections has brought."""
+    """Number of events that each of those connections has carried."""
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -102,7 +102,7 @@ class Cutter:
 
 
 def _end_of(seen: bytes, count: int) -> int:
-    """Where the so many-th event ends; where everything ends when there are fewer."""
+    """Return the end of the event with this number, or of everything if there are fewer."""
     end = -2
     for _ in range(count):
         end = seen.find(b"\n\n", end + 2)
@@ -119,7 +119,7 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 @contextlib.asynccontextmanager
 async def through(cutter: Cutter) -> AsyncIterator[str]:
-    """The way in: the URL of the server behind."""
+    """Yield the URL through which the server is reached."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -139,7 +139,7 @@ async def through(cutter: Cutter) -> AsyncIterator[str]:
 
 
 class Seen:
-    """What a client has received, frame by frame."""
+    """The frames that a client has received."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []
@@ -159,12 +159,12 @@ class Seen:
 
     @property
     def answers(self) -> int:
-        """How many answers came to calls of tools."""
+        """Number of responses to calls of tools."""
         return sum(b'"content"' in frame for frame in self.frames)
 
 
 def ignore(progress: float, total: float | None, message: str | None) -> None:
-    """Progress is read from the frames."""
+    """Ignore progress: the test reads it from the frames."""
 
 
 # ------------------------------------------------------------------------------------------------ lost connections
@@ -172,7 +172,7 @@ def ignore(progress: float, total: float | None, message: str | None) -> None:
 
 @contextlib.asynccontextmanager
 async def counting(patient: list[Seen]) -> AsyncIterator[int]:
-    """A server whose tool counts; where there is somebody in the list, each step waits until it has seen the last."""
+    """Return a server whose tool counts. With a client in the list, each step waits until it has seen the last."""
     server = Server("counting", "1")
 
     @server.tool()
@@ -231,7 +231,7 @@ async def test_a_call_whose_connections_are_all_lost_after_one_event_sees_every_
 
 @pytest.mark.parametrize("revision", STREAMABLE)
 async def test_a_call_that_loses_its_connection_before_any_event_fails_and_the_next_one_works(revision: str) -> None:
-    """Nobody can tell which stream to come back for."""
+    """Expect a failure: without an event id, the client cannot name the stream to resume."""
 
     async with (
         counting([]) as port,
@@ -335,7 +335,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def stored(store: Path) -> list[bytes]:
-    """The messages that a server has stored for streams of calls, in order."""
+    """Return the messages that a server has stored for streams of calls, in order."""
     with contextlib.closing(sqlite3.connect(store)) as database:
         rows: Iterable[tuple[bytes]] = database.execute(
             "SELECT data FROM events WHERE stream != 'get' AND data != x'' ORDER BY number"

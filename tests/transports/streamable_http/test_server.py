@@ -1,4 +1,4 @@
-"""Streamable HTTP on the wire: what a POST is answered with, which message comes on which stream, batches, endings."""
+"""Streamable HTTP on the wire: responses to a POST, the stream of each message, batches, endings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cancelled(id: JSON) -> Object:
     return notification("notifications/cancelled", {"requestId": id})
 
 
-# ------------------------------------------------------------------------------------------- what answers a POST
+# ------------------------------------------------------------------------------------------- responses to a POST
 
 
 @pytest.mark.spec(
@@ -103,9 +103,7 @@ async def test_a_client_that_takes_events_only_gets_the_answer_as_one(revision: 
 
 @every_revision
 @pytest.mark.parametrize("whose", ["the client takes nothing else", "the server says so"])
-async def test_where_answers_are_json_only_what_comes_before_them_is_for_the_stream_that_listens(
-    revision: str, whose: str
-) -> None:
+async def test_json_responses_send_earlier_messages_to_the_listening_stream(revision: str, whose: str) -> None:
     held = Held()
     async with on_the_web(held.server, json_responses=whose == "the server says so") as web:
         talk = Talk(web)
@@ -131,7 +129,7 @@ async def test_a_server_that_answers_by_json_only_still_gives_events_to_who_take
     "2025-11-25/basic/transports#sending-messages-to-the-server-5",
 )
 @every_revision
-async def test_what_asks_nothing_is_accepted_without_a_body(revision: str) -> None:
+async def test_post_without_a_request_is_202_without_a_body(revision: str) -> None:
     nobody_waits: list[Object] = [{"jsonrpc": "2.0", "id": 9, "result": {}}, error(9, 1, "no"), error("never", 1, "no")]
 
     async with greeted(Held().server, revision) as talk:
@@ -161,7 +159,9 @@ async def test_what_asks_nothing_is_accepted_without_a_body(revision: str) -> No
         (b'"ping"', -32600, None),
     ],
 )
-async def test_what_is_no_message_is_refused_with_the_error(revision: str, body: bytes, code: int, id: JSON) -> None:
+async def test_post_of_an_invalid_message_is_400_with_the_error(
+    revision: str, body: bytes, code: int, id: JSON
+) -> None:
     async with greeted(Held().server, revision) as talk:
         reply = await talk.post(body)
         assert reply.status == 400
@@ -182,7 +182,7 @@ async def test_an_error_of_the_server_is_an_answer_like_any_other(revision: str)
 
 
 @every_revision
-async def test_an_id_that_is_in_flight_is_not_taken_again_and_spoils_nothing(revision: str) -> None:
+async def test_request_id_in_flight_is_400_and_does_no_harm(revision: str) -> None:
     held = Held()
     async with greeted(held.server, revision) as talk:
         first = await talk.send(call("hold", 1, name="first"))
@@ -210,7 +210,7 @@ async def test_two_clients_may_use_the_same_ids_at_the_same_time() -> None:
         assert (await one.web.take(first)).json == answered("one")
 
 
-async def test_a_session_has_a_bounded_number_of_streams() -> None:
+async def test_streams_beyond_the_limit_of_a_session_are_429() -> None:
     held = Held()
     async with greeted(held.server, limits=EndpointLimits(streams=3)) as talk:
         calls = [await talk.send(call("hold", n, name="x")) for n in range(2)]  # the third listens, carried or not
@@ -306,7 +306,7 @@ async def test_a_broken_answer_to_a_question_of_the_server_is_refused_and_ends_i
 
 
 @every_revision
-async def test_what_belongs_to_no_request_waits_for_a_client_that_listens(revision: str) -> None:
+async def test_listening_stream_messages_wait_for_the_first_get(revision: str) -> None:
     held = Held()
     async with greeted(held.server, revision) as talk:
         held.announce()
@@ -317,7 +317,7 @@ async def test_what_belongs_to_no_request_waits_for_a_client_that_listens(revisi
         assert await listening.message() == CHANGED
 
 
-async def test_what_waits_for_a_client_that_listens_is_bounded_and_the_oldest_goes_first() -> None:
+async def test_listening_stream_drops_the_oldest_messages_beyond_its_limit() -> None:
     limits = EndpointLimits(waiting_events=3)
     async with on_the_web(Held().server, json_responses=True, limits=limits) as web:
         talk = Talk(web)
@@ -335,7 +335,7 @@ async def test_what_waits_for_a_client_that_listens_is_bounded_and_the_oldest_go
 
 
 @every_revision
-async def test_who_listens_again_takes_the_place_of_its_former_stream(revision: str) -> None:
+async def test_get_again_replaces_the_former_listening_response(revision: str) -> None:
     held = Held()
     async with greeted(held.server, revision) as talk:
         former = await talk.get()
@@ -350,7 +350,7 @@ async def test_who_listens_again_takes_the_place_of_its_former_stream(revision: 
 
 @every_revision
 @pytest.mark.parametrize("say", [False, True], ids=["before anything came", "in a stream"])
-async def test_a_cancelled_request_is_answered_by_the_end_of_its_stream(revision: str, say: bool) -> None:
+async def test_cancelled_request_ends_its_stream_without_a_response(revision: str, say: bool) -> None:
     held = Held()
     async with greeted(held.server, revision) as talk:
         sent = await talk.send(call("hold", 7, name="x", say=say))
@@ -533,7 +533,7 @@ async def test_a_result_that_json_cannot_hold_spoils_no_other_of_its_batch() -> 
 # ------------------------------------------------------------------------------------------------ the whole server
 
 
-async def test_a_server_that_stops_ends_its_streams_and_takes_nothing_new() -> None:
+async def test_stopping_server_ends_its_streams_and_refuses_new_requests_with_503() -> None:
     held = Held()
     async with greeted(held.server) as talk:
         listening = await talk.get()
@@ -545,7 +545,7 @@ async def test_a_server_that_stops_ends_its_streams_and_takes_nothing_new() -> N
         assert (refused.status, refused.why) == (503, "the server is shutting down")
         assert refused.headers["retry-after"].isdigit()
         held.go.set()
-        assert (await talk.web.take(sent)).json == answered("x")  # what is in flight may end
+        assert (await talk.web.take(sent)).json == answered("x")  # requests in flight may end
         assert messages(await listening.events()) == []
         async with asyncio.timeout(PATIENCE):
             await stopping

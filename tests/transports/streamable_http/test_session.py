@@ -1,4 +1,4 @@
-"""Sessions of Streamable HTTP: how they begin and end, whose they are, and streams that are taken up again."""
+"""Sessions of Streamable HTTP: their beginning and end, their principals, and streams that are resumed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PONG: Object = {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
 async def everything(talk: Talk) -> list[Reply]:
-    """A request of each kind in the name of a session."""
+    """Send one request of each kind in a session."""
     silent = notification("notifications/initialized")
     return [await talk.post(request("ping")), await talk.post(silent), await talk.get(), await talk.delete()]
 
@@ -123,7 +123,7 @@ async def test_a_session_is_initialized_once(revision: str) -> None:
     "2025-11-25/basic/transports#session-management-5",
 )
 @every_revision
-async def test_without_its_id_there_is_no_way_into_a_session_also_when_it_is_the_only_one(revision: str) -> None:
+async def test_session_id_missing_is_400_even_if_there_is_only_one_session(revision: str) -> None:
     async with greeted(Server("s"), revision) as talk:
         for reply in await everything(Talk(talk.web)):
             assert reply.status == 400
@@ -155,14 +155,14 @@ async def test_a_session_that_its_client_ended_is_gone_at_once_with_all_that_it_
 
 
 @pytest.mark.parametrize("id", ["", "x", "x" * 4000, "\xff", "../..", "get"])
-async def test_an_id_that_was_never_given_is_no_session(id: str) -> None:
+async def test_session_id_unknown_is_404(id: str) -> None:
     async with greeted(Server("s")) as talk:
         talk.id = id
         for reply in await everything(talk):
             assert (reply.status, reply.why) == (404, GONE)
 
 
-def test_what_is_in_flight_when_its_client_ends_the_session_may_say_the_rest_and_nothing_of_it_is_kept(
+def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
@@ -223,7 +223,7 @@ async def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_b
         assert session.used >= now
 
 
-async def test_the_session_that_was_idle_longest_makes_room_and_where_none_is_idle_there_is_no_room() -> None:
+async def test_session_limit_ends_the_longest_idle_session_or_refuses_with_503() -> None:
     held = Held()
     async with on_the_web(held.server, limits=EndpointLimits(sessions=2)) as web:
         first, second, third, fourth = Talk(web), Talk(web), Talk(web), Talk(web)
@@ -249,7 +249,7 @@ async def test_the_session_that_was_idle_longest_makes_room_and_where_none_is_id
 
 
 async def by_token(request: HttpRequest) -> str | None:
-    """Who sends a request: the token itself."""
+    """Return the token of a request as its principal."""
     scheme, _, token = (request.headers.get("authorization") or "").partition(" ")
     if token == "trouble":
         raise RuntimeError("the directory of users is down")
@@ -262,7 +262,7 @@ async def by_token(request: HttpRequest) -> str | None:
     "2025-06-18/basic/transports#security-warning-3",
     "2025-11-25/basic/transports#security-warning-4",
 )
-async def test_nobody_comes_in_unknown_where_clients_are_asked_who_they_are() -> None:
+async def test_authenticate_without_a_principal_is_401() -> None:
     async with on_the_web(Server("s"), authenticate=by_token) as web:
         for authorization in (None, "Basic x", "Bearer "):
             talk = Talk(web, id="x", authorization=authorization)
@@ -292,7 +292,7 @@ async def test_a_session_is_its_owners_and_does_not_exist_for_others() -> None:
         assert (await mine.post(request("ping"))).json == PONG
 
 
-def test_when_it_cannot_be_said_who_sends_a_request_that_request_fails_and_no_other(
+def test_authenticate_that_raises_fails_its_request_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
@@ -330,9 +330,7 @@ async def test_after_every_event_of_a_stream_exactly_the_rest_can_be_had_again(r
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-16")
 @every_revision
 @pytest.mark.parametrize("when", ["before the rest is said", "after the rest is said"])
-async def test_a_client_that_lost_its_connection_comes_back_for_the_rest_each_event_once_and_in_order(
-    revision: str, when: str
-) -> None:
+async def test_last_event_id_replays_the_rest_each_event_once_and_in_order(revision: str, when: str) -> None:
     held = Held()
     async with greeted(held.server, revision) as talk:
         posted = await talk.post(call("hold", name="x", say=True))
@@ -371,7 +369,7 @@ async def test_however_often_the_connection_is_lost_while_the_tool_talks_each_ev
 
 
 @every_revision
-async def test_who_comes_back_takes_the_place_of_its_former_connection(revision: str) -> None:
+async def test_last_event_id_on_a_new_connection_replaces_the_former_connection(revision: str) -> None:
     held = Held()
     async with greeted(held.server, revision) as talk:
         posted = await talk.post(call("hold", name="x", say=True))
@@ -409,7 +407,7 @@ async def test_a_stream_that_listens_is_taken_up_where_it_broke(revision: str) -
 
 @pytest.mark.spec("2025-11-25/basic/transports#listening-for-messages-from-the-server-5")
 @every_revision
-async def test_a_stream_that_listens_begins_with_an_id_to_come_back_with_where_streams_are_polled(
+async def test_listening_stream_begins_with_an_event_id_if_streams_are_polled(
     revision: str,
 ) -> None:
     held = Held()
@@ -535,7 +533,7 @@ async def test_a_connection_can_be_let_go_of_again_and_again() -> None:
 @pytest.mark.parametrize(
     ("revision", "accept"), [("2025-03-26", SSE_TYPE), ("2025-06-18", SSE_TYPE), (POLLED, JSON_TYPE)]
 )
-async def test_where_the_client_would_not_come_back_a_connection_is_not_let_go_of(revision: str, accept: str) -> None:
+async def test_close_stream_does_nothing_if_the_client_would_not_resume(revision: str, accept: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -553,7 +551,7 @@ async def test_where_the_client_would_not_come_back_a_connection_is_not_let_go_o
 
 @contextlib.asynccontextmanager
 async def process(server: Server, path: Path, limits: EndpointLimits | None = None) -> AsyncIterator[Web]:
-    """What one process would be: an endpoint of its own, on the file that those before it have left."""
+    """Yield an endpoint as a new process would have it, on the file of the processes before it."""
     store = SqliteEventStore(str(path / "events.db"))
     try:
         options = HttpOptions(store=store, limits=limits or EndpointLimits(), authenticate=by_token)
@@ -591,7 +589,7 @@ async def test_a_session_goes_on_in_the_next_process(revision: str, tmp_path: Pa
         assert {event["id"] for event in more}.isdisjoint(event["id"] for event in events)
 
 
-async def test_what_is_answered_while_the_process_stops_waits_in_the_next_one(tmp_path: Path) -> None:
+async def test_response_sent_while_the_process_stops_waits_in_the_next_process(tmp_path: Path) -> None:
     held = Held()
     async with process(held.server, tmp_path) as web:
         talk = me(web)
@@ -658,7 +656,7 @@ async def test_a_revived_session_counts_like_any_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("opening", [b"", b"{", b"[]", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'])
-async def test_a_session_that_cannot_be_revived_is_none_and_leaves_nothing(tmp_path: Path, opening: bytes) -> None:
+async def test_session_that_cannot_be_revived_is_404_and_leaves_nothing(tmp_path: Path, opening: bytes) -> None:
     store, server = SqliteEventStore(str(tmp_path / "events.db")), Server("s")
     store.open("x", opening, "me")
     store.close()

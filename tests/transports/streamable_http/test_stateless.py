@@ -1,4 +1,4 @@
-"""Streamable HTTP of the stateless era: a POST is a request, its response is the answer, and that is all."""
+"""Streamable HTTP of the modern era, on the server: each POST is one request with one response."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SPEAKS = pytest.mark.parametrize("speaks", [["2025-11-25", MODERN], [MODERN]], i
 
 
 class Site(Held):
-    """The same, with the revisions it speaks."""
+    """A held server that speaks some revisions."""
 
     def __init__(self, speaks: list[str] | None = None) -> None:
         super().__init__(speaks or ["2025-11-25", MODERN])
@@ -52,7 +52,7 @@ def answered(text: str, id: JSON = 1) -> Object:
 
 
 async def opened(reply: Reply) -> Reply:
-    """A stream, by its headers."""
+    """Check that a reply is an event stream, and return it."""
     assert (reply.status, reply.kind) == (200, SSE_TYPE)
     # [2026-07-28 basic/transports/streamable-http#receiving-messages] proxies must not hold events back
     assert reply.headers["x-accel-buffering"] == "no" and "no-cache" in reply.headers["cache-control"]
@@ -91,7 +91,7 @@ async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_
         assert all("id" not in event and "retry" not in event for event in events)  # nothing to come back for
 
 
-async def test_what_is_said_comes_at_once() -> None:
+async def test_notifications_are_sent_at_once() -> None:
     held = Site()
     async with on_the_web(held.server) as web:
         reply = await opened(await Talk(web).post(call("hold", name="a", say=True)))
@@ -100,7 +100,7 @@ async def test_what_is_said_comes_at_once() -> None:
         assert await reply.messages() == [said("a goes on"), answered("a")]
 
 
-async def test_who_takes_json_alone_gets_the_answer_alone() -> None:
+async def test_post_accepting_only_json_gets_one_json_response() -> None:
     async with on_the_web(Site().server) as web:
         reply = await Talk(web, accept=JSON_TYPE).post(call("count", to=3))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
@@ -112,7 +112,7 @@ async def test_a_server_that_answers_by_json_alone_does_so_here_too() -> None:
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
 
 
-async def test_who_takes_events_alone_gets_the_answer_as_one_and_what_is_none_as_json() -> None:
+async def test_post_accepting_only_events_gets_the_response_as_event_and_refusals_as_json() -> None:
     for json_responses in (False, True):
         async with on_the_web(Site().server, json_responses=json_responses) as web:
             talk = Talk(web, accept=SSE_TYPE)
@@ -186,7 +186,7 @@ async def test_a_notification_is_accepted_without_a_body(speaks: list[str], mess
         assert (await talk.web.take(waiting)).json == answered("a")  # no request of another POST is cancelled
 
 
-async def test_without_the_earlier_era_a_notification_needs_no_header_but_a_wrong_one_is_refused() -> None:
+async def test_notification_to_a_modern_server_needs_no_header_but_a_wrong_one_is_400() -> None:
     async with on_the_web(Site([MODERN]).server) as web:
         assert (await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=None)).status == 202
         for version in ("2025-11-25", "x", ""):
@@ -214,7 +214,7 @@ async def test_without_the_earlier_era_a_notification_needs_no_header_but_a_wron
     ],
 )
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-8")
-async def test_what_is_no_request_and_no_notification_is_refused(speaks: list[str], body: bytes, code: int) -> None:
+async def test_post_of_a_response_or_batch_is_400(speaks: list[str], body: bytes, code: int) -> None:
     async with on_the_web(Site(speaks).server) as web:
         reply = await Talk(web).post(body, MCP_Protocol_Version=MODERN)
         assert reply.status == 400
@@ -224,7 +224,7 @@ async def test_what_is_no_request_and_no_notification_is_refused(speaks: list[st
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", "PATCH"])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-1")
-async def test_without_the_earlier_era_there_is_post_alone(method: str) -> None:
+async def test_get_and_delete_are_405_on_a_modern_server(method: str) -> None:
     async with on_the_web(Site([MODERN]).server) as web:
         for lines in ((), ("Mcp-Session-Id: x",), (f"MCP-Protocol-Version: {MODERN}",), ("Last-Event-ID: 1",)):
             reply = await web.send(method, "/mcp", b"", f"Accept: {BOTH}", *lines)
@@ -238,7 +238,7 @@ async def test_without_the_earlier_era_there_is_post_alone(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_beside_the_earlier_era_what_names_this_one_is_told_that_there_is_post_alone(method: str) -> None:
+async def test_get_and_delete_naming_a_modern_revision_are_405_beside_the_legacy_era(method: str) -> None:
     async with on_the_web(Site().server) as web:
         talk = Talk(web)
         await talk.greet()
@@ -263,7 +263,7 @@ async def test_a_session_id_is_ignored_and_none_is_given(speaks: list[str]) -> N
         assert not web.site._endpoint.sessions
 
 
-async def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -> None:
+async def test_stateless_request_with_a_session_id_is_served_without_the_session() -> None:
     held = Site()
     async with on_the_web(held.server) as web:
         talk = Talk(web)
@@ -277,7 +277,7 @@ async def test_in_a_session_a_request_that_stands_alone_is_served_without_it() -
         assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
 
 
-async def test_in_a_batch_of_a_session_nothing_stands_alone_as_no_header_could_say_so() -> None:
+async def test_batch_in_a_session_serves_no_stateless_request() -> None:
     async with on_the_web(Site(["2025-03-26", MODERN]).server) as web:
         talk = Talk(web)
         await talk.greet("2025-03-26")
@@ -402,7 +402,7 @@ async def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next(
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
-async def test_what_a_function_raises_ends_its_request_and_nothing_else(error: type[BaseException]) -> None:
+async def test_handler_exception_ends_its_request_only(error: type[BaseException]) -> None:
     server = Server("s")
 
     @server.prompt()
@@ -454,7 +454,7 @@ def test_a_client_that_does_not_read_makes_its_tool_wait_and_no_other() -> None:
             slow = await talk.post(call("talk_on"))
             for _ in range(100):
                 assert (await talk.post(call("add", a=1, b=2))).json == answered("3")
-            assert sent < number / 2  # what the sockets and our own reader hold, and no more
+            assert sent < number / 2  # only the buffers of the sockets and of our own reader
             came = await slow.messages()
             assert len(came) == number + 1 and result_of(came[-1])["content"] == []
 
@@ -485,7 +485,7 @@ async def test_many_are_served_at_once_and_each_hears_what_belongs_to_its_reques
     "2026-07-28/basic/patterns/index#intro-1",
     "2026-07-28/basic/patterns/mrtr#intro-1",
 )
-async def test_a_question_ends_the_stream_it_is_no_message_of_its_own() -> None:
+async def test_elicitation_ends_the_stream_with_an_input_required_result() -> None:
     server = Server("s")
 
     @server.tool()
@@ -503,8 +503,8 @@ async def test_a_question_ends_the_stream_it_is_no_message_of_its_own() -> None:
 
 
 @pytest.mark.spec("2026-07-28/server/tools#security-considerations-3")
-async def test_a_bounded_number_is_served_at_a_time_and_subscriptions_have_their_own() -> None:
-    # The limit that the package sets is on what runs at a time. How many a minute, and for whom, is an author's policy.
+async def test_stateless_requests_and_subscriptions_have_limits_of_their_own() -> None:
+    # The package limits concurrent requests. A rate for each client is the policy of the server's author.
     held = Site()
     async with on_the_web(held.server, limits=EndpointLimits(requests=2, subscriptions=1)) as web:
         talk, listen = Talk(web), alone("subscriptions/listen", {"notifications": {}})
@@ -527,7 +527,7 @@ async def test_a_bounded_number_is_served_at_a_time_and_subscriptions_have_their
 
 
 @SPEAKS
-async def test_a_server_that_stops_ends_its_streams_and_takes_nothing_new(speaks: list[str]) -> None:
+async def test_stopping_server_ends_its_streams_and_refuses_new_requests_with_503(speaks: list[str]) -> None:
     held = Site(speaks)
     async with on_the_web(held.server) as web:
         talk = Talk(web)
@@ -537,7 +537,7 @@ async def test_a_server_that_stops_ends_its_streams_and_takes_nothing_new(speaks
         await web.site.close()
         assert await listening.messages() == [complete("l") | {"result": _ended("l")}]
         assert (await talk.post(call("add", a=1, b=2))).status == 503
-        held.go.set()  # what was under way may come to its end
+        held.go.set()  # requests in flight may end
         assert (await waiting.messages())[-1] == answered("a")
 
 
@@ -548,7 +548,7 @@ def _ended(id: JSON) -> Object:
     return {**result, "_meta": {**meta, f"{META}subscriptionId": id}}
 
 
-async def test_what_is_under_way_when_the_listener_closes_is_ended() -> None:
+async def test_requests_in_flight_end_when_the_listener_closes() -> None:
     held = Site()
     async with on_the_web(held.server) as web:
         waiting = await Talk(web).post(call("hold", name="a", say=True))
@@ -556,7 +556,7 @@ async def test_what_is_under_way_when_the_listener_closes_is_ended() -> None:
     assert held.ended == ["a was cancelled"]
 
 
-async def test_a_trace_sees_all_that_comes_and_goes() -> None:
+async def test_trace_sees_every_frame_of_stateless_requests() -> None:
     held, seen = Site(), list[tuple[str, JSON]]()
     held.server.trace = lambda direction, frame: seen.append((direction, json.loads(frame)))
     async with on_the_web(held.server) as web:
@@ -566,7 +566,7 @@ async def test_a_trace_sees_all_that_comes_and_goes() -> None:
         assert seen == [("<-", frame), ("->", said(0)), ("->", answered("counted")), ("<-", NOTIFICATIONS[0])]
 
 
-async def test_there_is_no_connection_to_let_go_of() -> None:
+async def test_close_stream_does_nothing_for_a_stateless_request() -> None:
     server = Server("s")
 
     @server.tool()
@@ -578,7 +578,7 @@ async def test_there_is_no_connection_to_let_go_of() -> None:
         assert (await (await Talk(web).post(call("let_go"))).messages())[-1] == answered("False")
 
 
-# ------------------------------------------------------------------------------------------------ who may come in
+# ------------------------------------------------------------------------------------------------ authentication
 
 
 @SPEAKS
@@ -614,7 +614,7 @@ async def test_a_page_may_send_the_headers_that_a_request_needs() -> None:
 
 
 @SPEAKS
-async def test_whoever_is_not_known_is_asked_to_say_who_they_are(speaks: list[str]) -> None:
+async def test_stateless_request_without_a_principal_is_401(speaks: list[str]) -> None:
     async def authenticate(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")
 

@@ -1,4 +1,4 @@
-"""Streamable HTTP of the stateless era, the client's side: what it posts, and what it makes of what comes back."""
+"""Streamable HTTP of the modern era, on the client: its POSTs, and how it reads the responses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ USUAL = {"host", "accept-encoding", "content-length"}
 
 
 def says(result: Object, kind: str = "application/json") -> Step:
-    """Answer a request with a result."""
+    """Return a step that responds with a result."""
 
     async def step(exchange: Exchange, message: Object) -> None:
         headers: HeaderList = [("Content-Type", kind)]
@@ -53,7 +53,7 @@ def says(result: Object, kind: str = "application/json") -> Step:
 
 
 def streams(*before: bytes, result: Object | None = None, then: bytes = b"", hold: bool = False) -> Step:
-    """Answer with events: those before, the result if there is one, and what comes then."""
+    """Return a step that responds with events: notifications, the result if there is one, and later events."""
 
     async def step(exchange: Exchange, message: Object) -> None:
         stream = await exchange.stream(200, SSE)
@@ -69,23 +69,23 @@ def streams(*before: bytes, result: Object | None = None, then: bytes = b"", hol
 
 
 def text(said: str) -> Object:
-    """The result of a tool."""
+    """Return the result of a tool."""
     return {"content": [{"type": "text", "text": said}]}
 
 
 def marked(name: str, **properties: Object) -> Object:
-    """A tool, as in a list."""
+    """Return a tool, as in a list."""
     return {"name": name, "inputSchema": {"type": "object", "properties": {**properties}}}
 
 
 def listed(*tools: Object) -> Object:
-    """The result of `tools/list`."""
+    """Return the result of `tools/list`."""
     return {"tools": [*tools], "ttlMs": 0, "cacheScope": "private"}
 
 
 @contextlib.asynccontextmanager
 async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
-    """A client that has met a scripted server of the stateless era; what it asked until then is forgotten."""
+    """Yield a client that is connected to a scripted modern server, whose log of requests is empty."""
     site.on("server/discover", says(discovered(capabilities=OFFERS)))
     options = {"timeout": PATIENCE, **options}
     async with Client(site.url, **options) as client:  # type: ignore[arg-type]
@@ -100,7 +100,7 @@ def under_way(client: Client) -> int:
     return len(transport._stateless._in_flight)
 
 
-# ------------------------------------------------------------------------------------------------ what is posted
+# ------------------------------------------------------------------------------------------------ requests
 
 
 @pytest.mark.spec(
@@ -265,12 +265,12 @@ async def test_no_session_is_sent_whatever_the_server_says_and_no_answer_is_post
                 assert not {"mcp-session-id", "last-event-id"} & found.keys()
 
 
-# ------------------------------------------------------------------------------------------------ what comes back
+# ------------------------------------------------------------------------------------------------ responses
 
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-10")
 @pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=utf-8", "", "text/plain"])
-async def test_an_answer_of_json_is_read(kind: str) -> None:
+async def test_json_response_is_read(kind: str) -> None:
     async with scripted() as site:
         site.on("tools/call", says(text("ä"), kind))
         async with met(site) as client:
@@ -333,7 +333,7 @@ ENDS: dict[str, tuple[Step, str]] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_a_response_that_ends_without_the_answer_fails_its_request_and_the_next_one_works(how: str) -> None:
+async def test_response_without_the_json_rpc_response_fails_its_request_and_the_next_one_works(how: str) -> None:
     step, why = ENDS[how]
 
     async with scripted() as site:
@@ -349,8 +349,7 @@ async def test_a_response_that_ends_without_the_answer_fails_its_request_and_the
 
 @contextlib.asynccontextmanager
 async def breaking(answered: int) -> AsyncIterator[tuple[str, list[JSON]]]:
-    """A server that breaks its first connection within an answer, after so many that it has given; its URL, and the ids
-    of what it was asked."""
+    """Yield the URL of a server that breaks a connection within a response, and the ids of its requests."""
     ids: list[JSON] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -386,7 +385,7 @@ async def test_a_call_whose_answer_breaks_off_fails_and_is_not_made_again() -> N
 
 
 @pytest.mark.spec("2026-07-28/changelog#major-changes-6")
-async def test_a_request_that_changes_nothing_is_sent_anew_when_its_answer_breaks_off() -> None:
+async def test_read_only_request_is_repeated_when_its_response_breaks() -> None:
     async with breaking(1) as (url, ids), Client(url, timeout=PATIENCE) as client:
         assert await client.list_tools() == []
         assert len(ids) == len(set(map(str, ids))) == 3  # with an id of its own

@@ -33,7 +33,7 @@ def test_any_cutting_of_the_stream_gives_the_same_messages() -> None:
         assert got == MESSAGES
 
 
-def test_blank_lines_and_crlf_are_no_messages_and_no_errors() -> None:
+def test_blank_lines_and_crlf_are_ignored() -> None:
     got: list[Incoming] = []
     LineReader(got.append).feed(b"\n  \r\n" + encode(MESSAGES[1]) + b"\r\n\n")
     assert got == [MESSAGES[1]]
@@ -107,7 +107,7 @@ async def test_while_paused_nothing_is_handed_on_and_afterwards_everything_in_or
 
 
 def test_a_long_line_in_small_pieces_is_searched_once() -> None:
-    """Linear time: 16 MiB in 64 KiB pieces would take minutes if every piece searched from the start."""
+    """Check that the time is linear: 16 MiB in 64 KiB pieces would take minutes if each search began at the start."""
     got: list[Incoming] = []
     reader = LineReader(got.append)
     reader.feed(b'{"jsonrpc":"2.0","method":"n","params":{"a":"')
