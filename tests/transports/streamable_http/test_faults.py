@@ -318,7 +318,7 @@ async def bench(http_limits: HttpLimits | None = None, **options: Unpack[HttpOpt
         await made.http.close(grace=0.2)
 
 
-# ---------------------------------------------------------------------------------------------------- clients that leave
+# ------------------------------------------------------------------------------------- clients that leave
 
 
 @pytest.mark.parametrize("leave", [Raw.cut, Raw.close])
@@ -436,7 +436,7 @@ def test_500_idle_connections_and_listening_streams_do_not_matter(tmp_path: Path
         assert program.stop(signal.SIGTERM) == b""
 
 
-# ---------------------------------------------------------------------------------------------------- clients that do not read
+# ------------------------------------------------------------------------------------- clients that do not read
 
 
 @pytest.mark.parametrize("older", [False, True])
@@ -493,7 +493,7 @@ async def test_a_listening_stream_that_is_never_read_is_cut_and_its_session_goes
         assert (await again.message())["method"] == "notifications/resources/updated"
 
 
-# ---------------------------------------------------------------------------------------------------- clients that never end
+# ------------------------------------------------------------------------------------- clients that never end
 
 
 async def test_5000_sessions_without_an_end_make_room_for_each_other_at_the_cap() -> None:
@@ -560,7 +560,7 @@ def test_5000_sessions_without_an_end_fit_within_the_default_cap(tmp_path: Path)
         assert program.stop(signal.SIGTERM) == b""  # within 3 s, however many there are
 
 
-# ---------------------------------------------------------------------------------------------------- clients that attack
+# ------------------------------------------------------------------------------------- clients that attack
 
 REBOUND = [
     "attacker.example",
