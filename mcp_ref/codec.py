@@ -89,8 +89,6 @@ class Codec:
         read = self._readers.get(cls) or self._class_reader(cls)
         return cast(T, read(value))
 
-    # ------------------------------------------------------------------------------------------------ writing
-
     def _class_writer(self, cls: type) -> _Write:
         revision = self.revision
         life: Life | None = getattr(cls, "life", None)
@@ -151,8 +149,6 @@ class Codec:
         if type(value) is list:
             return [self._write_any(item) for item in value]
         return cast(JSON, value)
-
-    # ------------------------------------------------------------------------------------------------ reading
 
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
@@ -258,9 +254,6 @@ def _marks(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
             required.add(wire_name(field.name))
     # A constant such as `type` is enough: then a missing member is reported by name, not as "none of these".
     return constants, frozenset() if constants else frozenset(required)
-
-
-# ---------------------------------------------------------------------------------------------------- annotations
 
 
 @functools.cache

@@ -52,9 +52,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-# ---------------------------------------------------------------------------------------------------- behaviour
-
-
 Era = Literal["legacy", "modern"]
 """Legacy: a handshake opens a session. Modern: stateless requests. [2026-07-28 basic/versioning#terminology]"""
 
@@ -181,9 +178,6 @@ def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
     return chosen
 
 
-# ---------------------------------------------------------------------------------------------------- shape
-
-
 class NotInRevision(ValueError):
     """A message that the peer's revision cannot express without changing its meaning. It was not sent."""
 
@@ -218,8 +212,6 @@ class Life:
 
 NOT_ON_THE_WIRE: Final = Life(since=R2024_10_07, until=R2024_10_07)
 """The life of a field that no revision has: it exists in Python only, where JSON expresses it another way."""
-
-# ---------------------------------------------------------------------------------------------------- vocabulary
 
 Direction = Literal["client", "server", "both"]
 
