@@ -17,14 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.demo import people
 from mcp_ref.demo.screen import PURPOSE, Screen
 from mcp_ref.revisions import LEGACY, METHODS
 from tests.support import ROOT
 
 
 def demo(folder: Path, *options: str, package: str = "mcp_ref", path: Path | None = None, **variables: str) -> str:
-    """Run the demo with the standard library alone, and give what it prints."""
+    """Run the demo with the standard library alone, and return its output."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NO_COLOR", "COLUMNS")
     }
@@ -41,7 +40,7 @@ def demo(folder: Path, *options: str, package: str = "mcp_ref", path: Path | Non
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The output of the demo, run in four ways: two at a time, because each takes seconds."""
+    """Return the output of four runs of the demo. Two runs at a time, because each takes seconds."""
     folder = tmp_path_factory.mktemp("demo")
     vendor = folder / "an app" / "app" / "_vendor"
     shutil.copytree(ROOT / "mcp_ref", vendor / "protocol")
@@ -61,13 +60,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(params=["pipes", "http"])
 def shown(request: pytest.FixtureRequest, runs: dict[str, str]) -> str:
-    """The output of the demo, over each transport."""
+    """Return the output of the demo over each transport."""
     return runs[str(request.param)]
 
 
 def test_the_demo_shows_every_method_of_all_revisions(shown: str) -> None:
     for method in METHODS:
-        if method.name != "notifications/tasks":  # for who listens for one task; our client asks from time to time
+        if method.name != "notifications/tasks":  # our client polls its tasks and does not subscribe to them
             assert re.search(rf"^    (client ->|server <-) .*{re.escape(method.name)}", shown, re.MULTILINE), (
                 method.name
             )
@@ -102,15 +101,17 @@ def test_output_into_a_file_has_no_colour(shown: str) -> None:
     assert "\x1b" not in shown
 
 
-def test_it_shows_questions_in_results_with_a_sealed_state_and_how_long_a_result_may_be_kept(shown: str) -> None:
+def test_demo_shows_input_required_results_with_a_sealed_state_and_cache_hints(shown: str) -> None:
     text = "".join(line.strip() for line in shown.splitlines())
     assert text.count('"resultType":"input_required"') >= 4 and '"resultType":"task"' in text
     states = re.findall(r'"requestState":"([^"]+)"', text)
-    assert len([state for state in set(states) if states.count(state) >= 2]) >= 2  # given back as they were given
+    assert (
+        len([state for state in set(states) if states.count(state) >= 2]) >= 2
+    )  # the client returns each state unchanged
     assert '"ttlMs":60000,"cacheScope":"public"' in text
 
 
-def test_what_is_the_same_in_each_request_is_shown_once() -> None:
+def test_meta_that_repeats_is_shown_once() -> None:
     out = io.StringIO()
     screen = Screen(out)
     for id, name in enumerate(("first", "second", "second")):
@@ -121,36 +122,36 @@ def test_what_is_the_same_in_each_request_is_shown_once() -> None:
     assert out.getvalue().count('"_meta":{"io') == 2 and out.getvalue().count('"_meta":{...}') == 1
 
 
-def test_over_http_the_head_of_each_request_of_the_stateless_era_is_shown(runs: dict[str, str]) -> None:
+def test_http_demo_shows_the_head_of_each_stateless_request(runs: dict[str, str]) -> None:
     shown = runs["http"]
-    modern = shown[: shown.index("The earlier era")]
+    modern = shown[: shown.index("The legacy era")]
     assert "Mcp-Method: tools/call" in modern and "Mcp-Name: add" in modern
-    own = modern[modern.index("What HTTP adds: headers") : modern.index("A client that can do more")]
+    own = modern[modern.index("Over HTTP: headers") : modern.index("A client with capabilities")]
     assert re.findall(r"server <- status (\d+)", own) == ["200", "400", "404"] and '"code":-32020' in own
     assert "Mcp-Method" not in runs["pipes"]
 
 
-def test_over_http_it_has_the_same_chapters_and_three_of_its_own(runs: dict[str, str]) -> None:
+def test_http_demo_has_the_same_chapters_and_three_of_its_own(runs: dict[str, str]) -> None:
     pipes, http = (re.findall(r"^\d+\. (.*?)(?:  |$)", runs[way], re.MULTILINE) for way in ("pipes", "http"))
-    own = ["What HTTP adds: headers", "What HTTP adds: sessions", "What HTTP adds: streams"]
+    own = ["Over HTTP: headers", "Over HTTP: sessions", "Over HTTP: streams"]
     assert [title for title in http if title not in own] == pipes and set(own) < set(http)
 
 
-def test_over_http_it_shows_the_session_and_a_stream_that_is_taken_up_again(runs: dict[str, str]) -> None:
+def test_http_demo_shows_the_session_and_a_stream_that_is_resumed(runs: dict[str, str]) -> None:
     shown = runs["http"]
-    own = shown[shown.index("What HTTP adds: sessions") : shown.index("What is said once")]
+    own = shown[shown.index("Over HTTP: sessions") : shown.index("Capabilities and settings of a session")]
     assert re.findall(r"server <- status (\d+)", own) == ["200", "202", "400", "200", "200", "204", "404"]
     (session,) = set(re.findall(r"^      Mcp-Session-Id: (\S+)$", own, re.MULTILINE))
-    assert own.index(session) > own.index("server <- status 200")  # the server has made it
+    assert own.index(session) > own.index("server <- status 200")  # the server creates the session
     last, ids = re.findall(r"Last-Event-ID: (\S+)", own), re.findall(r"^      id: (\S+)", own, re.MULTILINE)
     assert len(last) == 1 and len(ids) == len(set(ids)) and 0 < ids.index(last[0]) < len(ids) - 1
 
 
-def test_it_runs_vendored_under_another_name_and_from_any_folder(runs: dict[str, str]) -> None:
+def test_demo_runs_vendored_under_another_name_and_from_any_folder(runs: dict[str, str]) -> None:
     assert "Read next: app/_vendor/protocol/demo/server.py" in " ".join(runs["vendored"].split())
 
 
-def test_it_runs_from_a_zip_file(runs: dict[str, str]) -> None:
+def test_demo_runs_from_a_zip_file(runs: dict[str, str]) -> None:
     assert "claims that held" in " ".join(runs["zip"].split())
 
 
@@ -183,7 +184,7 @@ def test_a_refusal_that_does_not_come_ends_the_demo() -> None:
     async def granted() -> None: ...
 
     with pytest.raises(AssertionError, match="was not refused"):
-        asyncio.run(people.refused(Screen(io.StringIO()), "a wish", -32602, granted()))
+        asyncio.run(Screen(io.StringIO()).claim_error("a wish", -32602, granted()))
 
 
 def test_a_long_message_is_cut_and_says_how_long_it_is() -> None:

@@ -1,6 +1,6 @@
-"""The demo's screen: chapters, sentences, claims, and each message with who sent it and what it is for.
+"""The demo's screen: chapters, sentences, claims, and each message with its sender and its purpose.
 
-Nothing here is needed to understand MCP. Colour only on a terminal, and never with NO_COLOR set (https://no-color.org).
+Nothing here is needed to understand MCP. Colors appear on a terminal only, and not with NO_COLOR (https://no-color.org).
 """
 
 from __future__ import annotations
@@ -10,83 +10,81 @@ import os
 import shutil
 import textwrap
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Literal, TextIO
 
+from ..jsonrpc.errors import RemoteError
 from ..transports.trace import printable
 
-MOST_LINES = 5
-"""Lines of one message that are shown."""
-
-PURPOSE = {
-    "initialize": (
-        "the revision I would like, and what I can do",
-        "the revision to speak, and what I can do",
-    ),
-    "notifications/initialized": ("ready: from now on, anything goes", ""),
-    "ping": ("are you there?", "yes"),
-    "tools/list": ("which tools are there?", "these; a `nextCursor` leads to the next page"),
-    "tools/call": ("run this tool with these arguments", "what the tool gave"),
-    "resources/list": ("which resources are there?", "these"),
-    "resources/templates/list": ("which families of URIs are there?", "these, as URI templates (RFC 6570)"),
-    "resources/read": ("give me this resource", "its contents"),
-    "resources/subscribe": ("tell me when it changes", "agreed"),
-    "resources/unsubscribe": ("no need to tell me any more", "agreed"),
-    "prompts/list": ("which prompts are there?", "these, with their arguments"),
-    "prompts/get": ("this prompt, filled in", "messages for the model"),
-    "completion/complete": ("what may this argument become?", "suggestions"),
-    "logging/setLevel": ("log messages from this level on, please", "agreed"),
-    "sampling/createMessage": ("please ask your model", "what the model said"),
-    "elicitation/create": ("please ask your user", "what the user did"),
-    "roots/list": ("which directories may I know of?", "these"),
-    "notifications/cancelled": ("never mind that request", ""),
-    "notifications/progress": ("I have come this far with your request", ""),
-    "notifications/message": ("a log message", ""),
-    "notifications/resources/updated": ("what you watch has changed", ""),
-    "notifications/tools/list_changed": ("my tools have changed", ""),
-    "notifications/resources/list_changed": ("my resources have changed", ""),
-    "notifications/prompts/list_changed": ("my prompts have changed", ""),
-    "notifications/roots/list_changed": ("my roots have changed", ""),
-    "notifications/elicitation/complete": ("the user has done it", ""),
-    "server/discover": ("who are you, and what do you speak?", "this is who, and what I speak and can do"),
-    "subscriptions/listen": ("tell me of changes, until I leave", "that was all"),
-    "notifications/subscriptions/acknowledged": ("I tell you of these", ""),
-    "tasks/get": ("how is this task?", "this is how"),
-    "tasks/result": ("what came of this task? I wait for it", "this"),
-    "tasks/list": ("which tasks of mine do you have?", "these"),
-    "tasks/cancel": ("never mind this task", "agreed"),
-    "tasks/update": ("here are the answers that the task waits for", "thank you"),
-    "notifications/tasks/status": ("this is how your task is", ""),
-    "notifications/tasks": ("this is how your task is", ""),
-}
-"""What each method is for: what it says, and what its answer says."""
-
-NOT_YET = {
-    "input_required": "first tell me this, and send it again",
-    "task": "this takes a while: come back for this task",
-}
-"""What an answer says that is not the result, by its `resultType`."""
+MAX_LINES = 5
+"""Maximum number of lines that the screen shows of one message."""
 
 FOLDED = 60
-"""Characters from which on a `_meta` is shown once, and as `{...}` when the same comes again; and a state in short."""
+"""Length of a `_meta` or `requestState`, in characters, above which the screen shortens it."""
+
+PURPOSE = {
+    "initialize": ("propose a revision; declare capabilities", "the chosen revision; the server's capabilities"),
+    "notifications/initialized": ("the handshake is complete", ""),
+    "ping": ("check that the server is alive", "it is alive"),
+    "tools/list": ("list the tools", "tools; a `nextCursor` leads to the next page"),
+    "tools/call": ("run this tool with these arguments", "the result of the tool"),
+    "resources/list": ("list the resources", "resources"),
+    "resources/templates/list": ("list the URI templates of resources", "URI templates (RFC 6570)"),
+    "resources/read": ("read this resource", "its contents"),
+    "resources/subscribe": ("subscribe to the changes of this resource", "subscribed"),
+    "resources/unsubscribe": ("end the subscription", "unsubscribed"),
+    "prompts/list": ("list the prompts", "prompts with their arguments"),
+    "prompts/get": ("fill in this prompt", "messages for the model"),
+    "completion/complete": ("suggest values for this argument", "suggestions"),
+    "logging/setLevel": ("send log messages of this level and above", "the level is set"),
+    "sampling/createMessage": ("ask the client's model", "the model's reply"),
+    "elicitation/create": ("ask the user", "the user's action"),
+    "roots/list": ("list the directories that the user has opened to the server", "directories"),
+    "notifications/cancelled": ("cancel this request", ""),
+    "notifications/progress": ("report the progress of a request", ""),
+    "notifications/message": ("a log message", ""),
+    "notifications/resources/updated": ("this resource has changed", ""),
+    "notifications/elicitation/complete": ("the user has finished on the web page", ""),
+    "server/discover": ("ask for the server's name, revisions and capabilities", "name, revisions, capabilities"),
+    "subscriptions/listen": ("send notifications of these changes until I cancel", "the subscription has ended"),
+    "notifications/subscriptions/acknowledged": ("the server will send these notifications", ""),
+    "tasks/get": ("get the status of this task", "the status"),
+    "tasks/result": ("wait for the result of this task", "the result of the tool"),
+    "tasks/list": ("list the tasks of this client", "tasks"),
+    "tasks/cancel": ("cancel this task", "the task is cancelled"),
+    "tasks/update": ("give the input that the task waits for", "received"),
+    "notifications/tasks/status": ("the status of a task", ""),
+    "notifications/tasks": ("the status of a task", ""),
+    "notifications/tools/list_changed": ("the list of tools has changed", ""),
+    "notifications/resources/list_changed": ("the list of resources has changed", ""),
+    "notifications/prompts/list_changed": ("the list of prompts has changed", ""),
+    "notifications/roots/list_changed": ("the list of roots has changed", ""),
+}
+"""The meaning of each method: of its request or notification, and of its result."""
+
+UNFINISHED = {
+    "input_required": "the server needs this input; send the call again with it",
+    "task": "the call takes long; ask for this task later",
+}
+"""The meaning of a result that does not finish the call, by its `resultType`."""
 
 
 class Screen:
-    """Where the tour is shown. `out`: a text stream. It counts what it has shown."""
+    """A text stream that shows the demo. It counts chapters, messages and claims. Pass it to a Client as `trace`."""
 
     def __init__(self, out: TextIO) -> None:
-        self.claims = self.frames = self.chapters = 0
+        self.claims = self.messages = self.chapters = 0
         self._out = out
         self._color = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._width = max(60, min(100, shutil.get_terminal_size((100, 24)).columns))
-        self._asked: dict[tuple[str, object], str] = {}  # (who asked, id) -> method
-        self._metas: set[str] = set()
-        self._heads: list[str] = []
+        self._requests: dict[tuple[str, object], str] = {}  # (sender, id) -> method
+        self._metas: set[str] = set()  # each long `_meta` that was shown
+        self._head = ""  # the HTTP head of the next message
         self.sent = Counter[str]()
-        """How many requests and notifications of each method there were."""
+        """Number of requests and notifications of each method."""
 
     def chapter(self, title: str, page: str) -> None:
-        """A new feature, and the page of the spec that describes it."""
+        """Print the title of a chapter, and the page of the specification that describes the feature."""
         self.chapters += 1
         heading = f"{self.chapters}. {title}"
         gap = self._width - len(heading) - len(page)
@@ -94,67 +92,72 @@ class Screen:
         self._write(f"\n{self._painted('1', heading)}{between}{self._painted('2', page)}\n")
 
     def say(self, text: str) -> None:
-        """What comes next, and why."""
-        for line in textwrap.wrap(" ".join(text.split()), self._width - 2):
-            self._write(f"  {line}\n")
+        """Print an explanation."""
+        self._write(textwrap.indent(textwrap.fill(" ".join(text.split()), self._width - 2), "  ") + "\n")
 
     def claim(self, text: str, holds: bool) -> None:
-        """Something that the reader may rely on; AssertionError where it does not hold."""
+        """Print a fact that was checked. Raise AssertionError if it does not hold."""
         if not holds:
             raise AssertionError(text)
         self.claims += 1
-        first, *others = textwrap.wrap(text, self._width - 6)
-        self._write(f"  {self._painted('32', 'ok')}  {first}\n")
-        for line in others:
-            self._write(f"      {line}\n")
+        lines = "\n      ".join(textwrap.wrap(text, self._width - 6))
+        self._write(f"  {self._painted('32', 'ok')}  {lines}\n")
+
+    async def claim_error(self, subject: str, code: int, request: Awaitable[object]) -> None:
+        """Await a request, and claim that its response is an error with this code."""
+        try:
+            await request
+        except RemoteError as error:
+            self.claim(f"{subject} is an error: {error}", error.code == code)
+        else:
+            raise AssertionError(f"{subject} was not refused")
 
     def head(self, direction: Literal["->", "<-"], line: str, headers: Iterable[tuple[str, str]]) -> None:
-        """An HTTP head: the headers in which a request of the stateless era says what its body says, too."""
+        """Keep the HTTP head of a stateless request, whose headers repeat parts of the body, for the next message."""
         fields = [f"{name}: {value}" for name, value in headers if name.lower() != "content-type"]
         if any(field.startswith("Mcp-Method") for field in fields):
-            self._heads = [f"{line}  {'  '.join(fields)}"]
+            self._head = f"{line}  {'  '.join(fields)}"
 
     def __call__(self, direction: Literal["->", "<-"], frame: bytes) -> None:
-        """One message, as it is on the wire: "->" from client to server. A screen is to be given as `trace`."""
-        self.frames += 1
+        """Show one message as it is on the wire. "->": from the client to the server."""
+        self.messages += 1
         sender = "client" if direction == "->" else "server"
         message = json.loads(frame)
         if isinstance(message, list):
-            meant = [self._meaning(sender, member)[0] for member in message]
-            about = (f"batch of {len(message)}", " + ".join(meant))
+            members = [self._meaning(sender, member)[0] for member in message]
+            name, meaning = f"batch of {len(message)}", " + ".join(members)
         else:
-            about = self._meaning(sender, message)
-        self._write(f"    {self._arrow(sender)} {self._painted('1', about[0])}  {about[1]}\n")
-        for head in self._heads:
-            self.body(head)
-        self._heads = []
+            name, meaning = self._meaning(sender, message)
+        self._write(f"    {self._arrow(sender)} {self._painted('1', name)}  {meaning}\n")
+        self.body(self._head)
+        self._head = ""
         self.body(self._without_repetition(frame.decode(), message))
 
     def _without_repetition(self, text: str, message: object) -> str:
-        """The message, with a long `_meta` that was shown before as `{...}`, and the beginning of a state."""
+        """Return the text of a message. A long `_meta` that was shown before is `{...}`; a long state is shortened."""
         inner = message.get("params", message.get("result")) if isinstance(message, dict) else None
-        state = inner.get("requestState") if isinstance(inner, dict) else None
+        if not isinstance(inner, dict):
+            return text
+        state, meta = inner.get("requestState"), inner.get("_meta")
         if isinstance(state, str) and len(state) > FOLDED:
             text = text.replace(state, f"{state[:12]}...{state[-8:]}")
-        meta = inner.get("_meta") if isinstance(inner, dict) else None
         shown = json.dumps(meta, separators=(",", ":"), ensure_ascii=False)
-        if len(shown) < FOLDED:
-            return text
         if shown in self._metas:
             return text.replace(shown, "{...}")
-        self._metas.add(shown)
+        if len(shown) >= FOLDED:
+            self._metas.add(shown)
         return text
 
     def http(self, sender: Literal["client", "server"], line: str, headers: dict[str, str], body: str = "") -> None:
-        """One side of an HTTP exchange: its first line, the headers that matter, and the body if it is known yet."""
-        self.frames += 1
+        """Show an HTTP request or response: its start line, its important headers, and its body."""
+        self.messages += 1
         self._write(f"    {self._arrow(sender)} {self._painted('1', line)}\n")
         for name, value in headers.items():
             self.body(f"{name}: {value}")
         self.body(body)
 
     def body(self, text: str) -> None:
-        """What a message says, or a part of it."""
+        """Show a message, or a part of a message."""
         for line in self._folded(printable(text)) if text else ():
             self._write(f"      {self._painted('2', line)}\n")
 
@@ -162,10 +165,10 @@ class Screen:
         return self._painted("36", "client ->") if sender == "client" else self._painted("35", "server <-")
 
     def _folded(self, text: str) -> list[str]:
-        """A message in lines, broken behind commas where that is possible; a long one is cut."""
+        """Return the lines of a message, broken after commas if possible. Cut a long message."""
         room, start = self._width - 6, 0
         lines: list[str] = []
-        while len(text) - start > room and len(lines) < MOST_LINES - 1:
+        while len(text) - start > room and len(lines) < MAX_LINES - 1:
             comma = text.rfind(",", start + room // 2, start + room) + 1
             end = comma or start + room
             lines.append(text[start:end])
@@ -174,23 +177,22 @@ class Screen:
         return [*lines, rest if len(rest) <= room else rest[: room - len(note)] + note]
 
     def _meaning(self, sender: str, message: dict[str, object]) -> tuple[str, str]:
-        """What a message is, and what it says, in the demo's words."""
-        other = "server" if sender == "client" else "client"
+        """Return the name of a message, and its meaning in the words of the demo."""
         if "method" in message:
             method = str(message["method"])
             self.sent[method] += 1
-            if "id" in message:
-                self._asked[sender, message["id"]] = method
-            number = f" #{message['id']}" if "id" in message else ""
-            return f"{method}{number}", PURPOSE[method][0]
+            if "id" not in message:
+                return method, PURPOSE[method][0]
+            self._requests[sender, message["id"]] = method
+            return f"{method} #{message['id']}", PURPOSE[method][0]
         if "id" not in message:
-            return "error", "the request is refused, unread"
-        method = self._asked[other, message["id"]]
+            return "error", "the server refuses the request"
+        method = self._requests["server" if sender == "client" else "client", message["id"]]
         if "error" in message:
-            return f"error for #{message['id']}", f"{method} is refused"
+            return f"error for #{message['id']}", f"{method} failed"
         result = message["result"]
         kind = str(result.get("resultType")) if isinstance(result, dict) else ""
-        return f"answer to #{message['id']}", NOT_YET.get(kind, PURPOSE[method][1])
+        return f"result for #{message['id']}", UNFINISHED.get(kind, PURPOSE[method][1])
 
     def _painted(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self._color else text

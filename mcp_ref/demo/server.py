@@ -1,10 +1,10 @@
-"""The demo's server: one tool, resource or prompt for each feature, as short as each can be.
+"""The demo's server: one short tool, resource or prompt for each feature.
 
-It is a server like any other. To see it from any MCP host, or from the command line:
+Every MCP host can use this server. So can the command line:
 
     python3 -m mcp_ref list -- python3 -m mcp_ref run mcp_ref.demo.server
 
-Below: what `from mcp_ref import ...` gives. Elsewhere: the client that calls all this is `tour.py`.
+Above: `tour.py`, the client. Below: the public names of the package.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Literal
 from .. import (
     AudioContent,
     Context,
-    ElicitResult,
     ImageContent,
     PromptMessage,
     ResourceLink,
@@ -27,27 +26,19 @@ from .. import (
     ToolError,
 )
 
-server = Server(
-    "demo",
-    "1.0",
-    title="The Demo's Server",
-    instructions="Call `add` to add.",
-    page_size=6,
-    cache_ttl={"tools/list": 60.0},
-)
-
-# ---------------------------------------------------------------------------------------------------- tools
+server = Server("demo", "1.0", title="The Demo's Server", instructions="Call `add` to add.", page_size=6,
+                cache_ttl={"tools/list": 60.0})  # fmt: skip
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def add(a: int, b: int) -> int:
-    """Add two numbers. The annotations make the schemas; the int comes back as text and as structured content."""
+    """Add two numbers. Both schemas come from the annotations; the result is text and structured content."""
     return a + b
 
 
 @server.tool()
 def divide(a: float, b: float) -> float:
-    """Divide; a ToolError's text is for the model, which may try again."""
+    """Divide two numbers. The model sees the text of a ToolError and can try again."""
     if b == 0:
         raise ToolError("b is 0: choose another divisor")
     return a / b
@@ -55,7 +46,7 @@ def divide(a: float, b: float) -> float:
 
 @server.tool()
 def gallery() -> list[TextContent | ImageContent | AudioContent | ResourceLink]:
-    """Give one content block of several types. Clients of older revisions get text in place of what they lack."""
+    """Return a content block of each type. Older revisions get text instead of the types that they do not have."""
     return [
         TextContent("some text"),
         ImageContent.of(b"GIF89a", "image/gif"),
@@ -66,7 +57,7 @@ def gallery() -> list[TextContent | ImageContent | AudioContent | ResourceLink]:
 
 @server.tool()
 async def count(to: int, context: Context) -> str:
-    """Count, slowly, and say how far it is."""
+    """Count, report progress, and send log messages."""
     await context.log("debug", "about to count")
     for number in range(1, to + 1):
         await context.report_progress(number, to, f"counted {number}")
@@ -79,7 +70,7 @@ interrupted: list[str] = []
 
 @server.tool()
 async def sleep(seconds: float, context: Context) -> str:
-    """Take some time. When the client cancels, the `await` raises CancelledError: tidy up, and let it go on."""
+    """Wait. If the client cancels, `await` raises CancelledError: clean up, and raise the exception again."""
     await context.report_progress(0, seconds)
     try:
         await asyncio.sleep(seconds)
@@ -91,10 +82,10 @@ async def sleep(seconds: float, context: Context) -> str:
 
 @server.tool()
 def learn() -> str:
-    """Add a tool, a resource and a prompt while the server runs: every client is told which lists have changed."""
+    """Add a tool, a resource and a prompt while the server runs. Clients are notified of the changed lists."""
 
     def shout(text: str) -> str:
-        """Say it in capitals."""
+        """Return the text in capitals."""
         return text.upper()
 
     server.tools.add(shout)
@@ -105,18 +96,15 @@ def learn() -> str:
 
 @server.tool()
 def crash() -> str:
-    """End the server's process on the spot, as a bug in a C extension would."""
+    """End the server's process at once, as a crash in a C extension would."""
     os._exit(70)
-
-
-# ---------------------------------------------------------------------------------------------------- asking the client
 
 
 @server.tool()
 async def summarize(text: str, context: Context) -> str:
-    """Ask the client's language model: the server needs none of its own."""
-    answer = await context.sample(f"Summarize in one word: {text}", max_tokens=20)
-    return answer.text
+    """Ask the client's language model. The server needs no model of its own."""
+    reply = await context.sample(f"Summarize in one word: {text}", max_tokens=20)
+    return reply.text
 
 
 @dataclass
@@ -130,25 +118,25 @@ class Booking:
 
 @server.tool()
 async def book_table(context: Context) -> str:
-    """Ask the user to fill in a form, in the middle of the call."""
-    answer: ElicitResult = await context.elicit("A table for tonight?", Booking)
-    if answer.action != "accept" or answer.content is None:
+    """Ask the user to fill in a form during the call."""
+    result = await context.elicit("A table for tonight?", Booking)
+    if result.action != "accept" or result.content is None:
         return "no table then"
-    return f"a table for {answer.content['guests']} at {answer.content['time']}"
+    return f"a table for {result.content['guests']} at {result.content['time']}"
 
 
 @server.tool()
 async def connect_account(context: Context) -> str:
-    """Send the user to a web page: what they type there passes through neither client nor model."""
-    visit = "visit-7f3a"  # a real server makes one that nobody can guess, with the `secrets` module
-    answer = await context.elicit_url("Sign in to your account", "https://example.com/sign-in", visit)
-    if answer.action != "accept":
+    """Send the user to a web page. The text typed there reaches neither the client nor the model."""
+    visit = "visit-7f3a"  # a real server makes a random id with the `secrets` module
+    result = await context.elicit_url("Sign in to your account", "https://example.com/sign-in", visit)
+    if result.action != "accept":
         return "not connected"
     await context.elicitation_complete(visit)
     return "connected"
 
 
-server.tasks.poll_interval = 100  # milliseconds: the tour is in a hurry
+server.tasks.poll_interval = 100  # milliseconds
 
 
 @dataclass
@@ -160,61 +148,56 @@ class Doneness:
 
 @server.tool(task="optional")
 async def bake(context: Context) -> str:
-    """Take long, and ask in the middle: a client may have a task of it, do something else, and come back."""
+    """Work slowly, and ask the user. A client may run this tool as a task and get the result later."""
     await context.set_status("in the oven")
-    answer = await context.elicit("Is it brown?", Doneness)
-    return "a cake" if answer.content is not None and answer.content["brown"] else "dough"
+    result = await context.elicit("Is it brown?", Doneness)
+    return "a cake" if result.content is not None and result.content["brown"] else "dough"
 
 
 @server.tool()
 async def where(context: Context) -> list[str]:
-    """Ask which directories the user has opened to this server."""
+    """Ask for the directories that the user has opened to this server."""
     return [root.uri for root in await context.list_roots()]
 
-
-# ---------------------------------------------------------------------------------------------------- resources
 
 notes = {"today": "Buy milk."}
 
 
 @server.resource("notes://today", mime_type="text/plain")
 def today() -> str:
-    """Today's note, at a fixed URI."""
+    """Today's note, a resource with a fixed URI."""
     return notes["today"]
 
 
 @server.resource("notes://{day}/words", mime_type="application/json")
 def words(day: str) -> list[str]:
-    """The words of any day's note: a template, with the day in its URI."""
+    """The words of a day's note, a resource template with the day in its URI."""
     return notes[day].split()
 
 
 @server.resource("demo://interrupted", mime_type="application/json")
 def interruptions() -> list[str]:
-    """The calls that were cancelled, for the tour to look at."""
+    """The names of the cancelled tools."""
     return interrupted
 
 
 @server.tool()
 def write_note(text: str) -> str:
-    """Change today's note, and tell whoever watches it."""
+    """Change today's note, and notify the subscribers."""
     notes["today"] = text
     server.resource_updated("notes://today")
     return "written"
 
 
-# ---------------------------------------------------------------------------------------------------- prompts
-
-
 @server.prompt()
 def translate(text: str, language: str) -> list[PromptMessage]:
-    """Messages for a model, filled in with what the user typed."""
+    """Messages for a model, with the user's text and language."""
     return [PromptMessage("user", TextContent(f"Translate into {language}: {text}"))]
 
 
 @server.completion("translate", "language")
 def languages(value: str) -> list[str]:
-    """Suggest languages for what is typed so far."""
+    """Suggest languages that begin with the typed text."""
     return [name for name in ("French", "Frisian", "German", "Greek") if name.lower().startswith(value.lower())]
 
 

@@ -1,0 +1,135 @@
+"""The demo's connections: its client connects to its server over stdio, or over Streamable HTTP.
+
+Nearly all chapters are the same over both transports. The differences are here: the start and the end of a server, and
+the chapters about HTTP itself.
+
+Above: `tour.py`. Below: `plain_http.py`; the transports are in transports/stdio.py and transports/streamable_http/.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager as AsyncContextManager
+from pathlib import Path
+from typing import Any
+
+from .. import Client
+from ..lib.http.client import HttpClient
+from ..transports.stdio import StdioClientTransport
+from .plain_http import PlainHttp, show_headers, show_session, show_stream
+from .screen import Screen
+
+PACKAGE = (__package__ or "").rpartition(".")[0]
+"""The name of this package, which is longer in a program that vendors the package."""
+
+ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[len(PACKAGE.split(".")) + 1])}
+"""The folder, or zip file, of this package. A server process imports the package from there."""
+
+
+def server_command(*options: str) -> list[str]:
+    """Return the command that starts the demo's server."""
+    return [sys.executable, "-m", PACKAGE, "run", *options, f"{PACKAGE}.demo.server"]
+
+
+class Connections:
+    """The connections of the demo over one transport."""
+
+    about: str  # the first sentences of the demo
+    death: str  # the part of an error that says that the server died
+    restarts: bool  # True if the client starts a server again after it died
+
+    def connect(self, screen: Screen, *options: str, sse: bool = False, **client: Any) -> AsyncContextManager[Client]:
+        """Connect a client to a server that runs with these options. `sse`: over HTTP+SSE, if HTTP is used."""
+        raise NotImplementedError
+
+    async def modern_chapters(self, screen: Screen) -> None:
+        """Show the chapters of the modern era that only this transport has."""
+
+    async def legacy_chapters(self, screen: Screen) -> None:
+        """Show the chapters of the legacy era that only this transport has."""
+
+    def show_end(self, screen: Screen) -> None:
+        """Show the end of the last connection."""
+
+
+class StdioConnections(Connections):
+    """Connections over stdio: the client starts one server process for each connection."""
+
+    about = """A client (this process) and a server (a child process) talk MCP. Each line of the child's stdin and
+        stdout is one JSON-RPC message."""
+    death = "exited with code 70"
+    restarts = True
+
+    @contextlib.asynccontextmanager
+    async def connect(self, screen: Screen, *options: str, sse: bool = False, **client: Any) -> AsyncIterator[Client]:
+        async with Client(server_command(*options), env=ENVIRONMENT, trace=screen, **client) as connected:
+            assert isinstance(connected.session.transport, StdioClientTransport)
+            self._pid = connected.session.transport.pid or 0
+            yield connected
+
+    def show_end(self, screen: Screen) -> None:
+        screen.say("There is no closing message: the client closes the server's stdin, and the server exits.")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, 0)  # only checks that the process exists
+            raise AssertionError("the server's process still runs")
+        screen.claim("the server's process has ended", True)
+
+
+class HttpConnections(Connections):
+    """Connections over HTTP: a server process listens on a free port and serves any number of clients."""
+
+    about = """A client (this process) and a server (another process) talk MCP over Streamable HTTP. Each message of the
+        client is the body of a POST. Each message of the server is the body of a response, or an event in a stream."""
+    death = "ended without a response"
+    restarts = False
+
+    def __init__(self, processes: contextlib.AsyncExitStack) -> None:
+        self._exit_stack = processes
+        self._servers: dict[tuple[str, ...], tuple[str, asyncio.subprocess.Process]] = {}  # options -> URL, process
+
+    async def _url(self, *options: str) -> str:
+        """Return the URL of a server with these options. Start the server at the first call."""
+        server = self._servers.get(options)
+        if server is None or server[1].returncode is not None:
+            process = await asyncio.create_subprocess_exec(
+                *server_command("--http", "--port", "0", *options), env={**os.environ, **ENVIRONMENT},
+                stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+            )  # fmt: skip
+            self._exit_stack.push_async_callback(_stop, process)
+            assert process.stderr is not None
+            url = (await process.stderr.readline()).decode().rpartition(" ")[2].strip()  # "demo: http://..."
+            server = self._servers[options] = url, process
+        return server[0]
+
+    @contextlib.asynccontextmanager
+    async def connect(self, screen: Screen, *options: str, sse: bool = False, **client: Any) -> AsyncIterator[Client]:
+        url = await self._url(*options)
+        if sse:
+            url = url.replace("/mcp", "/sse")
+            screen.say("Streamable HTTP came with 2025-03-26. HTTP+SSE is the transport before it.")
+            screen.say("The server refuses the client's first POST, so the client opens a stream for all messages.")
+        async with Client(url, trace=screen, **client) as connected:
+            yield connected
+
+    async def modern_chapters(self, screen: Screen) -> None:
+        async with HttpClient() as http:
+            await show_headers(screen, PlainHttp(screen, http, await self._url()))
+
+    async def legacy_chapters(self, screen: Screen) -> None:
+        async with HttpClient() as http:
+            plain = PlainHttp(screen, http, await self._url())
+            await show_stream(screen, plain, await show_session(screen, plain))
+
+    def show_end(self, screen: Screen) -> None:
+        screen.say("There is no session to end. The server keeps running for other clients.")
+        screen.claim("the server's process still runs", self._servers[()][1].returncode is None)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    await process.communicate()

@@ -1,0 +1,56 @@
+"""The host of the demo's client: the application with a model, a user, and directories to offer.
+
+Above: `tour.py` and `legacy.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from .. import (
+    Client,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequestFormParams,
+    ElicitRequestURLParams,
+    ElicitResult,
+    TextContent,
+)
+from ..revisions import Revision
+from .screen import Screen
+
+PROJECT, NOTES = "file:///home/ada/project", "file:///home/ada/notes"
+
+
+async def model(request: CreateMessageRequestParams) -> CreateMessageResult:
+    """Stand in for a language model. A real host calls a model, and lets its user review the messages first."""
+    return CreateMessageResult("assistant", TextContent("Groceries"), model="a-model", stop_reason="endTurn")
+
+
+async def user(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+    """Stand in for a user: fill in two fields of each form, and agree to visit each URL."""
+    if isinstance(request, ElicitRequestURLParams):
+        return ElicitResult("accept")  # a real host shows the whole URL first, and opens it only with consent
+    return ElicitResult("accept", {"guests": 2, "time": "20:00"})
+
+
+ALL_FEATURES: dict[str, Any] = {"sampling": model, "elicitation": user, "elicitation_url": True, "roots": [PROJECT]}
+"""Options of a client that offers all that a server may ask for."""
+
+
+def claim_knowledge(screen: Screen, client: Client, revision: Revision) -> None:
+    """Claim that the client knows the revision, and the server's name and capabilities."""
+    screen.claim(f"both speak {revision}", client.revision is revision)
+    screen.claim("the client knows the server's name", client.server_info.name == "demo")
+    screen.claim("the client knows the server's capabilities", client.server_can("resources.subscribe"))
+
+
+async def cancel_call(client: Client) -> bool:
+    """Call the tool `sleep` for 30 seconds and cancel the call once it runs. Return True if the call ended early."""
+    begun = asyncio.Event()
+    call = asyncio.create_task(client.call_tool("sleep", {"seconds": 30}, on_progress=lambda *_: begun.set()))
+    await begun.wait()
+    call.cancel()
+    await asyncio.wait([call])
+    return call.cancelled()
