@@ -39,15 +39,15 @@ PURPOSE = {
     "logging/setLevel": ("send log messages of this level and above", "the level is set"),
     "sampling/createMessage": ("ask the client's model", "the model's reply"),
     "elicitation/create": ("ask the user", "the user's action"),
-    "roots/list": ("list the directories that the user has opened to the server", "directories"),
+    "roots/list": ("list the user's directories", "directories"),
     "notifications/cancelled": ("cancel this request", ""),
     "notifications/progress": ("report the progress of a request", ""),
     "notifications/message": ("a log message", ""),
     "notifications/resources/updated": ("this resource has changed", ""),
-    "notifications/elicitation/complete": ("the user has finished on the web page", ""),
-    "server/discover": ("ask for the server's name, revisions and capabilities", "name, revisions, capabilities"),
-    "subscriptions/listen": ("send notifications of these changes until I cancel", "the subscription has ended"),
-    "notifications/subscriptions/acknowledged": ("the server will send these notifications", ""),
+    "notifications/elicitation/complete": ("the user has finished", ""),
+    "server/discover": ("ask for the server's name and capabilities", "name, revisions, capabilities"),
+    "subscriptions/listen": ("send notifications of these changes", "the subscription has ended"),
+    "notifications/subscriptions/acknowledged": ("these will be sent", ""),
     "tasks/get": ("get the status of this task", "the status"),
     "tasks/result": ("wait for the result of this task", "the result of the tool"),
     "tasks/list": ("list the tasks of this client", "tasks"),
@@ -55,16 +55,16 @@ PURPOSE = {
     "tasks/update": ("give the input that the task waits for", "received"),
     "notifications/tasks/status": ("the status of a task", ""),
     "notifications/tasks": ("the status of a task", ""),
-    "notifications/tools/list_changed": ("the list of tools has changed", ""),
-    "notifications/resources/list_changed": ("the list of resources has changed", ""),
-    "notifications/prompts/list_changed": ("the list of prompts has changed", ""),
-    "notifications/roots/list_changed": ("the list of roots has changed", ""),
+    "notifications/tools/list_changed": ("the list has changed", ""),
+    "notifications/resources/list_changed": ("the list has changed", ""),
+    "notifications/prompts/list_changed": ("the list has changed", ""),
+    "notifications/roots/list_changed": ("the list has changed", ""),
 }
 """The meaning of each method: of its request or notification, and of its result."""
 
 UNFINISHED = {
-    "input_required": "the server needs this input; send the call again with it",
-    "task": "the call takes long; ask for this task later",
+    "input_required": "call again with this input",
+    "task": "ask for this task later",
 }
 """The meaning of a result that does not finish the call, by its `resultType`."""
 
