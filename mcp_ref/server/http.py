@@ -3,10 +3,6 @@
     /mcp                 Streamable HTTP
     /sse, /messages      HTTP+SSE, for clients of 2024-11-05
 
-    async with server.serve_http(port=8000) as url: ...       in a program of your own
-    server.run_http(port=8000)                                as the whole program
-    app = server.asgi()                                       under uvicorn or hypercorn, mounted in Starlette
-
 By default a server listens on loopback only, and accepts only requests that name loopback as their host and origin. A
 web page in the user's browser could otherwise reach a local server: it lets its own domain name point to 127.0.0.1 (DNS
 rebinding), and the browser takes the two for one site [2025-11-25 basic/transports#security-warning].
@@ -122,7 +118,7 @@ class HttpApp:
                 authenticate=authenticate,
                 trace=trace,
             )
-        offer.users.add(self)
+        offer.serving.add(self)
 
     async def handle(self, exchange: Exchange) -> None:
         """Serve one HTTP request."""

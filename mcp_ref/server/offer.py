@@ -76,7 +76,7 @@ class Offer:
         """The routes of stateless requests, by method."""
         self.announcers: set[Announcer] = set()
         """The sessions and subscriptions that are open now."""
-        self.users: set[object] = set()
+        self.serving: set[object] = set()
         """The sessions and HTTP applications that serve the offer now. Tasks end with the last of them."""
         self.workers: concurrent.futures.Executor | None = None
         """Our worker threads, once a plain function has run."""
@@ -179,10 +179,10 @@ class Offer:
             self.workers = concurrent.futures.ThreadPoolExecutor(WORKERS, WORKER_NAME)
         return self.workers
 
-    async def leave(self, user: object) -> None:
+    async def leave(self, one: object) -> None:
         """Remove a session or an HTTP application. Stop the tasks that run if it was the last."""
-        self.users.discard(user)
-        if not self.users and "tasks" in self.__dict__:
+        self.serving.discard(one)
+        if not self.serving and "tasks" in self.__dict__:
             await self.tasks.close()
 
 

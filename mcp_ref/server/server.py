@@ -311,11 +311,8 @@ class Server:
         """Serve over HTTP as the whole program, until SIGINT or SIGTERM. The URL is printed on standard error.
 
         Args:
-            host: As for `serve_http`.
             port: The port, 8000 by default.
-            ssl: As for `serve_http`.
-            http_limits: As for `serve_http`.
-            options: See `HttpOptions`.
+            options: All other arguments are those of `serve_http`.
         """
 
         async def listen() -> None:

@@ -54,7 +54,7 @@ async def serve(
 ) -> None:
     """Serve one client until it closes the transport. Stateless requests are served too if `serves_stateless`."""
     session = ServerSession(offer, transport, limits, serves_stateless and offer.is_modern)
-    offer.users.add(session)
+    offer.serving.add(session)
     offer.announcers.add(session.announcer)
     try:
         await session.open()

@@ -237,7 +237,7 @@ def _retrieve_exception(task: asyncio.Task[object]) -> None:
 # ---------------------------------------------------------------------------------------------------- one task
 
 
-class Phase(Enum):
+class TaskPhase(Enum):
     """The life of a `LiveTask`.
 
     PENDING --begin_task--> RUNNING --outcome, stop, expiry--> OVER
@@ -348,7 +348,7 @@ class LiveTask(Channel):
         self.revision, self.loop = origin.revision, origin.loop
         self.peer_capabilities, self.subscriptions = origin.peer_capabilities, origin.subscriptions
         self.owner = origin.task_owner
-        self.phase = Phase.PENDING
+        self.phase = TaskPhase.PENDING
         self.begun: asyncio.Future[Task] = self.loop.create_future()
         """The task as it was when it began."""
         self.ended: asyncio.Future[None] = self.loop.create_future()
@@ -362,28 +362,28 @@ class LiveTask(Channel):
     # ------------------------------------------------------------------------------------- its life
 
     def begin_task(self) -> None:
-        if self.phase is not Phase.PENDING:
+        if self.phase is not TaskPhase.PENDING:
             return
         now = time.time()
         self.task = new_task(chosen_ttl(self._ttl), self.tasks.poll_interval, now)
         self.until = now + (self.task.ttl or 0) / 1000
         self.tasks.keep(self, self.task)
-        self.phase = Phase.RUNNING
+        self.phase = TaskPhase.RUNNING
         self.begun.set_result(self.task)
 
     async def run(self, work: Coroutine[object, object, object]) -> object:
         """Run the handler. Its outcome belongs to the task, or to this call if the task has not begun."""
         try:
             outcome = await work
-            if self.phase is Phase.PENDING and self.revision.tasks_are_core:
+            if self.phase is TaskPhase.PENDING and self.revision.tasks_are_core:
                 self.begin_task()  # the requestor wants a task, and gets one
         except BaseException as error:
-            if self.phase is Phase.PENDING or isinstance(error, InputRequired):
+            if self.phase is TaskPhase.PENDING or isinstance(error, InputRequired):
                 raise
-            if not (isinstance(error, asyncio.CancelledError) and self.phase is Phase.OVER):
+            if not (isinstance(error, asyncio.CancelledError) and self.phase is TaskPhase.OVER):
                 self._fail(error)
             return None
-        if self.phase is Phase.PENDING:
+        if self.phase is TaskPhase.PENDING:
             return outcome
         try:
             self._complete(outcome)
@@ -423,7 +423,7 @@ class LiveTask(Channel):
 
     def stop(self, reason: str) -> None:
         """Cancel the task and its handler."""
-        if self.phase is not Phase.RUNNING:
+        if self.phase is not TaskPhase.RUNNING:
             return
         if self.handler is not None:
             self.handler.cancel()
@@ -438,7 +438,7 @@ class LiveTask(Channel):
         result: Object | None = None,
         error: Object | None = None,
     ) -> None:
-        if self.phase is not Phase.RUNNING:
+        if self.phase is not TaskPhase.RUNNING:
             # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST remain cancelled, also if the handler goes on
             return
         now = time.time()
@@ -454,7 +454,7 @@ class LiveTask(Channel):
         self.tasks.changed(task.task_id)
 
     def _end(self) -> None:
-        self.phase = Phase.OVER
+        self.phase = TaskPhase.OVER
         self.tasks.live.pop(self.task.task_id, None)
         if not self.ended.done():
             self.ended.set_result(None)
@@ -486,17 +486,17 @@ class LiveTask(Channel):
         return self.origin.missing(capability)
 
     def is_serving(self, id: RequestId) -> bool:
-        return self.origin.is_serving(id) if self.phase is Phase.PENDING else self.phase is Phase.RUNNING
+        return self.origin.is_serving(id) if self.phase is TaskPhase.PENDING else self.phase is TaskPhase.RUNNING
 
     def interrupt(self, related: RequestId) -> bool:
-        return self.phase is Phase.PENDING and self.origin.interrupt(related)
+        return self.phase is TaskPhase.PENDING and self.origin.interrupt(related)
 
     def set_status(self, message: str) -> None:
-        if self.phase is Phase.RUNNING:
+        if self.phase is TaskPhase.RUNNING:
             self._change(self.task.status, message, input_requests=self.task.input_requests)
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
-        if self.phase is Phase.PENDING:
+        if self.phase is TaskPhase.PENDING:
             return self.origin.notify(method, params, related)
         if not self.revision.tasks_are_core:
             # The extension has no progress and no log messages for tasks. A progress message becomes the status.
@@ -508,7 +508,7 @@ class LiveTask(Channel):
         return channel.notify(method, params, id)
 
     async def drain(self, related: RequestId | None = None) -> None:
-        if self.phase is Phase.PENDING or self.revision.tasks_are_core:
+        if self.phase is TaskPhase.PENDING or self.revision.tasks_are_core:
             channel, id = self._result_requests.latest() or (self.origin, related)
             return await channel.drain(id)
         await asyncio.sleep(0)
@@ -516,9 +516,9 @@ class LiveTask(Channel):
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
-        if self.phase is Phase.PENDING:
+        if self.phase is TaskPhase.PENDING:
             return await self.origin.request_input(method, params, result, timeout, related, key)
-        if self.phase is Phase.OVER:
+        if self.phase is TaskPhase.OVER:
             raise McpError(f"{method} was not sent: the task that it would belong to is over")
         if self.revision.tasks_are_core:
             with_related_task(params, self.task.task_id)
