@@ -426,7 +426,7 @@ class Client(Connector):
         Raises:
             CapabilityError: If the negotiated revision has no batches.
         """
-        if not self.is_connected or not self.revision.batch:
+        if self._server_identity is None or not self.revision.batch:
             for call in calls:
                 call.close()
         if not self.revision.batch:

@@ -194,12 +194,10 @@ class Connector:
         self._restarts = 0  # since the last response
         self._closed = asyncio.Event()
 
-    def _enter(self, state: State) -> bool:
-        """Change the state; False if the diagram has no such transition."""
-        if state not in _NEXT[self.state]:
-            return False
-        self.state = state
-        return True
+    def _enter(self, state: State) -> None:
+        """Change the state, if the diagram has such a transition."""
+        if state in _NEXT[self.state]:
+            self.state = state
 
     @property
     def session(self) -> ClientSession:
@@ -232,11 +230,6 @@ class Connector:
     def is_used(self) -> bool:
         """True if the client has connected, or has tried to."""
         return self._session is not None
-
-    @property
-    def is_connected(self) -> bool:
-        """True once a revision is negotiated, also after the session has ended."""
-        return self._server_identity is not None
 
     async def _connect(self, identity: ClientIdentity) -> None:
         """Open a transport to the server and negotiate a revision. Raise what `Client.connect` documents."""

@@ -4,10 +4,9 @@
                             2025-11-25: `tasks/result` returns the outcome, and requests for input come on its stream
                             2026-07-28: `tasks/get` returns both, and `tasks/update` takes the responses to the input
 
-The requestor polls, at the interval that the receiver suggests. Notifications of the status are optional, so it MUST
-NOT rely on them [2025-11-25 basic/utilities/tasks#task-status-notification]. Receivers SHOULD limit the rate of task
-operations, so a requestor that polls faster is slowed down, or refused. The interval, the time and the number of input
-requests are bounded here, so that a receiver cannot make the requestor spin, wait or ask its user without end.
+It polls at the interval that the receiver suggests. Notifications of the status are optional, so it MUST NOT rely on
+them [2025-11-25 basic/utilities/tasks#task-status-notification]. The interval, the time and the number of input
+requests are bounded, so that a receiver cannot make the requestor spin, wait or ask its user without end.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 5, "method": "tasks/cancel", "params": {"taskId": "786512e2"}}
@@ -91,14 +90,7 @@ class RunningTask(Generic[T]):
         return self.task.task_id if self.task is not None else None
 
     async def status(self) -> Task | None:
-        """Fetch the current state of the task.
-
-        Returns:
-            The task, or None for a request that became no task.
-
-        Raises:
-            RemoteError: If the receiver does not know the task any longer.
-        """
+        """Return the task as it is now, or None for a request that became no task. Raise RemoteError if unknown."""
         if self.task is not None and not self.task.is_over:
             self.task = await self._request("tasks/get", TaskRequestParams(self.task.task_id), Task, None)
         return self.task
@@ -119,26 +111,24 @@ class RunningTask(Generic[T]):
                 raise
 
     async def result(self, timeout: float | None = None) -> T:
-        """Wait until the task is over, and handle its input requests. May be called again, also after a timeout.
+        """Return the result of the request, once the task is over. Meanwhile, handle its input requests.
 
         Args:
             timeout: Time limit in seconds. Defaults to the time for which the receiver keeps the task.
 
-        Returns:
-            The result that the request would have had.
-
         Raises:
-            RequestTimeout: If the task is not over in time.
-            RemoteError: If the request failed.
-            McpError: If the task was cancelled.
+            RequestTimeout: If the task is not over in time. The result can be awaited again.
+            RemoteError: If the request failed. McpError if the task was cancelled.
         """
         if self._result is None:
-            task = self._known
+            task = self.task
+            assert task is not None
             kept = MAX_FOLLOWED if task.ttl is None else min(task.ttl / 1000 + MAX_POLL, MAX_FOLLOWED)
             seconds = kept if timeout is None else timeout
             try:
                 async with asyncio.timeout(seconds):
-                    self._result = await (self._of_core() if self._revision.tasks_are_core else self._of_extension())
+                    follow = self._of_core if self._revision.tasks_are_core else self._of_extension
+                    self._result = await follow(task)
             except RequestTimeout:
                 raise
             except TimeoutError:
@@ -149,11 +139,11 @@ class RunningTask(Generic[T]):
                 self._check(self._result)
         return self._result
 
-    async def _of_core(self) -> T:
+    async def _of_core(self, task: Task) -> T:
         # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD poll until it is over or requires input
-        while (task := self._known).status == "working":
+        while task.status == "working":
             await asyncio.sleep(_interval(task))
-            await self.status()
+            task = await self.status() or task
         if task.status == "cancelled":
             raise _cancelled(task)
         while True:
@@ -163,10 +153,10 @@ class RunningTask(Generic[T]):
             except RequestTimeout:
                 await self.status()  # raises if the receiver is silent, else the task goes on
 
-    async def _of_extension(self) -> T:
-        while not (task := self._known).is_over:
+    async def _of_extension(self, task: Task) -> T:
+        while not task.is_over:
             await self._wait(task)
-            await self.status()
+            task = await self.status() or task
         if task.error is not None:
             code, message = task.error.get("code"), task.error.get("message")
             raise RemoteError(code if type(code) is int else 0, str(message), task.error.get("data"))
@@ -177,17 +167,12 @@ class RunningTask(Generic[T]):
         except ShapeError as error:
             raise InvalidMessage(f"the result of task {self.id} has the wrong shape: {error}") from None
 
-    @property
-    def _known(self) -> Task:
-        assert self.task is not None
-        return self.task
-
     async def _wait(self, task: Task) -> None:
         """Wait for the interval, or until the response to an input request is sent."""
         for key, request in read_input_requests({"inputRequests": task.input_requests or {}}).items():
             # SEP-2663: SHOULD NOT respond to a key twice; it is the same request as long as the task lives
             if key not in self._responding:
-                self._responding[key] = asyncio.create_task(self._respond(key, request))
+                self._responding[key] = asyncio.create_task(self._respond(task.task_id, key, request))
         if len(self._responding) > MAX_INPUT_REQUESTS:
             raise InvalidMessage(f"task {self.id} has more than {MAX_INPUT_REQUESTS} input requests")
         open_ = [each for each in self._responding.values() if not each.done()]
@@ -197,18 +182,18 @@ class RunningTask(Generic[T]):
         for each in done:
             each.result()
 
-    async def _respond(self, key: str, request: InputRequest) -> None:
+    async def _respond(self, id: str, key: str, request: InputRequest) -> None:
         if self._handle is None:
             raise InvalidMessage(f"task {self.id} requires input by {request.method[:80]}, which nobody handles")
-        params = UpdateTaskRequestParams(self._known.task_id, {key: await self._handle(request)})
+        params = UpdateTaskRequestParams(id, {key: await self._handle(request)})
         await self._request("tasks/update", params, EmptyResult, None)
 
     async def _stop_responding(self) -> None:
-        tasks = [each for each in self._responding.values() if not each.done()]
-        for each in tasks:
+        tasks = {key: each for key, each in self._responding.items() if not each.done()}
+        for key, each in tasks.items():
             each.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._responding = {key: each for key, each in self._responding.items() if each not in tasks}
+            del self._responding[key]
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
 def give_up(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
