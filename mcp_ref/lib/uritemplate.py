@@ -26,9 +26,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 Value: TypeAlias = "str | int | float | Sequence[str] | Mapping[str, str] | None"
@@ -45,8 +44,7 @@ class TemplateError(ValueError):
     """A template breaks the grammar of RFC 6570, or a value does not fit its expression."""
 
 
-@dataclass(frozen=True)
-class Operator:
+class Operator(NamedTuple):
     """The notation for the variables of an expression: a column of the table in RFC 6570, appendix A."""
 
     first: str
@@ -70,8 +68,7 @@ OPERATORS: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Variable:
+class Variable(NamedTuple):
     """A variable of an expression. `{name:3}` has the prefix 3: its first 3 characters. `{name*}` is exploded."""
 
     name: str
@@ -79,8 +76,7 @@ class Variable:
     explode: bool = False
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(NamedTuple):
     """An operator and its variables, in braces."""
 
     operator: Operator
@@ -284,13 +280,10 @@ def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, Mat
     if any(variable.explode for variable in variables[:-1]):
         return None  # a member could belong to either variable
     pieces = text.split(separator, len(variables) - 1)
-    pairs: list[tuple[Variable, Matched]] = []
-    for variable, piece in zip(variables, pieces, strict=False):
-        if variable.explode:
-            pairs.append((variable, [_decode(member) for member in piece.split(separator)]))
-        else:
-            pairs.append((variable, _decode(piece)))
-    return pairs
+    return [
+        (variable, [_decode(member) for member in piece.split(separator)] if variable.explode else _decode(piece))
+        for variable, piece in zip(variables, pieces, strict=False)
+    ]
 
 
 def _read_named(expression: Expression, text: str) -> list[tuple[Variable, Matched]] | None:

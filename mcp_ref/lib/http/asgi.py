@@ -103,8 +103,7 @@ class AsgiExchange:
     """The `Exchange` of one ASGI request."""
 
     def __init__(self, request: HttpRequest, receive: Receive, send: Send) -> None:
-        self.request = request
-        self._receive, self._send = receive, send
+        self.request, self._receive, self._send = request, receive, send
         self._responded = False
         self._response: AsgiStreamingResponse | None = None
         self._gone: asyncio.Future[None] | None = None
@@ -121,8 +120,8 @@ class AsgiExchange:
             pass
         if self._response is not None:
             self._response.leave()
-        elif self._gone is not None and not self._gone.done():
-            self._gone.set_result(None)
+        elif not self.gone().done():
+            self.gone().set_result(None)
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         framed = headers if status in (204, 304) else [*headers, ("content-length", str(len(body)))]
@@ -168,9 +167,7 @@ class AsgiStreamingResponse:
         self._send = send
         self._pieces: list[bytes] = []
         self._size = 0  # of the queued pieces and those being sent, in bytes
-        self._changed = asyncio.Event()
-        self._sent = asyncio.Event()
-        self._closed = False
+        self._changed, self._sent, self._closed = asyncio.Event(), asyncio.Event(), False
         self._sender = asyncio.create_task(self._send_all())
 
     def write(self, data: bytes) -> None:

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import SplitResult
 
-from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBody, body_length, check_header, parse_response_head, persists
+from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBody, body_length, head_lines, parse_response_head, persists
 from .message import Headers, bracketed
 from .origin import Origin, find_proxy, parse_url, proxy_credentials, redirect_target
 
@@ -75,12 +75,9 @@ class _Connection:
     """A connection to an origin, or to the proxy before it."""
 
     def __init__(self, origin: Origin, limits: ClientLimits, reader: StreamReader, writer: StreamWriter) -> None:
-        self.origin = origin
-        self.reader = reader
-        self.writer = writer
+        self.origin, self.reader, self.writer, self._limits = origin, reader, writer, limits
         self.used_before = False
         self.free_since = 0.0  # time of the event loop
-        self._limits = limits
 
     def is_open(self) -> bool:
         """Return True if the server has neither closed the connection nor sent unrequested bytes."""
@@ -223,9 +220,7 @@ class HttpClient:
         ssl: ssl.SSLContext | None = None,
         proxies: Mapping[str, str] | None = None,
     ) -> None:
-        self._limits = limits or ClientLimits()
-        self._ssl = ssl
-        self._proxies = proxies
+        self._limits, self._ssl, self._proxies = limits or ClientLimits(), ssl, proxies
         self._free: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._slots = asyncio.Semaphore(self._limits.connections)
@@ -285,8 +280,7 @@ class HttpClient:
                     await self._slots.acquire()
         except TimeoutError:
             raise HttpTimeout(f"all {self._limits.connections} connections are in use") from None
-        connection = None
-        response = None
+        connection = response = None
         try:
             while response is None:
                 connection = await self._connection(origin)
@@ -397,7 +391,4 @@ def _request_head(
         lines.append(f"Content-Length: {size}")
     if proxy is not None:
         lines += proxy_credentials(proxy)
-    for name, value in headers.items():
-        check_header(name, value, _RESERVED)
-        lines.append(f"{name}: {value}")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return head_lines(lines, headers.items(), _RESERVED) + b"\r\n"

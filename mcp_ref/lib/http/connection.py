@@ -1,13 +1,12 @@
 """One TCP connection of a client to the server: exchanges for the handler, and their responses.
 
-The connection reads one whole request, runs the handler, and then reads the next one. So responses keep the order of
-their requests, and no handler waits for a slow upload. Requests that a client sends ahead stay in a bounded buffer.
+The connection reads one whole request, runs the handler, and then reads the next request. So responses keep the order
+of their requests, and no handler waits for a slow upload. Requests that a client sends ahead stay in a bounded buffer.
 
-A client can attack by being slow: it sends a byte now and then, or never reads. So each phase has a time limit, however
-steadily the bytes arrive, and the size of unread responses is bounded (`Phase`, `HttpLimits`).
+An attacker can be slow: it sends one byte now and then, or never reads. So each phase has a time limit, even if bytes
+keep arriving, and the size of unread responses is bounded (`Phase`, `HttpLimits`).
 
 Spec:  RFC 9112, sections 7.1 (chunks), 9.3 (persistence), 9.6 (closing); RFC 9110, section 10.1.1 (100-continue)
-Above: server.py, which listens and has the clock. Below: parser.py, message.py
 """
 
 from __future__ import annotations
@@ -64,8 +63,7 @@ class Connections:
     """The open connections of one server, and the things that they share."""
 
     def __init__(self, handler: Handler, limits: HttpLimits) -> None:
-        self.handler = handler
-        self.limits = limits
+        self.handler, self.limits = handler, limits
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
         """The context variables at the start of the server. Each handler starts with a copy."""
@@ -93,19 +91,14 @@ class HttpConnection(asyncio.Protocol):
     """The server's end of one connection."""
 
     def __init__(self, connections: Connections) -> None:
-        self._connections = connections
-        self._limits = connections.limits
-        self._loop = connections.loop
+        self._connections, self._limits, self._loop = connections, connections.limits, connections.loop
         self._transport: asyncio.Transport
         self._client: tuple[str, int] | None = None
-        self._tls = False
+        self._tls = self._reading_paused = False
+        self._half_closed = False  # True after the client has sent everything. It may still read.
+        self._phase, self._deadline = IDLE, math.inf
         self.parser = RequestParser(connections.limits)
-        self._reading_paused = False
-        self._half_closed = False  # the client has sent everything, but may still read
-        self._phase = IDLE
-        self._deadline = math.inf
-        self.keep_alive = True
-        self._stopping = False  # the server stops
+        self.keep_alive, self._stopping = True, False  # _stopping: the server stops
         self._exchange: HttpExchange | None = None
         self._task: asyncio.Task[None] | None = None  # the handler's
         self._written = 0
@@ -336,11 +329,9 @@ class HttpExchange:
     __slots__ = ("_connection", "_gone", "_head", "request", "responded", "response")
 
     def __init__(self, request: HttpRequest, connection: HttpConnection, head: RequestHead) -> None:
-        self.request = request
-        self.responded = False
+        self.request, self.responded = request, False
         self.response: HttpStreamingResponse | None = None
-        self._connection = connection
-        self._head = head
+        self._connection, self._head = connection, head
         self._gone: asyncio.Future[None] | None = None  # made on demand: few handlers need it
 
     def gone(self) -> asyncio.Future[None]:
@@ -388,9 +379,7 @@ class HttpStreamingResponse:
     __slots__ = ("_chunked", "_connection", "_has_body", "gone")
 
     def __init__(self, connection: HttpConnection, chunked: bool, has_body: bool) -> None:
-        self._connection = connection
-        self._chunked = chunked
-        self._has_body = has_body
+        self._connection, self._chunked, self._has_body = connection, chunked, has_body
         self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def write(self, data: bytes) -> None:

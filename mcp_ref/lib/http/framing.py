@@ -20,7 +20,7 @@ section 11.2). So a message that two readers could read in two ways is refused, 
     a chunk size with a sign, prefix or space         some number parsers accept them
 
 A line break in a header to send would begin another header, or the body (response splitting, section 11.1).
-`check_header` refuses it.
+`head_lines` refuses it.
 
 Spec:  RFC 9112, sections 2.2 (parsing), 5 (fields), 6 (body length), 7 (transfer codings), 9.3 (persistence)
 """
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from http import HTTPStatus
 from typing import Final
 
@@ -179,12 +179,18 @@ class ChunkedBody:
             raise BadMessage(400, f"more than {MAX_CHUNK_OVERHEAD} bytes of chunk extensions and trailers")
 
 
-def check_header(name: str, value: str, reserved: frozenset[str]) -> None:
-    """Raise ValueError if a header is malformed or `reserved`. The message leaves out the value, a possible secret."""
-    if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-        raise ValueError(f"the header {name!r} cannot be sent: its name or value has a forbidden character")
-    if name.lower() in reserved:
-        raise ValueError(f"the header {name} is written by the library itself: remove it")
+def head_lines(lines: list[str], headers: Iterable[tuple[str, str]], reserved: frozenset[str]) -> bytes:
+    """Return the lines of a head to send, followed by those of the headers, each with its CRLF.
+
+    Raise ValueError if a header is malformed or `reserved`. The message leaves out the value, a possible secret.
+    """
+    for name, value in headers:
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise ValueError(f"the header {name!r} cannot be sent: its name or value has a forbidden character")
+        if name.lower() in reserved:
+            raise ValueError(f"the header {name} is written by the library itself: remove it")
+        lines.append(f"{name}: {value}")
+    return "\r\n".join([*lines, ""]).encode("latin-1")
 
 
 class ResponseHeads:
@@ -199,7 +205,9 @@ class ResponseHeads:
         key = (status, tuple(headers), close)
         head = self._written.get(key)
         if head is None:
-            head = _write_head(status, headers, close)
+            # No Server header: it would help an attacker to find known flaws.
+            head = head_lines([f"HTTP/1.1 {status} {_REASONS.get(status, '')}"], headers, _RESERVED)
+            head += b"Connection: close\r\n" if close else b""
             if len(self._written) >= MAX_WRITTEN_HEADS:
                 self._written.clear()
             self._written[key] = head
@@ -210,13 +218,3 @@ class ResponseHeads:
             date = f"{_DAYS[t.tm_wday]}, {t.tm_mday:02} {_MONTHS[t.tm_mon - 1]} {time.strftime('%Y %H:%M:%S GMT', t)}"
             self._date = (now, f"Date: {date}\r\n".encode())
         return head + self._date[1]
-
-
-def _write_head(status: int, headers: HeaderList, close: bool) -> bytes:
-    lines = [f"HTTP/1.1 {status} {_REASONS.get(status, '')}"]  # no Server header: it helps to find known flaws
-    for name, value in headers:
-        check_header(name, value, _RESERVED)
-        lines.append(f"{name}: {value}")
-    if close:
-        lines.append("Connection: close")
-    return "\r\n".join([*lines, ""]).encode("latin-1")

@@ -33,8 +33,7 @@ class HttpServer:
     """A listening server. `serve` makes one; `async with` closes it."""
 
     def __init__(self, connections: Connections, listener: asyncio.Server) -> None:
-        self._connections = connections
-        self._listener = listener
+        self._connections, self._listener = connections, listener
         self._clock = asyncio.create_task(self._check_times())
 
     @property

@@ -51,9 +51,7 @@ class EventParser:
         self._after_cr = False  # if the next byte is a line feed, it belongs to the line end before it
         self._at_start = True
         self._data: list[str] = []
-        self._size = 0
-        self._event = ""
-        self._id = ""
+        self._size, self._event, self._id = 0, "", ""  # of the event so far; _size in bytes
 
     def resumed(self) -> EventParser:
         """Return a parser for the same stream on a new connection. It keeps the last id and drops a partial event."""
@@ -118,13 +116,9 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
 
     `data` is UTF-8 text of any number of lines. `retry` is the time before the client reconnects, in milliseconds.
     """
-    head = ""
-    if id is not None:
-        head = f"id: {_one_line(id)}\n"
-    if event is not None:
-        head += f"event: {_one_line(event)}\n"
-    if retry is not None:
-        head += f"retry: {retry}\n"
+    head = f"id: {_one_line(id)}\n" if id is not None else ""
+    head += f"event: {_one_line(event)}\n" if event is not None else ""
+    head += f"retry: {retry}\n" if retry is not None else ""
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
     return b"%bdata: %b\n\n" % (head.encode(), data)

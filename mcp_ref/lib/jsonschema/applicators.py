@@ -4,7 +4,6 @@
 subschemas to items or properties of this instance. References are in-place applicators of a schema elsewhere.
 
 Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" is a section of that draft's Validation document
-Below: model.py. Above: unevaluated.py, resources.py.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from itertools import islice
 
 from .errors import alternatives, quoted, quoted_names
 from .limits import TOO_DEEP, Budget, BudgetExceeded
-from .model import Applied, CompiledSchema, Keyword, KeywordBuilder, SchemaReader, Vocabulary, accept, find_errors
+from .model import Applied, CompiledSchema, Keyword, SchemaReader, Vocabulary, VocabularyRow, accept, find_errors
 from .values import JSON
 
-# ------------------------------------------------------------------------------------ Core 8.2.3: references
 
+def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
+    """Return the row of `$ref` or `$dynamicRef` (Core 8.2.3)."""
 
-def _reference(name: str, *, dynamic: bool) -> KeywordBuilder:
     def build(reader: SchemaReader) -> Keyword:
         target = reader.resolve(name, dynamic=dynamic)
 
@@ -34,10 +33,7 @@ def _reference(name: str, *, dynamic: bool) -> KeywordBuilder:
 
         return Keyword(name, check, applied=lambda instance, budget: ((None, target),), requires_all=True)
 
-    return build
-
-
-# --------------------------------------------------------------- Core 10.2: subschemas for the same instance
+    return build, name
 
 
 def all_of(reader: SchemaReader) -> Keyword:
@@ -151,35 +147,31 @@ def if_then_else(reader: SchemaReader) -> Keyword | None:
     return Keyword("if", check, applied=applied, requires_all=True)
 
 
-def dependent_schemas(reader: SchemaReader) -> Keyword:
-    """Build `dependentSchemas` (Core 10.2.2.4): a property that is present applies a schema to the whole object."""
-    return _dependent("dependentSchemas", reader, reader.subschemas_by_name("dependentSchemas"))
+def dependent_schemas(keyword: str) -> VocabularyRow:
+    """Return the row of `dependentSchemas` (Core 10.2.2.4): a property that is present applies a schema to the object.
 
+    In draft-07, these are the members of `dependencies` that are not arrays (Draft-07 6.5.7).
+    """
 
-def dependency_schemas(reader: SchemaReader) -> Keyword:
-    """Build the schemas of `dependencies` (Draft-07 6.5.7), which 2020-12 calls `dependentSchemas`."""
-    members = reader.mapping("dependencies").items()
-    schemas = {name: reader.compile(value, "dependencies", name) for name, value in members if type(value) is not list}
-    return _dependent("dependencies", reader, schemas)
+    def build(reader: SchemaReader) -> Keyword:
+        given = reader.mapping(keyword).items()
+        values = {name: value for name, value in given if keyword != "dependencies" or not isinstance(value, list)}
+        schemas = {name: reader.compile(value, keyword, name) for name, value in values.items()}
+        reader.apply_in_place(list(schemas.values()))
 
+        def applied(instance: JSON, budget: Budget) -> Applied:
+            if isinstance(instance, dict):
+                budget.spend(len(schemas))
+                for name, schema in schemas.items():
+                    if name in instance:
+                        yield None, schema
 
-def _dependent(keyword: str, reader: SchemaReader, schemas: dict[str, CompiledSchema]) -> Keyword:
-    reader.apply_in_place(list(schemas.values()))
+        def check(instance: JSON, budget: Budget) -> bool:
+            return all(schema.check(instance, budget) for _, schema in applied(instance, budget))
 
-    def applied(instance: JSON, budget: Budget) -> Applied:
-        if isinstance(instance, dict):
-            budget.spend(len(schemas))
-            for name, schema in schemas.items():
-                if name in instance:
-                    yield None, schema
+        return Keyword(keyword, check, applied=applied, requires_all=True)
 
-    def check(instance: JSON, budget: Budget) -> bool:
-        return all(schema.check(instance, budget) for _, schema in applied(instance, budget))
-
-    return Keyword(keyword, check, applied=applied, requires_all=True)
-
-
-# ---------------------------------------------------------------- Core 10.3: subschemas for items and properties
+    return build, keyword
 
 
 def items(reader: SchemaReader) -> Keyword:
@@ -243,8 +235,7 @@ def contains(reader: SchemaReader) -> Keyword:
         found = len(matches(instance, budget))
         return found >= least and (most is None or found <= most)
 
-    def message(instance: JSON, budget: Budget) -> str:
-        assert isinstance(instance, list)
+    def message(instance: list[JSON], budget: Budget) -> str:
         bounds = f"at least {least}" if most is None else f"{least} to {most}"
         return f"expected {bounds} matching {quoted(source)}, got {len(matches(instance, budget))}"
 
@@ -317,33 +308,21 @@ def property_names(reader: SchemaReader) -> Keyword:
         budget.spend(len(instance))
         return all(schema.check(name, budget) for name in instance)
 
-    def message(instance: JSON, budget: Budget) -> str:
-        assert isinstance(instance, dict)
+    def message(instance: dict[str, JSON], budget: Budget) -> str:
         bad = next(name for name in instance if not schema.check(name, budget))
         return f"the property name {quoted(bad)} is not allowed: {next(find_errors(schema, bad, budget))}"
 
     return Keyword("propertyNames", check, message)
 
 
-# ---------------------------------------------------------------------------------------- vocabularies
-
-# Each row is a function and the keywords that it builds. Rows are evaluated in this order: cheap keywords with clear
-# messages come first.
-
-REFERENCE: Vocabulary = ((_reference("$ref", dynamic=False), "$ref"),)
-CORE: Vocabulary = (*REFERENCE, (_reference("$dynamicRef", dynamic=True), "$dynamicRef"))
+REFERENCE: Vocabulary = (_reference("$ref", dynamic=False),)
+CORE: Vocabulary = (*REFERENCE, _reference("$dynamicRef", dynamic=True))
 """The references of the core vocabulary (Core 8). The other core keywords name schemas (resources.py)."""
 
-APPLICATOR: Vocabulary = (
-    (items, "prefixItems", "items"),
-    (contains, "contains"),
-    (properties, "properties", "patternProperties", "additionalProperties"),
-    (property_names, "propertyNames"),
-    (dependent_schemas, "dependentSchemas"),
-    (if_then_else, "if", "then", "else"),
-    (all_of, "allOf"),
-    (any_of, "anyOf"),
-    (one_of, "oneOf"),
-    (not_, "not"),
-)
+# Cheap keywords with clear messages come first.
+APPLICATOR: Vocabulary = ((items, "prefixItems", "items"), (contains, "contains"))
+APPLICATOR += ((properties, "properties", "patternProperties", "additionalProperties"),)
+APPLICATOR += ((property_names, "propertyNames"), dependent_schemas("dependentSchemas"))
+APPLICATOR += ((if_then_else, "if", "then", "else"),)
+APPLICATOR += ((all_of, "allOf"), (any_of, "anyOf"), (one_of, "oneOf"), (not_, "not"))
 """The applicator vocabulary (Core 10)."""

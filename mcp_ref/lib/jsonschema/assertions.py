@@ -1,21 +1,18 @@
 """The keywords that assert something about one value: its type, its size, a set of allowed values, a pattern.
 
 Spec:  Validation 6 and 7. "Draft-07 6.5.7" is a section of that draft's Validation document
-Below: model.py, values.py, formats.py. Above: applicators.py, resources.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from operator import ge, gt, le, lt
 
 from .errors import alternatives, format_count, missing_properties, quoted
 from .formats import FORMATS
 from .limits import Budget
-from .model import Keyword, KeywordBuilder, SchemaReader, Vocabulary
+from .model import Keyword, SchemaReader, Vocabulary, VocabularyRow
 from .values import JSON, TYPES, canonical, is_multiple, is_number
-
-# ------------------------------------------------------------------------------ Validation 6.1: any instance
 
 
 def type_(reader: SchemaReader) -> Keyword:
@@ -46,6 +43,15 @@ def enum(reader: SchemaReader) -> Keyword:
     values = reader.schema["enum"]
     if not isinstance(values, list):
         raise reader.error("enum", "an array")
+    return _one_of("enum", values)
+
+
+def const(reader: SchemaReader) -> Keyword:
+    """Build `const` (Validation 6.1.3), an `enum` of one value."""
+    return _one_of("const", [reader.schema["const"]])
+
+
+def _one_of(name: str, values: list[JSON]) -> Keyword:
     strings = {value for value in values if isinstance(value, str)}
     others = {canonical(value) for value in values if not isinstance(value, str)}
     has_containers = any(isinstance(value, (list, dict)) for value in values)
@@ -59,60 +65,27 @@ def enum(reader: SchemaReader) -> Keyword:
             return False
         return canonical(instance, budget) in others
 
-    return Keyword("enum", check, text)
+    return Keyword(name, check, text)
 
 
-def const(reader: SchemaReader) -> Keyword:
-    """Build `const` (Validation 6.1.3), an `enum` of one value."""
-    value = reader.schema["const"]
-    key, has_container = canonical(value), isinstance(value, (list, dict))
-
-    def check(instance: JSON, budget: Budget) -> bool:
-        return isinstance(instance, (list, dict)) == has_container and canonical(instance, budget) == key
-
-    def check_string(instance: JSON, budget: Budget) -> bool:
-        return instance == value
-
-    return Keyword("const", check_string if isinstance(value, str) else check, f"expected {quoted(value)}")
-
-
-# --------------------------------------------------------------------------------- Validation 6.2: numbers
-
-
-def multiple_of(reader: SchemaReader) -> Keyword:
-    """Build `multipleOf` (Validation 6.2.1)."""
-    of = reader.number("multipleOf")
-    if of <= 0:
-        raise reader.error("multipleOf", "a number above 0")
-
-    def check(instance: JSON, budget: Budget) -> bool:
-        return not is_number(instance) or is_multiple(instance, of)  # type: ignore[arg-type]
-
-    return Keyword("multipleOf", check, f"expected a multiple of {of}")
-
-
-def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: str) -> KeywordBuilder:
-    """Return the builder of a bound on numbers (Validation 6.2.2 to 6.2.5)."""
+def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: str) -> VocabularyRow:
+    """Return the row of `multipleOf` (Validation 6.2.1), or of a bound on numbers (Validation 6.2.2 to 6.2.5)."""
 
     def build(reader: SchemaReader) -> Keyword:
         bound = reader.number(name)
+        if name == "multipleOf" and bound <= 0:
+            raise reader.error(name, "a number above 0")
 
         def check(instance: JSON, budget: Budget) -> bool:
             return not is_number(instance) or holds(instance, bound)  # type: ignore[arg-type]
 
         return Keyword(name, check, f"expected {text} {quoted(bound)}")
 
-    return build
+    return build, name
 
 
-# ------------------------------------------------------------ Validation 6.3 to 6.5: strings, arrays, objects
-
-
-def _size(
-    name: str, kind: type[str] | type[list[JSON]] | type[dict[str, JSON]], holds: Callable[[int, int], bool], unit: str
-) -> KeywordBuilder:
-    """Return the builder of a bound on a size. Strings are measured in Unicode characters (Validation 6.3 to 6.5)."""
-    bound_text = "at most" if holds is le else "at least"
+def _size(name: str, kind: type[Sized], holds: Callable[[int, int], bool], unit: str) -> VocabularyRow:
+    """Return the row of a bound on a size (Validation 6.3 to 6.5). Strings are measured in Unicode characters."""
 
     def build(reader: SchemaReader) -> Keyword:
         bound = reader.size(name)
@@ -120,13 +93,10 @@ def _size(
         def check(instance: JSON, budget: Budget) -> bool:
             return not isinstance(instance, kind) or holds(len(instance), bound)
 
-        def message(instance: JSON, budget: Budget) -> str:
-            assert isinstance(instance, kind)
-            return f"expected {bound_text} {format_count(bound, unit)}, got {len(instance)}"
+        text = f"expected {'at most' if holds is le else 'at least'} {format_count(bound, unit)}"
+        return Keyword(name, check, lambda instance, budget: f"{text}, got {len(instance)}")
 
-        return Keyword(name, check, message)
-
-    return build
+    return build, name
 
 
 def pattern(reader: SchemaReader) -> Keyword:
@@ -142,8 +112,8 @@ def pattern(reader: SchemaReader) -> Keyword:
 
 def unique_items(reader: SchemaReader) -> Keyword | None:
     """Build `uniqueItems` (Validation 6.4.3)."""
-    value = reader.schema["uniqueItems"]
-    if not isinstance(value, bool):
+    is_demanded = reader.schema["uniqueItems"]
+    if not isinstance(is_demanded, bool):
         raise reader.error("uniqueItems", "true or false")
 
     def repetitions(instance: list[JSON], budget: Budget) -> Iterator[JSON]:
@@ -158,11 +128,10 @@ def unique_items(reader: SchemaReader) -> Keyword | None:
     def check(instance: JSON, budget: Budget) -> bool:
         return not isinstance(instance, list) or not any(True for _ in repetitions(instance, budget))
 
-    def message(instance: JSON, budget: Budget) -> str:
-        assert isinstance(instance, list)
+    def message(instance: list[JSON], budget: Budget) -> str:
         return f"expected different items, got {quoted(next(repetitions(instance, budget)))} more than once"
 
-    return Keyword("uniqueItems", check, message) if value else None
+    return Keyword("uniqueItems", check, message) if is_demanded else None
 
 
 def contains_bounds(reader: SchemaReader) -> None:
@@ -189,37 +158,33 @@ def required(reader: SchemaReader) -> Keyword:
     return Keyword("required", check, lambda instance, budget: missing_properties(names, instance))
 
 
-def dependent_required(reader: SchemaReader) -> Keyword:
-    """Build `dependentRequired` (Validation 6.5.4): a property that is present requires others."""
-    return _dependent_names("dependentRequired", reader, reader.mapping("dependentRequired"))
+def dependent_names(keyword: str) -> VocabularyRow:
+    """Return the row of `dependentRequired` (Validation 6.5.4): a property that is present requires others.
 
+    In draft-07, these are the arrays of `dependencies` (Draft-07 6.5.7).
+    """
 
-def _dependent_names(name: str, reader: SchemaReader, lists: dict[str, JSON]) -> Keyword:
-    rows = {trigger: set(reader.strings(name, names)) for trigger, names in lists.items()}
-    cost = sum(1 + len(names) for names in rows.values())
+    def build(reader: SchemaReader) -> Keyword:
+        given = reader.mapping(keyword).items()
+        lists = {key: names for key, names in given if keyword != "dependencies" or isinstance(names, list)}
+        required = {key: set(reader.strings(keyword, names)) for key, names in lists.items()}
+        cost = sum(1 + len(names) for names in required.values())
 
-    def check(instance: JSON, budget: Budget) -> bool:
-        if not isinstance(instance, dict):
-            return True
-        budget.spend(cost)
-        return not any(trigger in instance and not names <= instance.keys() for trigger, names in rows.items())
+        def violated(instance: dict[str, JSON], budget: Budget) -> str | None:
+            budget.spend(cost)
+            broken = (key for key, names in required.items() if key in instance and not names <= instance.keys())
+            return next(broken, None)
 
-    def message(instance: JSON, budget: Budget) -> str:
-        assert isinstance(instance, dict)
-        trigger = next(key for key, names in rows.items() if key in instance and not names <= instance.keys())
-        return f"{missing_properties(sorted(rows[trigger]), instance)}, because {quoted(trigger)} is present"
+        def check(instance: JSON, budget: Budget) -> bool:
+            return not isinstance(instance, dict) or violated(instance, budget) is None
 
-    return Keyword(name, check, message)
+        def message(instance: dict[str, JSON], budget: Budget) -> str:
+            key = violated(instance, budget) or ""
+            return f"{missing_properties(sorted(required[key]), instance)}, because {quoted(key)} is present"
 
+        return Keyword(keyword, check, message)
 
-def dependency_names(reader: SchemaReader) -> Keyword:
-    """Build the arrays of `dependencies` (Draft-07 6.5.7), which 2020-12 calls `dependentRequired`."""
-    rows = reader.mapping("dependencies")
-    lists: dict[str, JSON] = {key: value for key, value in rows.items() if isinstance(value, list)}
-    return _dependent_names("dependencies", reader, lists)
-
-
-# ------------------------------------------------------------------------------------ Validation 7: format
+    return build, keyword
 
 
 def format_(reader: SchemaReader) -> Keyword | None:
@@ -239,32 +204,19 @@ def format_(reader: SchemaReader) -> Keyword | None:
     return Keyword("format", check, f"expected a valid {name}")
 
 
-# ---------------------------------------------------------------------------------------- vocabularies
-
-VALIDATION: Vocabulary = (
-    (type_, "type"),
-    (enum, "enum"),
-    (const, "const"),
-    (multiple_of, "multipleOf"),
-    (_bound("maximum", le, "at most"), "maximum"),
-    (_bound("exclusiveMaximum", lt, "less than"), "exclusiveMaximum"),
-    (_bound("minimum", ge, "at least"), "minimum"),
-    (_bound("exclusiveMinimum", gt, "more than"), "exclusiveMinimum"),
-    (_size("maxLength", str, le, "characters"), "maxLength"),
-    (_size("minLength", str, ge, "characters"), "minLength"),
-    (pattern, "pattern"),
-    (_size("maxItems", list, le, "items"), "maxItems"),
-    (_size("minItems", list, ge, "items"), "minItems"),
-    (unique_items, "uniqueItems"),
-    (_size("maxProperties", dict, le, "properties"), "maxProperties"),
-    (_size("minProperties", dict, ge, "properties"), "minProperties"),
-    (required, "required"),
-)
+VALIDATION: Vocabulary = ((type_, "type"), (enum, "enum"), (const, "const"))
+VALIDATION += (_bound("multipleOf", is_multiple, "a multiple of"),)
+VALIDATION += (_bound("maximum", le, "at most"), _bound("exclusiveMaximum", lt, "less than"))
+VALIDATION += (_bound("minimum", ge, "at least"), _bound("exclusiveMinimum", gt, "more than"))
+VALIDATION += (_size("maxLength", str, le, "characters"), _size("minLength", str, ge, "characters"))
+VALIDATION += ((pattern, "pattern"), _size("maxItems", list, le, "items"), _size("minItems", list, ge, "items"))
+VALIDATION += ((unique_items, "uniqueItems"), _size("maxProperties", dict, le, "properties"))
+VALIDATION += (_size("minProperties", dict, ge, "properties"), (required, "required"))
 """The keywords of Validation 6 that draft-07 has too."""
 
-VALIDATION_2020_12: Vocabulary = (
+VALIDATION_2020_12 = (
     *VALIDATION,
-    (dependent_required, "dependentRequired"),
+    dependent_names("dependentRequired"),
     (contains_bounds, "minContains", "maxContains"),
 )
 """The validation vocabulary (Validation 6)."""

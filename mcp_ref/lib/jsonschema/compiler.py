@@ -7,7 +7,6 @@ resource are the `Scope`. A schema is compiled once for each scope, and most sch
 validation never has to look up a name.
 
 Spec:  Core 7.1, 8.2.3, 9.4.1
-Below: resources.py, model.py, patterns.py. Above: `compile_schema` in the package's `__init__`.
 """
 
 from __future__ import annotations

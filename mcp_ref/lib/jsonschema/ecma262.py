@@ -3,7 +3,6 @@
 The grammar is that of Unicode patterns. Like browsers, the parser also accepts a lone `{` or `]`.
 
 Spec:  ECMA-262 22.2.1; Core 6.4
-Below: expressions.py. Above: patterns.py.
 """
 
 from __future__ import annotations

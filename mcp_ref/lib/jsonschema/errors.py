@@ -2,8 +2,6 @@
 
 A message contains the location in the instance, the expected value and the actual value. People and language models
 need all three to correct their input. Quoted values are cut, because an instance may be megabytes long.
-
-Below: values.py. Above: model.py.
 """
 
 from __future__ import annotations
@@ -78,8 +76,7 @@ def format_count(number: int, unit: str) -> str:
     return f"{number} {unit}" if number != 1 else "1 " + unit.removesuffix("s").replace("ie", "y")
 
 
-def missing_properties(names: list[str], instance: JSON) -> str:
+def missing_properties(names: list[str], instance: dict[str, JSON]) -> str:
     """Return the message about required properties that an object lacks."""
-    assert isinstance(instance, dict)
     lacking = quoted_names([name for name in names if name not in instance])
     return f"missing required propert{'y' if len(lacking) == 1 else 'ies'} {', '.join(lacking)}"

@@ -7,8 +7,6 @@ Each kind of node has three methods (patterns.py chooses between `re` and the au
   can match from one position, and the number of steps that trying all of them takes.
 - `add_to` adds the node to an automaton. An automaton is in several states at once instead of trying one after the
   other, so its time is linear in the length of the text.
-
-Below: limits.py. Above: ecma262.py, patterns.py.
 """
 
 from __future__ import annotations
@@ -28,9 +26,6 @@ MAX_TRANSITIONS = 20_000
 
 class PatternError(ValueError):
     """A regular expression that is malformed, that uses an unsupported feature, or that could take too long."""
-
-
-# ---------------------------------------------------------------------------------------------- the nodes
 
 
 class CharacterSet:
@@ -208,9 +203,6 @@ def _first(item: Item) -> CharacterSet | None:
     if isinstance(item, Sequence) and item.items:
         return _first(item.items[0])
     return item if isinstance(item, CharacterSet) else None
-
-
-# ------------------------------------------------------------------------------------------- the automaton
 
 
 class _StateSet:

@@ -4,7 +4,6 @@ Formats are about syntax: a valid email address need not exist. All formats of t
 expressions are written so that `re` never backtracks (patterns.py gives the reason).
 
 Spec:  Validation 7.3
-Below: patterns.py. Above: assertions.py.
 """
 
 from __future__ import annotations
@@ -169,25 +168,14 @@ _DATE = r"(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)"
 _VARIABLE = r"(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+(?:\.(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+)*(?::[1-9][0-9]{0,3}|\*)?"
 _LITERAL = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
 
-FORMATS: dict[str, Callable[[str], bool]] = {
-    "date": is_date,
-    "time": is_time,
-    "date-time": is_date_time,
-    "duration": _matching(rf"P(?:{_DATE}(?:{_TIME})?|{_TIME}|\d+W)"),
-    "email": _in_ascii(is_idn_email),
-    "idn-email": is_idn_email,
-    "hostname": is_hostname,
-    "idn-hostname": is_idn_hostname,
-    "ipv4": is_ipv4,
-    "ipv6": is_ipv6,
-    "uri": _in_ascii(is_iri),
-    "uri-reference": _in_ascii(is_iri_reference),
-    "iri": is_iri,
-    "iri-reference": is_iri_reference,
-    "uri-template": _matching(rf"(?:{_LITERAL}|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"),
-    "uuid": _matching(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
-    "json-pointer": _matching(r"(?:/(?:[^~/]|~[01])*)*"),
-    "relative-json-pointer": _matching(r"(?:0|[1-9]\d*)(?:[+-][1-9]\d*)?(?:#|(?:/(?:[^~/]|~[01])*)*)"),
-    "regex": is_regex,
-}
+FORMATS: dict[str, Callable[[str], bool]] = {"date": is_date, "time": is_time, "date-time": is_date_time}
+FORMATS |= {"duration": _matching(rf"P(?:{_DATE}(?:{_TIME})?|{_TIME}|\d+W)")}
+FORMATS |= {"email": _in_ascii(is_idn_email), "idn-email": is_idn_email}
+FORMATS |= {"hostname": is_hostname, "idn-hostname": is_idn_hostname, "ipv4": is_ipv4, "ipv6": is_ipv6}
+FORMATS |= {"uri": _in_ascii(is_iri), "uri-reference": _in_ascii(is_iri_reference)}
+FORMATS |= {"iri": is_iri, "iri-reference": is_iri_reference, "regex": is_regex}
+FORMATS |= {"uri-template": _matching(rf"(?:{_LITERAL}|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*")}
+FORMATS |= {"uuid": _matching(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")}
+FORMATS |= {"json-pointer": _matching(r"(?:/(?:[^~/]|~[01])*)*")}
+FORMATS |= {"relative-json-pointer": _matching(r"(?:0|[1-9]\d*)(?:[+-][1-9]\d*)?(?:#|(?:/(?:[^~/]|~[01])*)*)")}
 """The checks of all formats, by name."""

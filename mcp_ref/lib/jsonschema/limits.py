@@ -2,8 +2,6 @@
 
 Schemas and instances often come from strangers. A schema of two kilobytes can demand a billion steps, so the standard
 warns validators about resources (Core 13). The compiler counts subschemas, and each validation has a budget of steps.
-
-Above: every module that compiles or validates.
 """
 
 from __future__ import annotations

@@ -10,8 +10,6 @@ Each keyword of a schema becomes a `Keyword` with up to three functions:
 A `KeywordBuilder` is a function that builds one keyword, or a few that belong together. It reads their values with the
 `SchemaReader`, and computes everything that does not depend on the instance in advance. For keywords that check
 nothing, it returns None.
-
-Below: limits.py, values.py, errors.py, patterns.py. Above: assertions.py, applicators.py, unevaluated.py make keywords.
 """
 
 from __future__ import annotations
@@ -26,11 +24,13 @@ from .values import JSON, Check, Path, Step, is_integer, is_number
 Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
 """Subschemas that were applied, each with the step to its part of the instance, or None for the instance itself."""
 Apply = Callable[[JSON, Budget], Applied]
-Message = str | Callable[[JSON, Budget], str]
-"""The beginning of an error text, which ends with the instance, or a function that returns the whole text."""
+Message = str | Callable[..., str]
+"""The beginning of an error text, before the instance. Or a function that returns the whole text for an instance."""
 KeywordBuilder = Callable[["SchemaReader"], "Keyword | None"]
-Vocabulary = tuple[tuple[KeywordBuilder, *tuple[str, ...]], ...]
-"""Functions in the order of evaluation, each with the names of the keywords that it builds."""
+VocabularyRow = tuple[KeywordBuilder, *tuple[str, ...]]
+"""A function, and the names of the keywords that it builds."""
+Vocabulary = tuple[VocabularyRow, ...]
+"""The rows of a vocabulary, in the order of evaluation."""
 
 
 class Keyword:
@@ -146,6 +146,13 @@ class SchemaReader:
             raise self.error(keyword, "a string")
         return value
 
+    def mapping(self, keyword: str) -> dict[str, JSON]:
+        """Return a value that must be an object."""
+        value = self.schema[keyword]
+        if not isinstance(value, dict):
+            raise self.error(keyword, "an object")
+        return value
+
     def strings(self, keyword: str, value: JSON) -> list[str]:
         """Return a value, or a part of one, that must be an array of different strings."""
         if isinstance(value, list):
@@ -167,13 +174,6 @@ class SchemaReader:
         if not is_integer(value) or value < 0:  # type: ignore[operator]
             raise self.error(keyword, "an integer, at least 0")
         return int(value)  # type: ignore[arg-type]
-
-    def mapping(self, keyword: str) -> dict[str, JSON]:
-        """Return a value that must be an object."""
-        value = self.schema[keyword]
-        if not isinstance(value, dict):
-            raise self.error(keyword, "an object")
-        return value
 
     def subschema(self, keyword: str) -> CompiledSchema:
         """Compile a value that must be a schema."""

@@ -13,7 +13,6 @@ Lookaround and backreferences have no automaton, and the automaton of `.{9999}` 
 invalid if they do not suffice for its length.
 
 Spec:  Core 6.4, Validation 10
-Below: ecma262.py parses, expressions.py computes costs and has the automaton. Above: formats.py, model.py.
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ the schema of a stranger, the stranger could read files (`file:///etc/passwd`) o
 (server-side request forgery, SSRF). All documents come from the caller of `compile_schema`.
 
 Spec:  Core 8.1 (dialects and vocabularies), 8.2 ($id and anchors), 9.1 and 9.2; RFC 3986 5.2; RFC 6901
-Below: assertions.py, applicators.py, unevaluated.py. Above: compiler.py.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from .applicators import APPLICATOR, CORE, REFERENCE, dependency_schemas, dependent_schemas, items, items_of_draft_07
-from .assertions import FORMAT, VALIDATION, VALIDATION_2020_12, dependency_names
+from .applicators import APPLICATOR, CORE, REFERENCE, dependent_schemas, items_of_draft_07
+from .assertions import FORMAT, VALIDATION, VALIDATION_2020_12, dependent_names
 from .errors import SchemaError, quoted
 from .limits import ValidationLimits
 from .model import KeywordBuilder, Vocabulary
@@ -34,16 +33,9 @@ _ONE |= {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 _ARRAY = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
 _BY_NAME = frozenset(["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"])
 
-_VOCABULARIES: dict[str, Vocabulary] = {
-    "core": CORE,
-    "applicator": APPLICATOR,
-    "unevaluated": UNEVALUATED,
-    "validation": VALIDATION_2020_12,
-    "format-annotation": FORMAT,
-    "format-assertion": FORMAT,
-    "content": (),
-    "meta-data": (),
-}
+_VOCABULARIES: dict[str, Vocabulary] = {"core": CORE, "applicator": APPLICATOR, "unevaluated": UNEVALUATED}
+_VOCABULARIES |= {"validation": VALIDATION_2020_12, "format-annotation": FORMAT, "format-assertion": FORMAT}
+_VOCABULARIES |= {"content": (), "meta-data": ()}
 """The vocabularies of 2020-12 (Core 8.1.2). The last two only annotate (Validation 8 and 9)."""
 
 _ALL = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
@@ -53,9 +45,9 @@ _DRAFT_07: Vocabulary = (
     *VALIDATION,
     *FORMAT,
     (items_of_draft_07, "items", "additionalItems"),
-    *(row for row in APPLICATOR if row[0] not in (items, dependent_schemas)),
-    (dependency_names, "dependencies"),
-    (dependency_schemas, "dependencies"),
+    *(row for row in APPLICATOR if "prefixItems" not in row and "dependentSchemas" not in row),
+    dependent_names("dependencies"),
+    dependent_schemas("dependencies"),
 )
 """The keywords of draft-07, which has no vocabularies."""
 
@@ -140,8 +132,6 @@ class SchemaResources:
             resource = self.owner_of(value, resource)
         return value, resource
 
-    # -- the scan
-
     def _scan(self, schema: JSON, resource: SchemaResource, location: str, depth: int) -> None:
         """Find the resources and anchors in a schema and its subschemas."""
         if not isinstance(schema, dict):
@@ -194,8 +184,6 @@ class SchemaResources:
                 if keyword == "$dynamicAnchor":
                     resource.dynamic_anchors.add(name)
 
-    # -- dialects
-
     def _dialect_of(self, schema: JSON, default: Dialect | None) -> Dialect:
         """Return the dialect that `$schema` names (Core 8.1.1), or the default."""
         uri = schema.get("$schema") if isinstance(schema, dict) else None
@@ -203,9 +191,7 @@ class SchemaResources:
             return default or _DIALECTS[_DRAFT_2020_12 + "schema"]
         if not isinstance(uri, str):
             raise SchemaError(f"$schema: expected a URI, got {quoted(uri)}")
-        return self._dialect(uri.removesuffix("#"))
-
-    def _dialect(self, uri: str) -> Dialect:
+        uri = uri.removesuffix("#")
         if uri in self._dialects:
             return self._dialects[uri]
         metaschema = self._documents.get(uri)
@@ -223,8 +209,6 @@ class SchemaResources:
         dialect = Dialect(tuple(row for row in _ALL if row in rows), asserts_formats="format-assertion" in names)
         return self._dialects.setdefault(uri, dialect)
 
-
-# ------------------------------------------------------------------------------------ URIs and JSON Pointers
 
 _URI = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*:)?(//[^/?]*)?([^?]*)(\?.*)?", re.DOTALL)
 """Scheme, authority, path and query of a URI, each with its delimiter (RFC 3986 appendix B)."""

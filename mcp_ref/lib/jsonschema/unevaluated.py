@@ -5,7 +5,6 @@ for the same instance have evaluated. Core 11 defines these sets by annotations.
 over the schema, and only if the schema has one of the two keywords.
 
 Spec:  Core 11
-Below: model.py. Above: resources.py puts the keywords of all vocabularies together.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .limits import Budget
-from .model import CompiledSchema, Keyword, KeywordBuilder, SchemaReader, Vocabulary
+from .model import CompiledSchema, Keyword, SchemaReader, Vocabulary, VocabularyRow
 from .values import JSON, Step
 
 
-def _unevaluated(name: str, kind: type, false_message: str) -> KeywordBuilder:
+def _unevaluated(name: str, kind: type, false_message: str) -> VocabularyRow:
     def build(reader: SchemaReader) -> Keyword:
         schema = reader.subschema(name)
         if schema.false_error:
@@ -37,7 +36,7 @@ def _unevaluated(name: str, kind: type, false_message: str) -> KeywordBuilder:
 
         return Keyword(name, check, applied=applied, requires_all=True)
 
-    return build
+    return build, name
 
 
 def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[Step]:
@@ -55,7 +54,7 @@ def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[S
 
 
 UNEVALUATED: Vocabulary = (
-    (_unevaluated("unevaluatedItems", list, "unexpected item"), "unevaluatedItems"),
-    (_unevaluated("unevaluatedProperties", dict, "unexpected property"), "unevaluatedProperties"),
+    _unevaluated("unevaluatedItems", list, "unexpected item"),
+    _unevaluated("unevaluatedProperties", dict, "unexpected property"),
 )
 """The unevaluated vocabulary (Core 11), which must be evaluated last."""

@@ -1,8 +1,6 @@
 """The types and the equality of JSON values. In JSON `1.0` is an integer and equals `1`, and `true` equals neither.
 
 Core 4.2.2 defines the equality that `enum`, `const` and `uniqueItems` use. Validation 6.1.1 defines the types.
-
-Below: limits.py. Above: errors.py.
 """
 
 from __future__ import annotations

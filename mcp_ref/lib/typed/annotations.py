@@ -3,8 +3,6 @@
 One walk over the annotation makes both, when a function is registered. Language models read the schemas. So a schema
 has no `$ref` and no `title`, and `{"type": ["integer", "null"]}` rather than an equivalent `anyOf`. Objects may have
 further properties, as a later version may add some. `Annotated[X, {"additionalProperties": False}]` forbids them.
-
-Below: unions.py, values.py. Above: signatures.py.
 """
 
 from __future__ import annotations
@@ -111,7 +109,8 @@ def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
     """Return the schema and the reader of an annotation."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if annotation is None or (isinstance(annotation, type) and annotation in _PLAIN):
-        return _plain(annotation)
+        name, read = _PLAIN[annotation]
+        return Conversion({"type": name} if name else {}, read)
     if origin is Annotated:
         return _annotated(arguments, scope)
     if origin is Literal:
@@ -150,9 +149,6 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
     raise scope.refuse(annotation)
 
 
-# --- single values ---
-
-
 def _read_float(value: float) -> float:
     try:
         number = float(value)
@@ -164,23 +160,12 @@ def _read_float(value: float) -> float:
 
 
 # `int` has a reader because 1.0 is an integer in JSON Schema, and some clients write integers like that.
-_PLAIN: Final[dict[Any, tuple[str | None, Reader | None]]] = {
-    object: (None, None),
-    Any: (None, None),
-    types.NoneType: ("null", None),
-    bool: ("boolean", None),
-    int: ("integer", int),
-    float: ("number", _read_float),
-    str: ("string", None),
-}
+_PLAIN: dict[Any, tuple[str | None, Reader | None]] = {object: (None, None), Any: (None, None), str: ("string", None)}
+_PLAIN |= {None: ("null", None), types.NoneType: ("null", None), bool: ("boolean", None)}
+_PLAIN |= {int: ("integer", int), float: ("number", _read_float)}
 _JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", types.NoneType: "null"}
 _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
-
-
-def _plain(annotation: Any) -> Conversion:
-    name, read = _PLAIN[types.NoneType if annotation is None else annotation]
-    return Conversion({"type": name} if name else {}, read)
 
 
 def _text_reader(text: TextType, cls: type) -> Reader:
@@ -231,8 +216,6 @@ def _enum(cls: type[Enum], scope: AnnotationScope) -> Conversion:
         raise scope.refuse(cls, "has values that are not strings, numbers, booleans or None")
     return Conversion(_choice(values), cls)
 
-
-# --- arrays and objects ---
 
 _ARRAYS: Final[dict[Any, Callable[[list[Any]], object]]] = {
     **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable), list),
@@ -302,9 +285,6 @@ def read_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[st
     except UnfitValue as unfit:
         raise unfit.under(f".{name}") from None
     return result
-
-
-# --- records: dataclass, NamedTuple, TypedDict ---
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,6 @@
 
 The parser knows three conventions: Google ("Args:" and an indented block), NumPy (an underlined "Parameters") and reST
 (":param name: …"). Only the text about parameters is removed. The rest is the description of the function.
-
-Above: signatures.py.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 A program calls `signature_of` once for each function. A call of the function then needs one `bind` for the arguments
 and one `to_json` for the result. Before `bind`, a validator must check the arguments against `input_schema`.
-
-Below: annotations.py, docstrings.py.
 """
 
 from __future__ import annotations
@@ -78,10 +76,7 @@ class Signature:
 
 
 def signature_of(
-    function: Callable[..., Any],
-    *,
-    context_type: type | None = None,
-    result_types: tuple[type, ...] | None = None,
+    function: Callable[..., Any], *, context_type: type | None = None, result_types: tuple[type, ...] | None = None
 ) -> Signature:
     """Return the signature of a function, from its annotations and its docstring.
 
@@ -121,9 +116,13 @@ def signature_of(
                 readers[each.name] = conversion.read
     if len(contexts) > 1:
         raise scope.refuse(f"{' and '.join(contexts)}", "cannot both be the context")
-    output_schema = None
-    if result_types is not None:
-        output_schema = _output(hints.get("return"), result_types, AnnotationScope(f"{name}() result", scope.names))
+    result, output_schema = hints.get("return"), None
+    if (
+        result_types is not None
+        and result not in (None, type(None), Any, object)
+        and not _mentions(result, result_types)
+    ):
+        output_schema = conversion_of(result, AnnotationScope(f"{name}() result", scope.names)).schema
     return Signature(
         name=name,
         description=description,
@@ -136,9 +135,6 @@ def signature_of(
         readers=readers,
         read_rest=rest.read if rest else None,
     )
-
-
-# --- the function inside the callable ---
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
@@ -189,9 +185,6 @@ def _mentions(annotation: Any, classes: tuple[type, ...], enclosing: tuple[objec
     return any(_mentions(part, classes, (*enclosing, annotation)) for part in parts if part)
 
 
-# --- the schemas of both directions ---
-
-
 def _parameter(each: inspect.Parameter, annotation: object, conversion: Conversion, doc: str) -> Parameter:
     required = each.default is each.empty
     default = None if required else each.default
@@ -210,9 +203,3 @@ def _input(parameters: list[Parameter], rest: Conversion | None) -> Schema:
     elif rest.schema:
         schema["additionalProperties"] = rest.schema
     return schema
-
-
-def _output(annotation: Any, result_types: tuple[type, ...], scope: AnnotationScope) -> Schema | None:
-    if annotation in (None, type(None), Any, object) or _mentions(annotation, result_types):
-        return None
-    return conversion_of(annotation, scope).schema

@@ -2,8 +2,6 @@
 
 The value belongs to the **first member, in the order of the annotation, whose schema fits** and whose reader accepts
 the value. So the narrower type must come first: `UUID | str` can read a UUID, `str | UUID` reads only strings.
-
-Below: values.py. Above: annotations.py.
 """
 
 from __future__ import annotations
@@ -112,20 +110,16 @@ def fits(schema: Any, value: Any) -> bool:
 
 
 def _is_a(name: Any, value: Any) -> bool:
-    if type(value) is float and value.is_integer() and name == "integer":
-        return True
-    return type(value) in _PYTHON_TYPES[name]
+    return type(value) in _PYTHON_TYPES[name] or (name == "integer" and type(value) is float and value.is_integer())
 
 
-_PYTHON_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "null": (type(None),),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
-    "string": (str,),
-    "array": (list,),
-    "object": (dict,),
+_PYTHON_TYPES: dict[str, set[type]] = {
+    "null": {type(None)},
+    "boolean": {bool},
+    "integer": {int},
+    "number": {int, float},
 }
+_PYTHON_TYPES |= {"string": {str}, "array": {list}, "object": {dict}}
 
 
 def _array_fits(schema: Any, values: list[Any]) -> bool:

@@ -2,8 +2,6 @@
 
 `to_json` looks at the value and not at an annotation. So it also converts the result of a function whose annotation is
 missing or wrong. `json.dumps` accepts every result of `to_json`.
-
-Above: unions.py; annotations.py, which reads the strings back.
 """
 
 from __future__ import annotations
@@ -47,9 +45,6 @@ class UnfitValue(ValueError):
     def __str__(self) -> str:
         path = self.path.removeprefix(".").encode(errors="replace").decode() or "value"  # without lone surrogates
         return f"{path if len(path) <= 100 else path[:100] + '…'}: {self.why}"
-
-
-# --- types whose JSON is a string ---
 
 
 @dataclass(frozen=True)
@@ -116,9 +111,6 @@ TEXT_TYPES: Final = (
     TextType("builtins", "bytes", "base64, such as aGk=", {"contentEncoding": "base64"}, _read_base64, _write_base64),
 )
 """All types that become strings in JSON. `datetime` stands before its base class `date`."""
-
-
-# --- writing ---
 
 
 def to_json(value: object) -> JSON:
