@@ -23,17 +23,17 @@ import pytest
 
 from mcp_ref.server import stateless
 from mcp_ref.session import Session
-from tests import support
+from tests import settings
 from tests.forked_python import process_ids
-from tests.schema import FrameChecker, checked_stateless
+from tests.frame_schema import FrameChecker, checked_stateless
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A test that names a rule which the spec does not have is an error. What does not exist is not tested."""
     items[:] = [item for item in items if not _is_nowhere(item)]
-    if support.DATA is None:
+    if settings.DATA is None:
         return
-    known = {row["id"] for row in json.loads((support.DATA / "requirements.json").read_text("utf-8"))}
+    known = {row["id"] for row in json.loads((settings.DATA / "requirements.json").read_text("utf-8"))}
     for item in items:
         for marker in item.iter_markers("spec"):
             unknown = [id for id in marker.args if id not in known]
@@ -46,7 +46,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = pyfuncitem._fixtureinfo.argnames
-    support.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    settings.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
 
 
@@ -54,7 +54,7 @@ def _is_nowhere(item: pytest.Item) -> bool:
     """HTTP+SSE is of the earlier era: 2026-07-28 is not served over it."""
     callspec = getattr(item, "callspec", None)
     params = callspec.params if callspec is not None else {}
-    return params.get("kind") == "http+sse" and params.get("revision") == support.MODERN
+    return params.get("kind") == "http+sse" and params.get("revision") == settings.MODERN
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +104,7 @@ def _children() -> set[str]:
 @pytest.fixture(autouse=True)
 def every_frame_is_valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each message that a connection of ours sends is checked against schema.json, of whichever revision it speaks."""
-    if support.DATA is None:
+    if settings.DATA is None:
         yield
         return
     faults: list[str] = []

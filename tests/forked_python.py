@@ -26,6 +26,8 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
+from tests.settings import HOME
+
 CAN_FORK = hasattr(os, "fork") and hasattr(socket, "recv_fds")
 """True if the system has what this module needs. Without it, `forked` starts Python as usual."""
 
@@ -43,7 +45,7 @@ PRELOADED = (
     "mcp_ref.server.server",
     "mcp_ref.transports.stdio",
     "pytest",
-    "tests.support",
+    "tests.raw_peers",
 )
 """The modules that the parent imports before it forks. Servers of test modules import pytest."""
 
@@ -75,6 +77,16 @@ def forked(*arguments: str) -> list[str]:
     if not CAN_FORK:
         return [sys.executable, *arguments]
     return [sys.executable, "-I", "-S", "-c", STUB, _parent()[1], *arguments]
+
+
+def quick_python(source: str) -> list[str]:
+    """Return a command like that of `python`, for a process that starts quickly; see `tests/forked_python.py`."""
+    return forked(*python(source)[1:])
+
+
+def python(source: str) -> list[str]:
+    """The command that runs a piece of Python, with this project importable."""
+    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{source}"]
 
 
 def process_ids() -> set[str]:

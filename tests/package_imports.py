@@ -14,7 +14,7 @@ from pathlib import Path
 
 import mcp_ref
 from tests.known_faults import Faults
-from tests.support import ROOT
+from tests.settings import ROOT
 
 PACKAGE = ROOT / "mcp_ref"
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import mcp_ref
 from tests.known_faults import Faults
-from tests.support import ROOT
+from tests.settings import ROOT
 
 VERBS = frozenset((ROOT / "tests" / "imperatives.txt").read_text("utf-8").split())
 """The first words that the docstring of a function may have. Add a verb that is missing to the file."""

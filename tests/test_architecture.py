@@ -15,7 +15,7 @@ import pytest
 
 from tests.known_faults import differences
 from tests.package_imports import MODULES, PACKAGE, find_faults
-from tests.support import ROOT
+from tests.settings import ROOT
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.citations import (
     of_module,
     resolve,
 )
-from tests.support import DATA
+from tests.settings import DATA
 
 pytestmark = pytest.mark.skipif(DATA is None, reason="the specification's data are not here; set MCP_REF_DATA")
 

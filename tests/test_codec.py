@@ -89,8 +89,8 @@ from mcp_ref.revisions import (
     Revision,
 )
 from mcp_ref.session import load
-from tests import support
-from tests.schema import definitions, name_of_method, validator
+from tests import settings
+from tests.frame_schema import definitions, name_of_method, validator
 
 ICON = Icon("https://example.org/i.png", "image/png", ["48x48"], "dark")
 HINTS = Annotations(["user", "assistant"], 0.5, "2025-01-12T15:00:58Z")
@@ -175,7 +175,7 @@ def write(value: object, revision: Revision) -> Object:
 # ------------------------------------------------------------------------------------------------ writing
 
 
-@pytest.mark.skipif(support.DATA is None, reason="the official schemas are not here")
+@pytest.mark.skipif(settings.DATA is None, reason="the official schemas are not here")
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 @pytest.mark.parametrize("value", FULL, ids=lambda value: type(value).__name__)
 def test_encode_result_is_valid_in_each_revision(value: object, revision: Revision) -> None:
@@ -187,7 +187,7 @@ def test_encode_result_is_valid_in_each_revision(value: object, revision: Revisi
     assert validator(revision.name, name).errors(write(value, revision)) == []
 
 
-@pytest.mark.skipif(support.DATA is None, reason="the official schemas are not here")
+@pytest.mark.skipif(settings.DATA is None, reason="the official schemas are not here")
 @pytest.mark.parametrize(
     ("method", "revision"),
     [(row.name, r) for row in METHODS for r in LEGACY if row.name in PARAMS and row.since <= r],

@@ -19,7 +19,7 @@ import pytest
 
 from mcp_ref.demo.screen import PURPOSE, Screen
 from mcp_ref.revisions import LEGACY, METHODS
-from tests.support import ROOT
+from tests.settings import ROOT
 
 
 def demo(folder: Path, *options: str, package: str = "mcp_ref", path: Path | None = None, **variables: str) -> str:

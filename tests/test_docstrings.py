@@ -12,8 +12,8 @@ from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import Notification, Request, Response, decode, encode
 from mcp_ref.revisions import LEGACY, REVISIONS, Revision, find_method
 from mcp_ref.session import load
-from tests.schema import faults_of
-from tests.support import DATA, ROOT
+from tests.frame_schema import faults_of
+from tests.settings import DATA, ROOT
 
 
 def _examples() -> list[tuple[str, str]]:

@@ -48,8 +48,8 @@ from mcp_ref import (
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY, REVISIONS
 from tests.forked_python import forked
-from tests.http_program import serving
-from tests.support import ROOT, run
+from tests.server_programs import serving
+from tests.settings import ROOT, run
 
 if TYPE_CHECKING:
     from typing import Unpack

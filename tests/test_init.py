@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import mcp_ref
-from tests.support import ROOT
+from tests.settings import ROOT
 
 INIT = Path(mcp_ref.__file__)
 

@@ -18,8 +18,8 @@ from mcp_ref.client.session import INPUT_REQUESTS
 from mcp_ref.codec import shape_of
 from mcp_ref.revisions import REVISIONS, Revision, find_method
 from tests import transcripts
-from tests.http_program import serving
-from tests.support import ROOT, run
+from tests.server_programs import serving
+from tests.settings import ROOT, run
 
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import DATA
+from tests.settings import DATA
 
 TESTS = Path(__file__).parent
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")

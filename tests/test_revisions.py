@@ -11,8 +11,8 @@ import pytest
 from mcp_ref.codec import _hints, _split, lives_of, shape_of
 from mcp_ref.revisions import LEGACY, METHODS, REVISIONS, Revision, find_method, find_revision, revision_named
 from mcp_ref.session import load
-from tests import schema
-from tests.support import DATA
+from tests import frame_schema
+from tests.settings import DATA
 
 needs_data = pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")
 PUBLISHED = [revision for revision in LEGACY if revision.name != "2024-10-07"]
@@ -21,7 +21,7 @@ PUBLISHED = [revision for revision in LEGACY if revision.name != "2024-10-07"]
 def _sent_by(revision: Revision, side: str) -> set[str]:
     methods = set()
     for union in (f"{side}Request", f"{side}Notification"):
-        definition = schema.definitions(revision.name)[union]
+        definition = frame_schema.definitions(revision.name)[union]
         assert isinstance(definition, dict)
         members = definition["anyOf"]
         assert isinstance(members, list)
@@ -33,7 +33,7 @@ def _sent_by(revision: Revision, side: str) -> set[str]:
 
 
 def _method_of(revision: Revision, name: str) -> str:
-    definition: typing.Any = schema.definitions(revision.name)[name]
+    definition: typing.Any = frame_schema.definitions(revision.name)[name]
     return str(definition["properties"]["method"]["const"])
 
 
@@ -66,7 +66,7 @@ def _types() -> dict[str, type]:
 
 def _schema_shapes(revision: Revision, cls: type) -> Iterator[dict[str, bool]]:
     """Return the members of the type of that name -> True if required; params are also read off their request."""
-    definitions = schema.definitions(revision.name)
+    definitions = frame_schema.definitions(revision.name)
     names = {"RequestParams", "NotificationParams", "EmptyResult", "ElicitRequestParams", "GetTaskPayloadResult"}
     name = cls.__name__
     life = getattr(cls, "life", None)

@@ -18,15 +18,10 @@ from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError
 from mcp_ref.jsonrpc.messages import Object, Outgoing, RequestId
 from mcp_ref.transports.base import Lost, Receive, Transport
 from mcp_ref.transports.memory import MemoryTransport
-from tests.support import (
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    greet,
-    greeted_client,
-    quick_python,
-    raw_server,
-    request,
-)
+from tests.forked_python import quick_python
+from tests.messages import request
+from tests.raw_peers import connected_client, handshake, raw_server
+from tests.settings import PATIENCE, SERVER_TRANSPORTS
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
 
@@ -56,7 +51,7 @@ def patient(transport: MemoryTransport) -> Client:
 @pytest.mark.parametrize("how", ["the server leaves", "the client closes"])
 async def test_session_end_fails_pending_and_later_calls_at_once(how: str) -> None:
     async with raw_server(patient) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         waiting = [asyncio.ensure_future(call(client)) for call in CALLS]
         for _ in CALLS:
             await wire.receive_object()
@@ -101,7 +96,7 @@ async def test_client_handler_is_cancelled_when_the_session_ends_and_may_clean_u
         raise AssertionError
 
     async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
         await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
         await asyncio.wait_for(begun.wait(), PATIENCE)
@@ -158,7 +153,7 @@ async def test_client_close_that_was_cancelled_can_be_repeated() -> None:
         return CreateMessageResult("assistant", TextContent("x"), "m")
 
     async with raw_server(lambda transport: Client(transport, sampling=model)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         content: Object = {"role": "user", "content": {"type": "text", "text": "x"}}
         await wire.send(request("sampling/createMessage", {"messages": [content], "maxTokens": 1}))
         await asyncio.wait_for(begun.wait(), PATIENCE)
@@ -184,7 +179,7 @@ async def test_server_cancels_its_handlers_when_the_client_leaves(kind: str) -> 
         finally:
             stopped.set()
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         await wire.send(request("tools/call", {"name": "wait"}))
         await asyncio.wait_for(begun.wait(), PATIENCE)
     assert stopped.is_set()  # before `serve` returned

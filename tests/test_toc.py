@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support import DATA, ROOT
+from tests.settings import DATA, ROOT
 from tests.test_requirements import LEVELS, PAGES, ledger
 from tests.toc import deviations, entries
 

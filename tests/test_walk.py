@@ -9,7 +9,7 @@ from functools import cache
 
 import pytest
 
-from tests.support import ROOT
+from tests.settings import ROOT
 
 MOST_FILES = {
     "stdio_legacy_server": 11,

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mcp_ref.cli.toc import PAGES, Page
-from tests.support import ROOT
+from tests.settings import ROOT
 from tests.test_requirements import LEVELS, TESTS, Row, excused, ledger, named
 
 

@@ -14,7 +14,8 @@ from typing import Literal
 
 from mcp_ref import Client, Implementation
 from mcp_ref.revisions import LEGACY, REVISIONS, Revision
-from tests.support import ROOT, python
+from tests.forked_python import python
+from tests.settings import ROOT
 
 README = ROOT / "README.md"
 HEADING = "## One tool call in six revisions\n"

@@ -21,8 +21,11 @@ from types import FrameType
 import mcp_ref
 from mcp_ref import Client, Server, TextContent
 from mcp_ref.jsonrpc.messages import Object
-from tests.support import MODERN, alone, greeted_client, python, request
-from tests.web import Talk, on_the_web
+from tests.forked_python import python
+from tests.messages import request, stateless_request
+from tests.raw_http_client import Talk, served_over_http
+from tests.raw_peers import connected_client
+from tests.settings import MODERN
 
 PACKAGE = str(Path(mcp_ref.__file__).parent) + "/"
 LEGACY = "2025-11-25"
@@ -75,31 +78,31 @@ CALL: Object = {"name": "add", "arguments": {"a": 1, "b": 2}}
 
 async def stdio_legacy_server(recorder: Recorder) -> Walk:
     """Record a server on pipes, after the handshake."""
-    async with greeted_client(calculator(), "stdio", LEGACY) as wire:
+    async with connected_client(calculator(), "stdio", LEGACY) as wire:
         await wire.ask("tools/call", CALL, 1)
         return await recorder.record(lambda: wire.ask("tools/call", CALL, 2))
 
 
 async def stdio_modern_server(recorder: Recorder) -> Walk:
     """Record a server on pipes, with stateless requests."""
-    async with greeted_client(calculator(), "stdio", MODERN) as wire:
+    async with connected_client(calculator(), "stdio", MODERN) as wire:
         await wire.ask("tools/call", CALL, 1)
         return await recorder.record(lambda: wire.ask("tools/call", CALL, 2))
 
 
 async def http_session_server(recorder: Recorder) -> Walk:
     """Record a server over Streamable HTTP, in a session."""
-    async with on_the_web(calculator()) as web:
+    async with served_over_http(calculator()) as web:
         talk = Talk(web)
-        await talk.greet(LEGACY)
+        await talk.handshake(LEGACY)
         version = {"MCP_Protocol_Version": LEGACY}
         return await _posted(recorder, talk, lambda id: request("tools/call", CALL, id), version)
 
 
 async def http_stateless_server(recorder: Recorder) -> Walk:
     """Record a server over Streamable HTTP, with stateless requests."""
-    async with on_the_web(calculator()) as web:
-        return await _posted(recorder, Talk(web), lambda id: alone("tools/call", CALL, id))
+    async with served_over_http(calculator()) as web:
+        return await _posted(recorder, Talk(web), lambda id: stateless_request("tools/call", CALL, id))
 
 
 async def _posted(

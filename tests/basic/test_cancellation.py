@@ -10,19 +10,9 @@ import pytest
 from mcp_ref import Client, Context, CreateMessageResult, RequestTimeout, Server, TextContent
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import (
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    greet,
-    greeted_client,
-    handshake_of,
-    notification,
-    raw_server,
-    request,
-    run,
-)
+from tests.messages import notification, request
+from tests.raw_peers import Wire, connected_client, handshake, legacy_initialize, raw_server
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2024-11-05"]
 """The revisions that have cancellation."""
@@ -93,7 +83,7 @@ def test_cancelled_server_stops_request_sends_no_response_and_logs_reason(
 ) -> None:
     async def test() -> None:
         waiting = Waiting()
-        async with greeted_client(waiting.server, kind, revision) as wire:
+        async with connected_client(waiting.server, kind, revision) as wire:
             await waiting.begin(wire, id)
             await wire.send(cancel(id, reason="took\nERROR too long"))
             await soon(waiting.stopped)
@@ -131,7 +121,7 @@ async def test_cancelled_client_stops_request_and_sends_no_response(revision: st
         return CreateMessageResult("assistant", TextContent("never"), "model")
 
     async with raw_server(lambda t: Client(t, sampling=sampling)) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         message: Object = {"role": "user", "content": {"type": "text", "text": "?"}}
         await wire.send(request("sampling/createMessage", {"messages": [message], "maxTokens": 9}, "s"))
         await soon(begun)
@@ -167,7 +157,7 @@ async def test_cancelled_client_stops_request_and_sends_no_response(revision: st
 def test_cancelled_unknown_request_is_ignored_and_others_go_on(kind: str, revision: str) -> None:
     async def test() -> None:
         waiting = Waiting()
-        async with greeted_client(waiting.server, kind, revision) as wire:
+        async with connected_client(waiting.server, kind, revision) as wire:
             assert "result" in await wire.ask("resources/list", {}, "done")
             await waiting.begin(wire, 1)
             await wire.send(cancel("done"))  # it lost the race with the answer
@@ -204,7 +194,7 @@ async def test_cancelled_reaches_only_requests_of_its_own_direction(kind: str) -
     async def roots(context: Context) -> str:
         return f"{len(await context.list_roots())} roots"
 
-    async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+    async with connected_client(server, kind, capabilities={"roots": {}}) as wire:
         await wire.send(request("resources/read", {"uri": "test://roots"}, "mine"))
         asked = await wire.receive_object()
         assert asked["method"] == "roots/list"
@@ -223,7 +213,7 @@ async def test_cancelled_reaches_only_requests_of_its_own_direction(kind: str) -
 async def test_cancelled_right_behind_its_request_gives_at_most_one_response(kind: str) -> None:
     waiting = Waiting()
     waiting.gate.set()
-    async with greeted_client(waiting.server, kind) as wire:
+    async with connected_client(waiting.server, kind) as wire:
         for id in range(50):  # the cancellation or the response wins the race
             await wire.send(request("resources/read", {"uri": "test://wait"}, id))
             for _ in range(id % 5):
@@ -261,7 +251,7 @@ async def test_cancelled_right_behind_its_request_gives_at_most_one_response(kin
 @pytest.mark.parametrize("revision", NAMES)
 async def test_cancelled_from_client_names_only_own_requests_in_flight(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         calls = [asyncio.create_task(client.ping()) for _ in range(3)]
         ids = [(await wire.receive_object())["id"] for _ in calls]
         await wire.send({"jsonrpc": "2.0", "id": ids[0], "result": {}})
@@ -302,7 +292,7 @@ async def test_cancelled_from_server_follows_a_caller_that_stopped_waiting(kind:
             await context.list_roots(timeout=0.01)
         return "went on"
 
-    async with greeted_client(server, kind, revision, {"roots": {}}) as wire:
+    async with connected_client(server, kind, revision, {"roots": {}}) as wire:
         await wire.send(request("resources/read", {"uri": "test://impatient"}, "mine"))
         asked, cancelled, answer = [await wire.receive_object() for _ in range(3)]
         assert asked["method"] == "roots/list"
@@ -326,7 +316,7 @@ async def test_cancelled_request_cancels_the_requests_that_it_caused(kind: str) 
     async def roots(context: Context) -> str:
         return str(await context.list_roots())
 
-    async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+    async with connected_client(server, kind, capabilities={"roots": {}}) as wire:
         await wire.send(request("resources/read", {"uri": "test://roots"}, "mine"))
         asked = await wire.receive_object()
         await wire.send(cancel("mine"))
@@ -347,7 +337,7 @@ async def test_cancelled_request_cancels_the_requests_that_it_caused(kind: str) 
 async def test_cancelled_from_client_never_names_initialize(how: str) -> None:
     async with raw_server(lambda t: Client(t, timeout=0.1 if how == "timeout" else None)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
-        await handshake_of(wire)
+        await legacy_initialize(wire)
         if how == "cancel":
             connecting.cancel()
         with pytest.raises((RequestTimeout, asyncio.CancelledError)):

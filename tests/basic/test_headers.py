@@ -23,8 +23,9 @@ from mcp_ref.basic.versioning import HEADER_MISMATCH
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.http.message import Headers
-from tests.support import META, MODERN, PATIENCE, alone, error_of, result_of
-from tests.web import BOTH, JSON_TYPE, Reply, Talk, Web, on_the_web
+from tests.messages import error_of, result_of, stateless_request
+from tests.raw_http_client import BOTH, JSON_TYPE, Reply, Talk, Web, served_over_http
+from tests.settings import META, MODERN, PATIENCE
 
 MISMATCH = -32020
 
@@ -377,8 +378,8 @@ CALLS: dict[str, Object] = {
     "2026-07-28/basic/transports/streamable-http#protocol-version-header-3",
 )
 async def test_standard_headers_are_required_and_must_equal_the_body(method: str) -> None:
-    async with on_the_web(make_server()) as web:
-        talk, frame = Talk(web), alone(method, CALLS[method])
+    async with served_over_http(make_server()) as web:
+        talk, frame = Talk(web), stateless_request(method, CALLS[method])
         assert (await talk.post(frame)).status == 200
         names = ["MCP-Protocol-Version", "Mcp-Method", *(["Mcp-Name"] if CALLS[method] else [])]
         for name in names:
@@ -390,21 +391,21 @@ async def test_standard_headers_are_required_and_must_equal_the_body(method: str
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-6")
 async def test_version_header_is_required_on_each_request_of_a_modern_server() -> None:
     server = Server("s", revisions=[MODERN])
-    async with on_the_web(server) as web:
-        why = await refused(await Talk(web).post(alone("server/discover"), MCP_Protocol_Version=None))
+    async with served_over_http(server) as web:
+        why = await refused(await Talk(web).post(stateless_request("server/discover"), MCP_Protocol_Version=None))
         assert why == "Header mismatch: MCP-Protocol-Version is missing"
 
 
 async def test_version_header_mismatch_comes_before_unsupported_revision() -> None:
-    async with on_the_web(make_server()) as web:
+    async with served_over_http(make_server()) as web:
         for version in ("1900-01-01", "2025-11-25"):
-            frame = alone("tools/list", protocolVersion=version)
+            frame = stateless_request("tools/list", protocolVersion=version)
             await refused(await Talk(web).post(frame, MCP_Protocol_Version=MODERN))
 
 
 async def test_missing_meta_is_reported_before_missing_headers() -> None:
-    async with on_the_web(make_server()) as web:
-        frame = alone("tools/list", clientCapabilities=None)
+    async with served_over_http(make_server()) as web:
+        frame = stateless_request("tools/list", clientCapabilities=None)
         reply = await Talk(web).post(frame, Mcp_Method=None)
         assert reply.status == 400
         error_of(reply.json, INVALID_PARAMS)
@@ -418,9 +419,9 @@ async def post(web: Web, frame: Object, *lines: str) -> Reply:
 
 async def test_header_check_is_repeated_for_each_body_on_one_connection() -> None:
     def calls(name: str, region: str, **meta: JSON) -> Object:
-        return alone("tools/call", {"name": name, "arguments": {"region": region}}, 1, None, **meta)
+        return stateless_request("tools/call", {"name": name, "arguments": {"region": region}}, 1, None, **meta)
 
-    async with on_the_web(make_server()) as web:
+    async with served_over_http(make_server()) as web:
         reader, writer = await asyncio.open_connection(*web.address)
         head = "\r\n".join(
             [
@@ -453,8 +454,8 @@ VERSION = f"MCP-Protocol-Version: {MODERN}"
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#case-sensitivity-1")
 async def test_header_names_ignore_case_and_values_do_not() -> None:
-    async with on_the_web(make_server()) as web:
-        frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
+    async with served_over_http(make_server()) as web:
+        frame = stateless_request("tools/call", {"name": "q", "arguments": {"region": "us"}})
         lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
         for change in (str.upper, str.lower):
             changed = [change(name) + colon + value for name, colon, value in (x.partition(":") for x in lines)]
@@ -466,8 +467,8 @@ async def test_header_names_ignore_case_and_values_do_not() -> None:
 
 
 async def test_duplicate_header_is_refused() -> None:
-    async with on_the_web(make_server()) as web:
-        frame = alone("tools/call", {"name": "q", "arguments": {"region": "us"}})
+    async with served_over_http(make_server()) as web:
+        frame = stateless_request("tools/call", {"name": "q", "arguments": {"region": "us"}})
         lines = [VERSION, "Mcp-Method: tools/call", "Mcp-Name: q", "Mcp-Param-Region: us"]
         for line in lines:
             assert (await post(web, frame, *lines, line)).status == 400
@@ -482,9 +483,9 @@ async def test_duplicate_header_is_refused() -> None:
     "2026-07-28/basic/transports/streamable-http#standard-request-headers-2",
 )
 async def test_mcp_name_header_is_base64_for_other_than_plain_ascii() -> None:
-    async with on_the_web(make_server()) as web:
-        talk, plain = Talk(web), alone("tools/call", {"name": "q", "arguments": {}})
-        other = alone("tools/call", {"name": "w\u00e4hle", "arguments": {}})
+    async with served_over_http(make_server()) as web:
+        talk, plain = Talk(web), stateless_request("tools/call", {"name": "q", "arguments": {}})
+        other = stateless_request("tools/call", {"name": "w\u00e4hle", "arguments": {}})
         assert (await talk.post(plain, Mcp_Name=encoded("q"))).status == 200
         assert (await talk.post(other, Mcp_Name=encoded("w\u00e4hle"))).status == 200
         assert (await talk.post(plain, Mcp_Name="  q\t")).status == 200
@@ -502,11 +503,11 @@ async def test_mcp_name_header_is_base64_for_other_than_plain_ascii() -> None:
 
 
 async def test_tools_call_without_name_is_invalid_params_with_any_mcp_name() -> None:
-    async with on_the_web(make_server()) as web:
+    async with served_over_http(make_server()) as web:
         wrong: list[Object] = [{}, {"name": 3}, {"name": None}]
         for params in wrong:
             for name in (None, "q"):
-                reply = await Talk(web).post(alone("tools/call", params), Mcp_Name=name)
+                reply = await Talk(web).post(stateless_request("tools/call", params), Mcp_Name=name)
                 error_of(reply.json, INVALID_PARAMS)
 
 
@@ -543,8 +544,8 @@ async def test_tools_call_without_name_is_invalid_params_with_any_mcp_name() -> 
 async def test_tools_call_marked_arguments_are_required_in_headers(
     arguments: Object, headers: dict[str, str], status: int
 ) -> None:
-    async with on_the_web(make_server()) as web:
-        frame = alone("tools/call", {"name": "q", "arguments": arguments})
+    async with served_over_http(make_server()) as web:
+        frame = stateless_request("tools/call", {"name": "q", "arguments": arguments})
         reply = await Talk(web).post(frame, **{f"Mcp_Param_{name}": value for name, value in headers.items()})
         assert reply.status == status
         if status == 400:
@@ -554,32 +555,32 @@ async def test_tools_call_marked_arguments_are_required_in_headers(
 
 
 async def test_tools_call_null_arguments_have_no_header() -> None:
-    async with on_the_web(make_server()) as web:
-        frame = alone("tools/call", {"name": "q", "arguments": {"region": None}})
+    async with served_over_http(make_server()) as web:
+        frame = stateless_request("tools/call", {"name": "q", "arguments": {"region": None}})
         assert (await Talk(web).post(frame)).status == 200  # the schema has more to say about null
         await refused(await Talk(web).post(frame, Mcp_Param_Region="null"))
 
 
 async def test_param_headers_are_checked_only_on_http_and_in_the_modern_era() -> None:
-    async with on_the_web(make_server()) as web:
+    async with served_over_http(make_server()) as web:
         talk = Talk(web)
-        await talk.greet()
+        await talk.handshake()
         frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
         reply = await talk.post({**frame, "params": {"name": "q", "arguments": {"region": "us"}}})
         assert "result" in (await reply.object() if reply.kind != JSON_TYPE else reply.json)  # type: ignore[operator]
 
 
 async def test_param_headers_of_an_unknown_tool_are_ignored() -> None:
-    async with on_the_web(make_server()) as web:
-        reply = await Talk(web).post(alone("tools/call", {"name": "none"}), Mcp_Param_Region="us")
+    async with served_over_http(make_server()) as web:
+        reply = await Talk(web).post(stateless_request("tools/call", {"name": "none"}), Mcp_Param_Region="us")
         error_of(reply.json, INVALID_PARAMS)
 
 
 async def test_header_mismatch_never_reaches_the_tool_and_quotes_values_shortened() -> None:
     server, called = make_server(), asyncio.Event()
     server.tool("set", input_schema=REGION)(lambda **arguments: called.set())
-    async with on_the_web(server) as web:
-        frame = alone("tools/call", {"name": "set", "arguments": {"region": "x" * 5000}})
+    async with served_over_http(server) as web:
+        frame = stateless_request("tools/call", {"name": "set", "arguments": {"region": "x" * 5000}})
         assert len(await refused(await Talk(web).post(frame, Mcp_Param_Region="y" * 5000))) < 400
         assert not called.is_set()
 
@@ -591,7 +592,7 @@ async def test_tools_call_headers_are_those_of_the_specification_example() -> No
     server.tool("execute_sql", input_schema=schema(region=marked("Region"), query={"type": "string"}))(
         lambda region, query: None
     )
-    async with on_the_web(server) as web:
+    async with served_over_http(server) as web:
         meta: Object = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
         arguments: Object = {"region": "us-west1", "query": "SELECT * FROM users"}
         params: Object = {"_meta": meta, "name": "execute_sql", "arguments": arguments}

@@ -14,21 +14,9 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METH
 from mcp_ref.lib.jsonschema import SchemaError
 from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.memory import MemoryTransport
-from tests.support import (
-    CONNECTED_TRANSPORTS,
-    MODERN,
-    SERVER_TRANSPORTS,
-    Wire,
-    greet,
-    greeted_client,
-    handshake_of,
-    initialize,
-    notification,
-    raw_client,
-    raw_server,
-    request,
-    run,
-)
+from tests.messages import initialize, notification, request
+from tests.raw_peers import Wire, connected_client, handshake, legacy_initialize, raw_client, raw_server
+from tests.settings import CONNECTED_TRANSPORTS, MODERN, SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -83,7 +71,7 @@ async def test_initialize_and_ping_work_on_a_server_without_features(kind: str, 
 @pytest.mark.parametrize("revision", NAMES)
 async def test_initialize_and_ping_work_on_a_client_without_features(revision: str) -> None:
     async with raw_server(plain) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         await wire.nothing_more()
         await client.close()
         assert wire.frames.empty()
@@ -117,7 +105,7 @@ async def test_initialize_and_ping_work_on_a_client_without_features(revision: s
 async def test_invalid_json_rpc_gets_the_right_error_and_next_message_works(
     kind: str, revision: str, frame: bytes, code: int, id: JSON
 ) -> None:
-    async with greeted_client(Server("s"), kind, revision) as wire:
+    async with connected_client(Server("s"), kind, revision) as wire:
         await wire.send(frame)
         answer = await wire.receive_object()
         assert code_of(answer) == code
@@ -144,7 +132,7 @@ async def test_invalid_json_rpc_gets_the_right_error_and_next_message_works(
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_request_id_is_a_string_or_integer(kind: str, revision: str) -> None:
-    async with greeted_client(Server("s"), kind, revision) as wire:
+    async with connected_client(Server("s"), kind, revision) as wire:
         for id in (0, 1, -1, 2**53, "", "0", "\u00e9"):
             answer = await wire.ask("ping", id=id)
             assert answer == {"jsonrpc": "2.0", "id": id, "result": {}}
@@ -173,7 +161,7 @@ async def test_request_id_is_a_string_or_integer(kind: str, revision: str) -> No
 async def test_request_id_is_never_reused_by_a_client(revision: str) -> None:
     async with raw_server(plain) as (client, wire):
         connecting = asyncio.create_task(client.connect())
-        asked = await handshake_of(wire)
+        asked = await legacy_initialize(wire)
         info: Object = {"name": "raw", "version": "1"}
         result: Object = {"protocolVersion": revision, "capabilities": {}, "serverInfo": info}
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
@@ -214,7 +202,7 @@ async def test_request_id_is_never_reused_by_a_server_beside_any_client_ids(kind
     async def roots(context: Context) -> str:
         return str(len(await context.list_roots()) + len(await context.list_roots()))
 
-    async with greeted_client(server, kind, revision, {"roots": {}}) as wire:
+    async with connected_client(server, kind, revision, {"roots": {}}) as wire:
         ids = []
         for mine in (1, 2, "x"):
             await wire.send(request("resources/read", {"uri": "test://roots"}, mine))
@@ -268,7 +256,7 @@ async def test_request_to_server_gets_one_result_or_error(kind: str, revision: s
     def reading(name: str, id: str) -> Object:
         return request("resources/read", {"uri": f"test://{name}"}, id)
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         asked: dict[str, Object] = {
             "good": reading("good", "good"),
             "bug": reading("bug", "bug"),
@@ -306,7 +294,7 @@ async def test_request_to_server_gets_one_result_or_error(kind: str, revision: s
 @pytest.mark.parametrize("revision", NAMES)
 async def test_request_to_client_gets_one_result_or_error(revision: str) -> None:
     async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         assert await wire.ask("roots/list", id="") == {"jsonrpc": "2.0", "id": "", "result": {"roots": []}}
         answer = await wire.ask("no/such/method", id=0)
         assert (answer["id"], code_of(answer)) == (0, METHOD_NOT_FOUND)
@@ -347,7 +335,7 @@ async def test_request_to_client_gets_one_result_or_error(revision: str) -> None
 )
 async def test_response_that_breaks_the_rules_is_never_accepted(answer: Object) -> None:
     async with raw_server(plain) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         ping = asyncio.create_task(client.ping())
         asked = await wire.receive_object()
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
@@ -363,7 +351,7 @@ async def test_response_that_breaks_the_rules_is_never_accepted(answer: Object) 
 
 async def test_error_response_is_raised_with_code_message_and_data() -> None:
     async with raw_server(plain) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         ping = asyncio.create_task(client.ping())
         asked = await wire.receive_object()
         error: Object = {"code": -5, "message": "no", "data": {"a": 1}}
@@ -375,7 +363,7 @@ async def test_error_response_is_raised_with_code_message_and_data() -> None:
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_response_with_unknown_id_is_ignored(kind: str) -> None:
-    async with greeted_client(Server("s"), kind) as wire:
+    async with connected_client(Server("s"), kind) as wire:
         await wire.send({"jsonrpc": "2.0", "id": 1, "result": {}})
         await wire.send({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "x"}})
         await wire.send({"jsonrpc": "2.0", "error": {"code": 1, "message": "x"}})
@@ -410,7 +398,7 @@ STRANGE_NOTIFICATIONS: list[Object] = [
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)  # a POST has its own answer, always
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_notification_to_server_never_gets_a_response(kind: str, revision: str) -> None:
-    async with greeted_client(Server("s"), kind, revision) as wire:
+    async with connected_client(Server("s"), kind, revision) as wire:
         for strange in STRANGE_NOTIFICATIONS:
             await wire.send(strange)
         await wire.nothing_more()
@@ -427,7 +415,7 @@ async def test_notification_to_client_never_gets_a_response(revision: str) -> No
         raise ZeroDivisionError
 
     async with raw_server(lambda t: Client(t, on_tools_changed=fails)) as (client, wire):
-        await greet(client, wire, revision, {"tools": {"listChanged": True}})
+        await handshake(client, wire, revision, {"tools": {"listChanged": True}})
         for strange in STRANGE_NOTIFICATIONS:
             await wire.send(strange)
         await wire.nothing_more()
@@ -450,7 +438,7 @@ async def test_notification_from_server_has_no_id(kind: str, revision: str) -> N
         await context.report_progress(1)
         return "told"
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         asked: Object = {"uri": "test://told", "_meta": {"progressToken": "t"}}
         log, progress = await wire.ask("resources/read", asked), await wire.receive_object()
         assert (await wire.receive_object())["id"] == "q"
@@ -470,7 +458,7 @@ async def test_notification_from_server_has_no_id(kind: str, revision: str) -> N
 )
 async def test_notification_from_client_has_no_id() -> None:
     async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         await client.set_roots(["/tmp"])
         assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
         with pytest.raises(TimeoutError):
@@ -508,14 +496,14 @@ async def _exchange(wire: Wire, nameless: bool) -> None:
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_batch_to_server_gets_a_batch(kind: str) -> None:
-    async with greeted_client(Server("s"), kind, "2025-03-26") as wire:
+    async with connected_client(Server("s"), kind, "2025-03-26") as wire:
         await _exchange(wire, nameless=True)
 
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
 async def test_batch_to_client_gets_a_batch_and_batch_of_responses_is_read() -> None:
     async with raw_server(plain) as (client, wire):
-        await greet(client, wire, "2025-03-26")
+        await handshake(client, wire, "2025-03-26")
         await _exchange(wire, nameless=False)  # errors would not help a server that prints by mistake
         calling = asyncio.create_task(client.batch(client.ping(), client.ping()))
         asked = await wire.receive()
@@ -567,7 +555,7 @@ async def test_input_schema_is_read_in_its_own_dialect_by_default_2020_12(
         return "called"
 
     server.tools.add(paired, input_schema=schema)
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         good = await wire.ask("tools/call", {"name": "paired", "arguments": GOOD})
         assert "called" in str(good) and "isError" not in str(good)
         for arguments in BAD:
@@ -582,7 +570,7 @@ async def test_input_schema_is_read_in_its_own_dialect_by_default_2020_12(
 async def _call_listed(schema: Object, structured: Object) -> None:
     """List one tool with this output schema, call it, and return this content."""
     async with raw_server(plain) as (client, wire):
-        await greet(client, wire, capabilities={"tools": {}})
+        await handshake(client, wire, capabilities={"tools": {}})
         listing = asyncio.create_task(client.list_tools())
         asked = await wire.receive_object()
         tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}

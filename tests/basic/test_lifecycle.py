@@ -22,20 +22,9 @@ from mcp_ref.basic.lifecycle import choose_revision, declares
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, Revision
 from mcp_ref.transports.memory import MemoryTransport
-from tests.support import (
-    CONNECTED_TRANSPORTS,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    greet,
-    greeted_client,
-    handshake_of,
-    initialize,
-    notification,
-    raw_client,
-    raw_server,
-    request,
-    run,
-)
+from tests.messages import initialize, notification, request
+from tests.raw_peers import connected_client, handshake, legacy_initialize, raw_client, raw_server
+from tests.settings import CONNECTED_TRANSPORTS, PATIENCE, SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -109,7 +98,7 @@ async def test_ping_before_initialize_gets_a_response(kind: str) -> None:
 )
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_initialize_comes_once(kind: str) -> None:
-    async with greeted_client(everything(), kind, "2024-11-05") as wire:
+    async with connected_client(everything(), kind, "2024-11-05") as wire:
         await wire.send(initialize("2025-11-25", id="again"))
         again = await wire.receive_object()
         assert (again["id"], member(again, "error", "code")) == ("again", INVALID_REQUEST)
@@ -361,7 +350,7 @@ def test_client_sends_initialize_waits_and_confirms(revision: Revision) -> None:
 @pytest.mark.parametrize("answered", NAMES)
 async def test_client_offers_its_latest_revision_and_accepts_any_that_it_knows(answered: str) -> None:
     async with raw_server(of) as (client, wire):
-        params = await greet(client, wire, answered)
+        params = await handshake(client, wire, answered)
         assert params["protocolVersion"] == "2025-11-25"
         assert client.revision.name == answered
 
@@ -382,7 +371,7 @@ async def test_client_offers_its_latest_revision_and_accepts_any_that_it_knows(a
 async def test_client_disconnects_from_a_server_of_an_unknown_revision(only: str | None, answered: str) -> None:
     async with raw_server(lambda t: Client(t, revision=only)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
-        asked = await handshake_of(wire)
+        asked = await legacy_initialize(wire)
         theirs: Object = {"name": "raw", "version": "1"}
         result: Object = {"protocolVersion": answered, "capabilities": {}, "serverInfo": theirs}
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
@@ -401,7 +390,7 @@ async def test_client_disconnects_from_a_server_of_an_unknown_revision(only: str
 async def test_client_raises_error_response_to_initialize_and_disconnects() -> None:
     async with raw_server(of) as (client, wire):
         connecting = asyncio.create_task(client.connect())
-        asked = await handshake_of(wire)
+        asked = await legacy_initialize(wire)
         error: Object = {"code": -32602, "message": "Unsupported protocol version", "data": {"supported": ["x"]}}
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
         with pytest.raises(RemoteError, match="Unsupported protocol version"):
@@ -421,7 +410,7 @@ async def test_client_raises_error_response_to_initialize_and_disconnects() -> N
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 async def test_server_keeps_to_the_negotiated_revision(kind: str, revision: Revision) -> None:
-    async with greeted_client(everything(), kind, revision.name) as wire:
+    async with connected_client(everything(), kind, revision.name) as wire:
         prompts = member(await wire.ask("prompts/list"), "result", "prompts")
         assert isinstance(prompts, list)
         assert ("title" in str(prompts[0])) is (revision.name >= "2025-06-18")
@@ -452,7 +441,7 @@ async def test_client_keeps_to_the_negotiated_revision(revision: Revision) -> No
         return ElicitResult("decline")
 
     async with raw_server(lambda t: Client(t, elicitation=elicitation)) as (client, wire):
-        await greet(client, wire, revision.name, {"completions": {}, "prompts": {}})
+        await handshake(client, wire, revision.name, {"completions": {}, "prompts": {}})
         reference = PromptReference("greeting")
         completing = asyncio.create_task(client.complete(reference, "name", "A", {"other": "x"}))
         asked = await wire.receive_object()
@@ -499,7 +488,7 @@ async def test_server_sends_no_request_that_the_client_did_not_declare(kind: str
             refused.append("refused")
         return " ".join(refused)
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         answer = await wire.ask("resources/read", {"uri": "test://asks"})
         assert str(answer).count("refused") == 4, answer
 
@@ -520,7 +509,7 @@ async def test_server_without_a_feature_neither_serves_nor_announces_it(kind: st
         await context.log("emergency", "unheard")
         return "done"
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for method in ("prompts/list", "prompts/get", "tools/list", "tools/call", "completion/complete"):
             answer = await wire.ask(method, {"name": "x"})
             assert member(answer, "error", "code") == METHOD_NOT_FOUND, method
@@ -544,7 +533,7 @@ async def test_server_without_a_feature_neither_serves_nor_announces_it(kind: st
 @pytest.mark.parametrize("revision", NAMES)
 async def test_client_sends_no_request_that_the_server_did_not_declare(revision: str) -> None:
     async with raw_server(of) as (client, wire):
-        await greet(client, wire, revision, {"resources": {"subscribe": False}})
+        await handshake(client, wire, revision, {"resources": {"subscribe": False}})
         for ask in (
             lambda: client.list_tools(),
             lambda: client.call_tool("x"),
@@ -572,7 +561,7 @@ async def test_client_sends_no_request_that_the_server_did_not_declare(revision:
 @pytest.mark.parametrize("revision", NAMES)
 async def test_client_without_a_feature_does_not_serve_it(revision: str) -> None:
     async with raw_server(of) as (client, wire):
-        params = await greet(client, wire, revision)
+        params = await handshake(client, wire, revision)
         assert params["capabilities"] == {}
         for method in ("roots/list", "sampling/createMessage", "elicitation/create"):
             answer = await wire.ask(method, {})
@@ -622,7 +611,7 @@ def test_choose_revision_looks_names_up_instead_of_comparing_them() -> None:
 @pytest.mark.parametrize("revision", NAMES[1:])
 async def test_request_timeout_is_per_request_and_sends_cancelled(revision: str) -> None:
     async with raw_server(of) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         with pytest.raises(RequestTimeout, match=r"ping: no response within 0\.01 seconds"):
             await client.ping(timeout=0.01)
         asked, cancelled = await wire.receive_object(), await wire.receive_object()
@@ -634,7 +623,7 @@ async def test_request_timeout_is_per_request_and_sends_cancelled(revision: str)
 
 async def test_request_timeout_in_2024_10_07_sends_nothing() -> None:
     async with raw_server(of) as (client, wire):
-        await greet(client, wire, "2024-10-07")
+        await handshake(client, wire, "2024-10-07")
         with pytest.raises(RequestTimeout):
             await client.ping(timeout=0.01)
         assert (await wire.receive_object())["method"] == "ping"
@@ -658,7 +647,7 @@ async def test_initialize_timeout_closes_the_connection() -> None:
 )
 async def test_progress_extends_a_request_but_not_beyond_its_maximum() -> None:
     async with raw_server(of) as (client, wire):
-        await greet(client, wire, capabilities={"tools": {}})
+        await handshake(client, wire, capabilities={"tools": {}})
         call = asyncio.create_task(client.call_tool("slow", timeout=0.2, max_timeout=0.5))
         asked = await wire.receive_object()
         begun = asyncio.get_running_loop().time()
@@ -677,6 +666,6 @@ async def test_progress_extends_a_request_but_not_beyond_its_maximum() -> None:
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_connections_of_one_server_speak_their_own_revisions(kind: str) -> None:
     server = everything()
-    async with greeted_client(server, kind, "2024-11-05") as old, greeted_client(server, kind) as new:
+    async with connected_client(server, kind, "2024-11-05") as old, connected_client(server, kind) as new:
         assert "title" not in str(await old.ask("prompts/list"))
         assert "title" in str(await new.ask("prompts/list"))

@@ -11,7 +11,9 @@ from mcp_ref import Client, Context, Server
 from mcp_ref.basic.meta import is_meta_key, is_reserved_meta_key
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import MODERN, SERVER_TRANSPORTS, greet, greeted_client, raw_server, request
+from tests.messages import request
+from tests.raw_peers import connected_client, handshake, raw_server
+from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 GOOD = [
@@ -112,7 +114,7 @@ def test_server_refuses_meta_keys_outside_the_grammar(key: str) -> None:
 @pytest.mark.parametrize("key", ["com..example/name", "a-"])
 async def test_client_refuses_meta_keys_outside_the_grammar(key: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, capabilities={"tools": {}})
+        await handshake(client, wire, capabilities={"tools": {}})
         with pytest.raises(ValueError, match="is not a valid _meta key"):
             await client.call_tool("t", meta={key: 1})
         await wire.nothing_more()
@@ -162,7 +164,7 @@ async def test_server_ignores_values_of_reserved_meta_keys(kind: str, revision: 
         seen.append(context.meta)
         return "done"
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for value in STRANGE:
             meta: Object = {
                 "io.modelcontextprotocol/related-task": value,
@@ -181,7 +183,7 @@ async def test_server_ignores_values_of_reserved_meta_keys(kind: str, revision: 
 @pytest.mark.parametrize("revision", NAMES)
 async def test_client_ignores_values_of_reserved_meta_keys(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"tools": {}})
+        await handshake(client, wire, revision, {"tools": {}})
         for value in STRANGE:
             meta: Object = {"io.modelcontextprotocol/related-task": value, "progressToken": value, "a b": value}
             call = asyncio.create_task(client.call_tool("t", meta={"com.example/mine": value}))
@@ -197,6 +199,6 @@ async def test_client_ignores_values_of_reserved_meta_keys(revision: str) -> Non
 async def test_meta_of_listed_items_is_sent_to_revisions_that_have_it(kind: str, revision: str) -> None:
     server = Server("s")
     server.prompts.add(lambda: "", "p", meta={"com.example/x": [1]})
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         answer = await wire.ask("prompts/list")
         assert ("com.example/x" in str(answer)) is (revision >= "2025-06-18")

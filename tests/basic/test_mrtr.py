@@ -16,20 +16,12 @@ from mcp_ref.jsonrpc.errors import McpError, ProtocolError
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.server import stateless
-from tests.support import (
-    ALONE_TRANSPORTS,
-    Wire,
-    alone,
-    error_of,
-    greeted_client,
-    raw_client,
-    result_of,
-    run,
-    who,
-)
-from tests.web import Talk, on_the_web
+from tests.messages import error_of, result_of, server_info_meta, stateless_request
+from tests.raw_http_client import Talk, served_over_http
+from tests.raw_peers import Wire, connected_client, raw_client
+from tests.settings import STATELESS_TRANSPORTS, run
 
-KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 MISSING_CAPABILITY = -32021
 KEY = b"k" * 32
 NOW = 1_800_000_000.0
@@ -102,7 +94,7 @@ class Asker:
         self.id += 1
         own: Object = {} if responses is None else {"inputResponses": responses}
         state: Object = {} if self.state is None else {"requestState": self.state}
-        answer = await self.wire.ask_alone(
+        answer = await self.wire.ask_stateless(
             self.method, {**self.params, **own, **state, **more}, self.id, self.capabilities
         )
         assert answer["id"] == self.id
@@ -112,7 +104,7 @@ class Asker:
         """Send one attempt, and return its input requests."""
         result = result_of(await self.send(responses, **more))
         assert result.keys() == {"resultType", "inputRequests", "requestState", "_meta"}, result
-        assert result["resultType"] == "input_required" and result["_meta"] == who()
+        assert result["resultType"] == "input_required" and result["_meta"] == server_info_meta()
         self.state = result["requestState"]
         assert isinstance(self.state, str) and isinstance(result["inputRequests"], dict)
         return result["inputRequests"]
@@ -198,12 +190,12 @@ async def test_input_required_is_never_used_for_other_requests(kind: str) -> Non
         params: Object = {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "x", "value": ""}}
         responses: Object = {"inputResponses": {"1": ROOTS}}
         for more in ({}, responses):
-            answer = await wire.ask_alone("completion/complete", {**params, **more}, 1, ABLE)
+            answer = await wire.ask_stateless("completion/complete", {**params, **more}, 1, ABLE)
             error_of(answer, INTERNAL_ERROR)
         for method in ("tools/list", "resources/list", "prompts/list", "server/discover"):
             wrong: list[Object] = [{"requestState": "x"}, {"inputResponses": 3}]
             for more in (responses, *wrong):
-                assert result_of(await wire.ask_alone(method, more, 1, ABLE))["resultType"] == "complete"
+                assert result_of(await wire.ask_stateless(method, more, 1, ABLE))["resultType"] == "complete"
 
 
 @KINDS
@@ -308,7 +300,7 @@ async def test_input_required_after_the_response_is_an_error_of_the_author(kind:
 
     answered = asyncio.Event()
     async with raw_client(server, kind) as wire:
-        assert result_of(await wire.ask_alone("tools/call", {"name": "leave"}, capabilities=ABLE))["content"] == []
+        assert result_of(await wire.ask_stateless("tools/call", {"name": "leave"}, capabilities=ABLE))["content"] == []
         answered.set()
         with pytest.raises(McpError, match="is complete"):
             await left[0]
@@ -392,7 +384,7 @@ def test_input_required_ends_the_progress_of_its_request(kind: str) -> None:
             await context.list_roots()
 
         async with raw_client(server, kind) as wire:
-            await wire.send(alone("tools/call", {"name": "work"}, 1, ABLE, progressToken="t"))
+            await wire.send(stateless_request("tools/call", {"name": "work"}, 1, ABLE, progressToken="t"))
             progress = await wire.receive_object()
             assert progress["params"] == {"progressToken": "t", "progress": 1, "total": 2}
             assert result_of(await wire.receive_object())["resultType"] == "input_required"
@@ -408,7 +400,7 @@ def test_input_required_ends_the_progress_of_its_request(kind: str) -> None:
 
 @KINDS
 async def test_handler_with_elicitation_serves_both_eras(kind: str) -> None:
-    async with greeted_client(make_server(), kind, capabilities=ABLE) as wire:
+    async with connected_client(make_server(), kind, capabilities=ABLE) as wire:
         await wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "journey"}})
         for answer in (accept("Rome"), accept("Oslo"), ROOTS):
             asked = await wire.receive_object()
@@ -420,7 +412,7 @@ async def test_handler_with_elicitation_serves_both_eras(kind: str) -> None:
         await asker.asked({"1": accept("Rome")})
         await asker.asked({"2": accept("Oslo")})
         modern = result_of(await asker.send({"3": ROOTS}))
-        assert modern == {**legacy, "resultType": "complete", "_meta": who()}
+        assert modern == {**legacy, "resultType": "complete", "_meta": server_info_meta()}
 
 
 # ------------------------------------------------------------------------------------------------ capabilities
@@ -643,9 +635,11 @@ async def test_input_request_for_sampling_keeps_the_tool_choice(kind: str, mode:
 REQUEST = request_digest("tools/call", {"name": "greet", "arguments": {}})
 
 
-def opens(state: JSON, key: bytes = KEY, request: str = REQUEST, who: str | None = "ada", now: float = NOW) -> bool:
+def opens(
+    state: JSON, key: bytes = KEY, request: str = REQUEST, server_info_meta: str | None = "ada", now: float = NOW
+) -> bool:
     try:
-        unseal(key, state, request, who, now)
+        unseal(key, state, request, server_info_meta, now)
     except ProtocolError as error:
         assert error.code == INVALID_PARAMS
         return False
@@ -692,7 +686,7 @@ def test_unseal_refuses_another_key_request_principal_or_late_state() -> None:
     assert not opens(state, now=NOW + STATE_SECONDS + 1)
     assert not opens(state, key=b"x" * 32)
     for person in (None, "", "bob", "ada "):
-        assert not opens(state, who=person)
+        assert not opens(state, server_info_meta=person)
     for method, params in (
         ("prompts/get", {"name": "greet", "arguments": {}}),
         ("tools/call", {"name": "other", "arguments": {}}),
@@ -786,13 +780,13 @@ async def test_request_state_of_another_principal_is_refused() -> None:
     async def authenticate(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")
 
-    async with on_the_web(make_server(), authenticate=authenticate) as web:
+    async with served_over_http(make_server(), authenticate=authenticate) as web:
         ada, bob = Talk(web, authorization="ada"), Talk(web, authorization="bob")
         params: Object = {"name": "greet"}
-        state = result_of((await ada.post(alone("tools/call", params, 1, ABLE))).json)["requestState"]
+        state = result_of((await ada.post(stateless_request("tools/call", params, 1, ABLE))).json)["requestState"]
         params |= {"inputResponses": {"1": accept("Ada")}, "requestState": state}
-        error_of((await bob.post(alone("tools/call", params, 2, ABLE))).json, INVALID_PARAMS, 2)
-        reply = await ada.post(alone("tools/call", params, 3, ABLE))
+        error_of((await bob.post(stateless_request("tools/call", params, 2, ABLE))).json, INVALID_PARAMS, 2)
+        reply = await ada.post(stateless_request("tools/call", params, 3, ABLE))
         assert result_of(reply.json)["content"] == [{"type": "text", "text": "Hello Ada"}]
 
 

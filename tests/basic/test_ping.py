@@ -9,17 +9,9 @@ import pytest
 from mcp_ref import Client, Context, RequestTimeout, Server
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY
-from tests.support import (
-    CONNECTED_TRANSPORTS,
-    SERVER_TRANSPORTS,
-    greet,
-    greeted_client,
-    initialize,
-    notification,
-    raw_client,
-    raw_server,
-    request,
-)
+from tests.messages import initialize, notification, request
+from tests.raw_peers import connected_client, handshake, raw_client, raw_server
+from tests.settings import CONNECTED_TRANSPORTS, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -33,7 +25,7 @@ NAMES = [revision.name for revision in LEGACY]
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> None:
-    async with greeted_client(Server("s"), kind, revision) as wire:
+    async with connected_client(Server("s"), kind, revision) as wire:
         meta: Object = {"progressToken": 1, "traceparent": "00-1-1-00"}
         some: list[Object | None] = [None, {}, {"_meta": meta}]
         for params in some:
@@ -49,7 +41,7 @@ async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> 
 @pytest.mark.parametrize("revision", NAMES)
 async def test_ping_to_client_gets_an_empty_result(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         assert await wire.ask("ping", id=0) == {"jsonrpc": "2.0", "id": 0, "result": {}}
 
 
@@ -69,7 +61,7 @@ async def test_ping_gets_a_prompt_response_while_other_requests_are_served(kind:
         await gate.wait()
         return "done"
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         for id in range(20):
             await wire.send(request("resources/read", {"uri": "test://slow"}, id))
         await wire.nothing_more()  # the ping's answer comes before any other
@@ -96,7 +88,7 @@ async def test_ping_gets_a_response_in_each_phase_of_the_handshake(kind: str) ->
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 async def test_ping_with_params_of_another_type_is_refused(kind: str) -> None:
-    async with greeted_client(Server("s"), kind) as wire:
+    async with connected_client(Server("s"), kind) as wire:
         await wire.send({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": ["x"]})
         assert "error" in await wire.receive_object()
         answer = await wire.ask("ping", {"_meta": 7})
@@ -111,7 +103,7 @@ async def test_ping_with_params_of_another_type_is_refused(kind: str) -> None:
 )
 async def test_ping_without_response_is_a_timeout() -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         with pytest.raises(RequestTimeout, match="ping: no response"):
             await client.ping(timeout=0.01)
         assert (await wire.receive_object())["method"] == "ping"

@@ -11,18 +11,9 @@ from mcp_ref import Client, Context, Server
 from mcp_ref.basic.progress import ProgressReporter
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import (
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    greet,
-    greeted_client,
-    notification,
-    raw_server,
-    request,
-    run,
-)
+from tests.messages import notification, request
+from tests.raw_peers import Wire, connected_client, handshake, raw_server
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -75,7 +66,7 @@ def test_progress_from_server_has_the_token_of_the_request_and_increasing_values
                 await context.report_progress(value, 4, f"step {value}")
             return "done"
 
-        async with greeted_client(server, kind, revision) as wire:
+        async with connected_client(server, kind, revision) as wire:
             await wire.send(reading("test://steps", "q", token))
             came = []
             while "method" in (message := await wire.receive_object()):
@@ -110,7 +101,7 @@ async def test_progress_increases_without_a_total(kind: str) -> None:
             await context.report_progress(value)
         return "done"
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         await wire.send(reading("test://steps", "q", "t"))
         assert [await wire.receive() for _ in range(2)] == [progress("t", 10), progress("t", 20)]
         assert (await wire.receive_object())["id"] == "q"
@@ -133,7 +124,7 @@ async def test_progress_is_not_sent_without_a_token(kind: str, revision: str) ->
         await context.report_progress(1, 2)
         return "done"
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         metas: list[Object] = [{}, {"other": 1}]
         for meta in metas:
             answer = await wire.ask("resources/read", {"uri": "test://steps", "_meta": meta})
@@ -156,7 +147,7 @@ async def test_progress_token_of_another_type_is_ignored(kind: str, token: JSON)
         await context.report_progress(1, 2)
         return "done"
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         await wire.send(reading("test://steps", "q", token))
         answer = await wire.receive_object()
         assert answer["id"] == "q"
@@ -191,7 +182,7 @@ async def test_progress_of_concurrent_requests_has_their_own_tokens(kind: str) -
         await context.report_progress(2)
         return name
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         for name in gates:
             await wire.send(reading(f"test://{name}", name, f"token {name}"))
         assert [await wire.receive() for _ in gates] == [progress("token a", 1), progress("token b", 1)]
@@ -236,7 +227,7 @@ def test_progress_stops_with_the_response(kind: str, revision: str, ending: str)
                 raise ZeroDivisionError
             return "done"
 
-        async with greeted_client(server, kind, revision) as wire:
+        async with connected_client(server, kind, revision) as wire:
             await wire.send(reading("test://kept", "q", "t"))
             assert await wire.receive() == progress("t", 1)
             async with asyncio.timeout(PATIENCE):
@@ -276,7 +267,7 @@ async def test_progress_from_a_thread_that_outlives_its_request_is_dropped(kind:
         context.run(context.report_progress(1))
         return "done"
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         await wire.send(reading("test://thread", "q", "t"))
         assert await wire.receive() == progress("t", 1)
         assert (await wire.receive_object())["id"] == "q"
@@ -329,7 +320,7 @@ def result_of(revision: str) -> Object:
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_request(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"tools": {}})
+        await handshake(client, wire, revision, {"tools": {}})
         heard: list[list[object]] = [[], [], []]
         calls: list[asyncio.Task[object]] = []
         asked = []
@@ -363,7 +354,7 @@ async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_r
 )
 async def test_progress_token_is_absent_without_a_progress_handler() -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, capabilities={"tools": {}})
+        await handshake(client, wire, capabilities={"tools": {}})
         calls: list[asyncio.Task[object]] = []
         asked = await _calling(client, wire, calls)
         assert "_meta" not in str(asked)
@@ -384,7 +375,7 @@ async def test_progress_token_is_absent_without_a_progress_handler() -> None:
 )
 async def test_progress_with_unknown_finished_or_mistyped_token_is_ignored() -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, capabilities={"tools": {}})
+        await handshake(client, wire, capabilities={"tools": {}})
         heard: list[object] = []
         calls: list[asyncio.Task[object]] = []
         asked = await _calling(client, wire, calls, on_progress=lambda *values: heard.append(values))
@@ -405,7 +396,7 @@ async def test_progress_handler_that_fails_does_not_end_the_call() -> None:
         raise ZeroDivisionError
 
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, capabilities={"tools": {}})
+        await handshake(client, wire, capabilities={"tools": {}})
         calls: list[asyncio.Task[object]] = []
         asked = await _calling(client, wire, calls, on_progress=fails)
         await wire.send(progress(token_of(asked), 1))

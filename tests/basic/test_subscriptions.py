@@ -21,26 +21,13 @@ from mcp_ref.server import announcer, session
 from mcp_ref.server.announcer import Announcer
 from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
-from tests.support import (
-    ALONE_TRANSPORTS,
-    META,
-    PATIENCE,
-    Wire,
-    _wire_of,
-    add_and_remove,
-    alone,
-    error_of,
-    greeted_client,
-    notification,
-    python,
-    raw_client,
-    result_of,
-    run,
-    who,
-)
-from tests.web import Held, Reply, Talk, eventually, on_the_web
+from tests.forked_python import python
+from tests.messages import error_of, notification, result_of, server_info_meta, stateless_request
+from tests.raw_http_client import Held, Reply, Talk, eventually, served_over_http
+from tests.raw_peers import Wire, _wire_of, add_and_remove, connected_client, raw_client
+from tests.settings import META, PATIENCE, STATELESS_TRANSPORTS, run
 
-KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 CONNECTED = pytest.mark.parametrize("kind", ["memory", "stdio"])
 SUBSCRIPTION = f"{META}subscriptionId"
 
@@ -64,7 +51,7 @@ def subscriptions(server: Server) -> set[Announcer]:
 
 
 def listen(id: JSON = 1, **filter: JSON) -> Object:
-    return alone("subscriptions/listen", {"notifications": filter}, id)
+    return stateless_request("subscriptions/listen", {"notifications": filter}, id)
 
 
 def told(id: JSON, method: str, **params: JSON) -> Object:
@@ -82,7 +69,7 @@ def updated(id: JSON, uri: str) -> Object:
 
 def ended(id: JSON) -> Object:
     """Return the result of a subscription."""
-    meta: Object = {**who(), SUBSCRIPTION: id}
+    meta: Object = {**server_info_meta(), SUBSCRIPTION: id}
     return {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta": meta}}
 
 
@@ -159,7 +146,7 @@ async def test_acknowledged_lacks_types_that_the_server_does_not_offer(kind: str
 async def test_listen_filter_of_the_wrong_shape_is_invalid_params(kind: str, params: Object) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
-        error_of(await wire.ask_alone("subscriptions/listen", params), INVALID_PARAMS)
+        error_of(await wire.ask_stateless("subscriptions/listen", params), INVALID_PARAMS)
         assert not subscriptions(server)
 
 
@@ -202,7 +189,7 @@ async def test_listen_delivers_only_the_chosen_notifications(kind: str, what: st
 async def test_list_changed_is_not_sent_without_a_subscription(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
-        await wire.ask_alone("tools/list")
+        await wire.ask_stateless("tools/list")
         change_all(server)
         await wire.nothing_else()
 
@@ -248,7 +235,7 @@ async def test_listen_several_at_once_each_has_its_own_subscription_id(kind: str
 @KINDS
 async def test_listen_beside_a_legacy_session_leaves_its_notifications_alone(kind: str) -> None:
     server = make_server()
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         await wire.send(listen(1, toolsListChanged=True))
         assert await wire.receive_object() == acknowledged(1, toolsListChanged=True)
         server.tool("t")(lambda: None)
@@ -282,7 +269,7 @@ async def test_listen_with_too_many_resources_is_refused(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
         many: list[JSON] = [f"test://{number}" for number in range(MAX_RESOURCES + 1)]
-        answer = await wire.ask_alone("subscriptions/listen", {"notifications": {"resourceSubscriptions": many}})
+        answer = await wire.ask_stateless("subscriptions/listen", {"notifications": {"resourceSubscriptions": many}})
         error = error_of(answer, INVALID_PARAMS)
         assert str(MAX_RESOURCES) in str(error["message"])
         await wire.send(listen(2, resourceSubscriptions=many[1:]))
@@ -293,7 +280,7 @@ async def test_listen_with_too_many_resources_is_refused(kind: str) -> None:
 async def test_listen_lookup_of_resources_does_not_block_other_requests(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         await wire.send(listen(1, resourceSubscriptions=[f"test://{number}" for number in range(MAX_RESOURCES)]))
-        assert (await wire.ask_alone("server/discover", id=2))["id"] == 2
+        assert (await wire.ask_stateless("server/discover", id=2))["id"] == 2
         assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
 
 
@@ -349,21 +336,21 @@ async def test_listen_takes_a_slot_among_the_requests_in_flight(kind: str) -> No
         for id in (1, 2):
             await wire.send(listen(id))
             assert await wire.receive_object() == acknowledged(id)
-        error_of(await wire.ask_alone("subscriptions/listen", {"notifications": {}}, 3), INTERNAL_ERROR, 3)
+        error_of(await wire.ask_stateless("subscriptions/listen", {"notifications": {}}, 3), INTERNAL_ERROR, 3)
         assert len(subscriptions(server)) == 2
 
 
 def test_listen_client_that_never_reads_delays_nobody_else() -> None:
     async def test() -> None:
         server, number = make_server(), 2000
-        async with on_the_web(server) as web:
+        async with served_over_http(server) as web:
             talk, long = Talk(web), "x" * 8000
             slow = await talk.post(listen(1, resourceSubscriptions=["test://a"]))
             await slow.message()
             for at in range(number):
                 server.resource_updated(f"test://a/{at}/{long}")
                 if at % 100 == 0:
-                    assert result_of((await talk.post(alone("tools/list"))).json)["tools"] == []
+                    assert result_of((await talk.post(stateless_request("tools/list"))).json)["tools"] == []
             came = [await slow.object() for _ in range(number)]
             assert came[-1] == updated(1, f"test://a/{number - 1}/{long}")
 
@@ -417,7 +404,7 @@ async def test_cancelled_on_stdio_ends_a_subscription_with_unread_messages() -> 
 
 async def test_disconnect_on_http_ends_the_subscription() -> None:
     server = make_server()
-    async with on_the_web(server) as web:
+    async with served_over_http(server) as web:
         replies: list[Reply] = [await Talk(web).post(listen(1, toolsListChanged=True)) for _ in range(2)]
         for reply in replies:
             assert await reply.message() == acknowledged(1, toolsListChanged=True)
@@ -459,7 +446,7 @@ async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None]
 async def test_server_stop_on_stdio_sends_the_result_of_each_subscription_only() -> None:
     held = Held()
     async with served(held.server) as (wire, serving, _):
-        await wire.send(alone("tools/call", {"name": "hold", "arguments": {"name": "a"}}, "h"))
+        await wire.send(stateless_request("tools/call", {"name": "hold", "arguments": {"name": "a"}}, "h"))
         await held.has_begun()
         for id in (1, "1"):
             await wire.send(listen(id, toolsListChanged=True))
@@ -485,7 +472,7 @@ def _named(message: Object) -> JSON:
 )
 async def test_server_stop_on_http_ends_the_stream_with_the_result() -> None:
     server = make_server()
-    async with on_the_web(server) as web:
+    async with served_over_http(server) as web:
         replies = {id: await Talk(web).post(listen(id)) for id in (1, "1")}
         for reply in replies.values():
             await reply.message()
@@ -500,7 +487,7 @@ async def test_http_app_that_stops_ends_only_its_own_subscriptions() -> None:
     async with served(server) as (wire, _, _):
         await wire.send(listen(1, toolsListChanged=True))
         await wire.receive_object()
-        async with on_the_web(server) as web:
+        async with served_over_http(server) as web:
             reply = await Talk(web).post(listen(1))
             await reply.message()
         server.tool("t")(lambda: None)

@@ -12,28 +12,14 @@ from mcp_ref.extensions.tasks.types import EXTENSION
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, REVISIONS
-from tests.support import (
-    ALONE_TRANSPORTS,
-    META,
-    MODERN,
-    PATIENCE,
-    Wire,
-    alone,
-    error_of,
-    greeted_client,
-    initialize,
-    notification,
-    raw_client,
-    request,
-    result_of,
-    run,
-    who,
-)
-from tests.web import Talk, on_the_web
+from tests.messages import error_of, initialize, notification, request, result_of, server_info_meta, stateless_request
+from tests.raw_http_client import Talk, served_over_http
+from tests.raw_peers import Wire, connected_client, raw_client
+from tests.settings import META, MODERN, PATIENCE, STATELESS_TRANSPORTS, run
 
 UNSUPPORTED, MISSING_CAPABILITY = -32022, -32021
 ALL = [revision.name for revision in reversed(REVISIONS)]
-KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 CONNECTED = pytest.mark.parametrize("kind", ["memory", "stdio"])
 SPEAKS = pytest.mark.parametrize("speaks", [ALL, [MODERN]], ids=["both eras", "modern alone"])
 
@@ -114,8 +100,8 @@ async def logged(wire: Wire, frame: Object) -> tuple[list[JSON], Object]:
 )
 async def test_stateless_request_may_be_the_first_message(kind: str, speaks: list[str], method: str) -> None:
     async with raw_client(make_server(speaks), kind) as wire:
-        result = result_of(await wire.ask_alone(method, LOOK if method == "tools/call" else {}))
-        assert result["resultType"] == "complete" and result["_meta"] == who()
+        result = result_of(await wire.ask_stateless(method, LOOK if method == "tools/call" else {}))
+        assert result["resultType"] == "complete" and result["_meta"] == server_info_meta()
 
 
 @KINDS
@@ -143,10 +129,10 @@ async def test_result_has_result_type_and_server_info(kind: str) -> None:
             ("tools/call", LOOK),
         ]
         for method, params in asked:
-            result = result_of(await wire.ask_alone(method, params))
-            assert result["resultType"] == "complete" and result["_meta"] == who(), method
-        result = result_of(await wire.ask_alone("tools/call", ASK, capabilities={"roots": {}}))
-        assert result["resultType"] == "input_required" and result["_meta"] == who()
+            result = result_of(await wire.ask_stateless(method, params))
+            assert result["resultType"] == "complete" and result["_meta"] == server_info_meta(), method
+        result = result_of(await wire.ask_stateless("tools/call", ASK, capabilities={"roots": {}}))
+        assert result["resultType"] == "input_required" and result["_meta"] == server_info_meta()
 
 
 @KINDS
@@ -160,14 +146,14 @@ async def test_result_has_result_type_and_server_info(kind: str) -> None:
 )
 async def test_response_has_the_id_of_its_request(kind: str, id: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
-        answer = await wire.ask_alone("tools/call", LOOK, id)
+        answer = await wire.ask_stateless("tools/call", LOOK, id)
         assert answer["id"] == id and type(answer["id"]) is type(id)
         for wrong in (
-            alone("tools/call", {}, id),
-            alone("no/such", {}, id),
-            alone("tools/list", {}, id, clientCapabilities=None),
-            alone("tools/list", {}, id, protocolVersion="1900-01-01"),
-            alone("tools/call", ASK, id),
+            stateless_request("tools/call", {}, id),
+            stateless_request("no/such", {}, id),
+            stateless_request("tools/list", {}, id, clientCapabilities=None),
+            stateless_request("tools/list", {}, id, protocolVersion="1900-01-01"),
+            stateless_request("tools/call", ASK, id),
         ):
             await wire.send(wrong)
             answer = await wire.receive_object()
@@ -179,7 +165,7 @@ async def test_response_has_the_id_of_its_request(kind: str, id: JSON) -> None:
 @pytest.mark.spec("2026-07-28/basic/index#requests-2")
 async def test_request_id_of_another_type_is_refused(kind: str, id: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
-        answer = await wire.ask_alone("tools/list", {}, id)
+        answer = await wire.ask_stateless("tools/list", {}, id)
         assert isinstance(answer["error"], dict) and answer["error"]["code"] == INVALID_REQUEST
         assert "id" not in answer
         await wire.nothing_else()
@@ -190,11 +176,11 @@ async def test_request_id_of_another_type_is_refused(kind: str, id: JSON) -> Non
 async def test_request_id_may_be_reused_once_it_has_a_response(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         for _ in range(2):
-            assert "result" in await wire.ask_alone("tools/list", {}, 7)
-        await wire.send(alone("subscriptions/listen", {"notifications": {}}, 7))
+            assert "result" in await wire.ask_stateless("tools/list", {}, 7)
+        await wire.send(stateless_request("subscriptions/listen", {"notifications": {}}, 7))
         assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
-        error_of(await wire.ask_alone("tools/list", {}, 7), INVALID_REQUEST, 7)
-        assert "result" in await wire.ask_alone("tools/list", {}, "7")
+        error_of(await wire.ask_stateless("tools/list", {}, 7), INVALID_REQUEST, 7)
+        assert "result" in await wire.ask_stateless("tools/list", {}, "7")
 
 
 # ------------------------------------------------------------------------------------------------ required metadata
@@ -218,7 +204,7 @@ async def test_request_id_may_be_reused_once_it_has_a_response(kind: str) -> Non
 async def test_meta_without_a_required_field_is_malformed_request(kind: str, speaks: list[str], meta: Object) -> None:
     async with raw_client(make_server(speaks), kind) as wire:
         for method in ("tools/list", "tools/call", "server/discover", "no/such", "ping"):
-            error = error_of(await wire.ask_alone(method, LOOK, **meta), INVALID_PARAMS)  # type: ignore[arg-type]
+            error = error_of(await wire.ask_stateless(method, LOOK, **meta), INVALID_PARAMS)  # type: ignore[arg-type]
             assert META + next(iter(meta)) in str(error["message"])
 
 
@@ -241,7 +227,7 @@ async def test_request_without_revision_is_malformed_on_a_modern_server(kind: st
 @pytest.mark.spec("2026-07-28/basic/index#meta-8")
 async def test_request_without_meta_is_http_400_even_with_version_header(wrong: Object) -> None:
     for speaks in (ALL, [MODERN]):
-        async with on_the_web(make_server(speaks)) as web:
+        async with served_over_http(make_server(speaks)) as web:
             meta: Object = {META + name: value for name, value in wrong.items()}
             frame = request("tools/list", {"_meta": meta} if wrong else {})
             reply = await Talk(web).post(frame, MCP_Protocol_Version=MODERN, Mcp_Method="tools/list")
@@ -254,7 +240,7 @@ async def test_request_without_meta_is_http_400_even_with_version_header(wrong: 
 @pytest.mark.spec("2026-07-28/basic/index#meta-14")
 async def test_client_info_is_optional_and_decides_nothing(kind: str, info: JSON) -> None:
     async with raw_client(make_server(), kind) as wire:
-        assert text_of(await wire.ask_alone("tools/call", LOOK, clientInfo=info)) == f"{MODERN} None "
+        assert text_of(await wire.ask_stateless("tools/call", LOOK, clientInfo=info)) == f"{MODERN} None "
 
 
 @KINDS
@@ -262,7 +248,7 @@ async def test_client_info_is_optional_and_decides_nothing(kind: str, info: JSON
 async def test_traceparent_passes_through_unchanged(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         said = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b"}
-        answer = await wire.ask_alone("tools/call", {"name": "trace"}, 1, None, baggage="k=v", **said)
+        answer = await wire.ask_stateless("tools/call", {"name": "trace"}, 1, None, baggage="k=v", **said)
         assert text_of(answer) == str([*said.values(), "k=v"])
 
 
@@ -270,10 +256,10 @@ async def test_traceparent_passes_through_unchanged(kind: str) -> None:
 @pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-2")
 async def test_extension_unknown_to_the_server_falls_back_to_the_core_protocol(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
-        plain = await wire.ask_alone("tools/list")
+        plain = await wire.ask_stateless("tools/list")
         able: Object = {"extensions": {"com.example/x": {"a": 1}}}
-        assert await wire.ask_alone("tools/list", {}, 1, able) == plain
-        assert text_of(await wire.ask_alone("tools/call", LOOK, 1, able)) == f"{MODERN} raw extensions"
+        assert await wire.ask_stateless("tools/list", {}, 1, able) == plain
+        assert text_of(await wire.ask_stateless("tools/call", LOOK, 1, able)) == f"{MODERN} raw extensions"
 
 
 # ------------------------------------------------------------------------------------------------ its revision
@@ -286,7 +272,7 @@ async def test_extension_unknown_to_the_server_falls_back_to_the_core_protocol(k
 async def test_unsupported_revision_error_lists_the_supported_ones(kind: str, speaks: list[str], version: str) -> None:
     async with raw_client(make_server(speaks), kind) as wire:
         for method in ("tools/list", "server/discover", "no/such"):
-            error = error_of(await wire.ask_alone(method, protocolVersion=version), UNSUPPORTED)
+            error = error_of(await wire.ask_stateless(method, protocolVersion=version), UNSUPPORTED)
             assert error["data"] == {"supported": speaks, "requested": version}
 
 
@@ -294,15 +280,15 @@ async def test_unsupported_revision_error_lists_the_supported_ones(kind: str, sp
 @pytest.mark.parametrize("version", ["1900-01-01", "2025-11-25"])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-4")
 async def test_unsupported_revision_is_http_400(speaks: list[str], version: str) -> None:
-    async with on_the_web(make_server(speaks)) as web:
-        reply = await Talk(web).post(alone("tools/list", protocolVersion=version))
+    async with served_over_http(make_server(speaks)) as web:
+        reply = await Talk(web).post(stateless_request("tools/list", protocolVersion=version))
         assert reply.status == 400
         assert error_of(reply.json, UNSUPPORTED)["data"] == {"supported": speaks, "requested": version}
 
 
 def test_unsupported_revision_error_quotes_a_long_name_shortened() -> None:
     with pytest.raises(ProtocolError) as caught:
-        read_request_meta(alone("x", protocolVersion="x" * 5000)["params"], REVISIONS)  # type: ignore[arg-type]
+        read_request_meta(stateless_request("x", protocolVersion="x" * 5000)["params"], REVISIONS)  # type: ignore[arg-type]
     assert isinstance(caught.value.data, dict) and caught.value.data["requested"] == "x" * 100
 
 
@@ -325,14 +311,14 @@ async def test_legacy_method_in_a_stateless_request_is_method_not_found(
     kind: str, speaks: list[str], method: str
 ) -> None:
     async with raw_client(make_server(speaks), kind) as wire:
-        error_of(await wire.ask_alone(method, REMOVED.get(method, {})), METHOD_NOT_FOUND)
+        error_of(await wire.ask_stateless(method, REMOVED.get(method, {})), METHOD_NOT_FOUND)
 
 
 @KINDS
 @pytest.mark.parametrize("method", [*REMOVED])
 async def test_legacy_method_in_a_stateless_request_leaves_the_session_unchanged(kind: str, method: str) -> None:
-    async with greeted_client(make_server(), kind) as wire:
-        error_of(await wire.ask_alone(method, REMOVED[method]), METHOD_NOT_FOUND)
+    async with connected_client(make_server(), kind) as wire:
+        error_of(await wire.ask_stateless(method, REMOVED[method]), METHOD_NOT_FOUND)
         levels, answer = await logged(wire, request("tools/call", LOOK))
         assert levels == ["debug", "error"] and text_of(answer) == "2025-11-25 raw "
         await wire.nothing_more()
@@ -342,16 +328,16 @@ async def test_legacy_method_in_a_stateless_request_leaves_the_session_unchanged
 @pytest.mark.parametrize("method", ["prompts/list", "prompts/get", "completion/complete"])
 async def test_method_of_an_absent_feature_is_method_not_found(kind: str, method: str) -> None:
     async with raw_client(make_server(), kind) as wire:
-        error_of(await wire.ask_alone(method, {"name": "p"}), METHOD_NOT_FOUND)
+        error_of(await wire.ask_stateless(method, {"name": "p"}), METHOD_NOT_FOUND)
 
 
 @CONNECTED
 async def test_method_of_a_feature_is_served_once_it_is_offered(kind: str) -> None:
     server = Server("s")
     async with raw_client(server, kind) as wire:
-        error_of(await wire.ask_alone("tools/list"), METHOD_NOT_FOUND)
+        error_of(await wire.ask_stateless("tools/list"), METHOD_NOT_FOUND)
         server.tool("t")(lambda: None)
-        assert "tools" in result_of(await wire.ask_alone("tools/list"))
+        assert "tools" in result_of(await wire.ask_stateless("tools/list"))
 
 
 # ------------------------------------------------------------------------------------------------ both eras at once
@@ -362,15 +348,15 @@ async def test_method_of_a_feature_is_served_once_it_is_offered(kind: str) -> No
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-2")
 async def test_server_serves_both_eras_on_one_connection(kind: str, revision: str) -> None:
     async with raw_client(make_server(), kind) as wire:
-        assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
+        assert text_of(await wire.ask_stateless("tools/call", LOOK)) == f"{MODERN} raw "
         await wire.send(initialize(revision, {"roots": {}}))
         assert result_of(await wire.receive_object())["protocolVersion"] == revision
-        assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
+        assert text_of(await wire.ask_stateless("tools/call", LOOK)) == f"{MODERN} raw "
         await wire.send(notification("notifications/initialized"))
-        assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
+        assert text_of(await wire.ask_stateless("tools/call", LOOK)) == f"{MODERN} raw "
         listed = result_of(await wire.ask("tools/list", {}))
         assert "tools" in listed and not listed.keys() & {"resultType", "_meta", "ttlMs", "cacheScope"}
-        assert result_of(await wire.ask_alone("tools/list"))["resultType"] == "complete"
+        assert result_of(await wire.ask_stateless("tools/list"))["resultType"] == "complete"
 
 
 @KINDS
@@ -393,7 +379,7 @@ async def test_initialize_on_a_modern_server_is_refused_with_its_revisions(kind:
 @pytest.mark.parametrize("version", [None, "2025-11-25", MODERN])
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
 async def test_initialize_on_a_modern_server_is_http_400(version: str | None) -> None:
-    async with on_the_web(make_server([MODERN])) as web:
+    async with served_over_http(make_server([MODERN])) as web:
         reply = await Talk(web).post(initialize(), MCP_Protocol_Version=version)
         assert reply.status == 400 and "mcp-session-id" not in reply.headers
         assert error_of(reply.json, UNSUPPORTED, "init")["data"] == {
@@ -408,17 +394,17 @@ async def test_legacy_server_refuses_stateless_requests_as_legacy(kind: str) -> 
 
     server = make_server([str(revision) for revision in LEGACY])
     async with raw_client(server, kind) as wire:
-        error_of(await wire.ask_alone("server/discover"), INVALID_REQUEST)
+        error_of(await wire.ask_stateless("server/discover"), INVALID_REQUEST)
         await wire.send(initialize())
         assert result_of(await wire.receive_object())["protocolVersion"] == "2025-11-25"
         await wire.send(notification("notifications/initialized"))
-        error_of(await wire.ask_alone("server/discover"), METHOD_NOT_FOUND)
-        assert "resultType" not in result_of(await wire.ask_alone("tools/list"))
+        error_of(await wire.ask_stateless("server/discover"), METHOD_NOT_FOUND)
+        assert "resultType" not in result_of(await wire.ask_stateless("tools/list"))
 
 
 async def test_legacy_server_on_http_refuses_2026_07_28_without_a_modern_error() -> None:
-    async with on_the_web(make_server([str(revision) for revision in LEGACY])) as web:
-        reply = await Talk(web).post(alone("server/discover"))
+    async with served_over_http(make_server([str(revision) for revision in LEGACY])) as web:
+        reply = await Talk(web).post(stateless_request("server/discover"))
         assert reply.status == 400 and "is not supported here" in reply.why
 
 
@@ -432,15 +418,18 @@ async def test_legacy_server_on_http_refuses_2026_07_28_without_a_modern_error()
 )
 def test_log_level_of_one_request_does_not_affect_another(kind: str) -> None:
     async def test() -> None:
-        async with greeted_client(make_server(), kind) as wire:
+        async with connected_client(make_server(), kind) as wire:
             assert await wire.ask("logging/setLevel", {"level": "error"}) == {"jsonrpc": "2.0", "id": "q", "result": {}}
-            silent, loud = alone("tools/call", LOOK), alone("tools/call", LOOK, logLevel="debug")
+            silent, loud = (
+                stateless_request("tools/call", LOOK),
+                stateless_request("tools/call", LOOK, logLevel="debug"),
+            )
             for frame, expected in (
                 (silent, []),
                 (loud, ["debug", "error"]),
                 (silent, []),
-                (alone("tools/call", LOOK, logLevel="error"), ["error"]),
-                (alone("tools/call", LOOK, logLevel="emergency"), []),
+                (stateless_request("tools/call", LOOK, logLevel="error"), ["error"]),
+                (stateless_request("tools/call", LOOK, logLevel="emergency"), []),
                 (request("tools/call", LOOK), ["error"]),
             ):
                 assert (await logged(wire, frame))[0] == expected
@@ -455,22 +444,22 @@ def test_log_level_of_one_request_does_not_affect_another(kind: str) -> None:
     "2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#meta-10", "2026-07-28/basic/index#meta-11"
 )
 async def test_client_capabilities_are_those_of_the_request(kind: str) -> None:
-    async with greeted_client(make_server(), kind, capabilities={"roots": {}, "sampling": {}}) as wire:
-        error = error_of(await wire.ask_alone("tools/call", ASK), MISSING_CAPABILITY)
+    async with connected_client(make_server(), kind, capabilities={"roots": {}, "sampling": {}}) as wire:
+        error = error_of(await wire.ask_stateless("tools/call", ASK), MISSING_CAPABILITY)
         assert error["data"] == {"requiredCapabilities": {"roots": {}}}
-        answer = await wire.ask_alone("tools/call", ASK, capabilities={"roots": {}})
+        answer = await wire.ask_stateless("tools/call", ASK, capabilities={"roots": {}})
         assert result_of(answer)["resultType"] == "input_required"
-        error_of(await wire.ask_alone("tools/call", ASK), MISSING_CAPABILITY)
-        assert text_of(await wire.ask_alone("tools/call", LOOK)) == f"{MODERN} raw "
-        able = await wire.ask_alone("tools/call", LOOK, capabilities={"elicitation": {}}, clientInfo=None)
+        error_of(await wire.ask_stateless("tools/call", ASK), MISSING_CAPABILITY)
+        assert text_of(await wire.ask_stateless("tools/call", LOOK)) == f"{MODERN} raw "
+        able = await wire.ask_stateless("tools/call", LOOK, capabilities={"elicitation": {}}, clientInfo=None)
         assert text_of(able) == f"{MODERN} None elicitation"
         assert text_of((await logged(wire, request("tools/call", LOOK)))[1]) == "2025-11-25 raw roots,sampling"
 
 
 @pytest.mark.spec("2026-07-28/basic/index#meta-12")
 async def test_missing_client_capability_is_http_400() -> None:
-    async with on_the_web(make_server()) as web:
-        reply = await Talk(web).post(alone("tools/call", ASK))
+    async with served_over_http(make_server()) as web:
+        reply = await Talk(web).post(stateless_request("tools/call", ASK))
         assert reply.status == 400
         error_of(reply.json, MISSING_CAPABILITY)
 
@@ -488,12 +477,12 @@ async def test_lists_are_the_same_on_each_connection(kind: str) -> None:
     server = make_server()
     server.prompt("p")(lambda: "hi")
     methods = ("tools/list", "resources/list", "prompts/list")
-    async with raw_client(server, kind) as one, greeted_client(server, kind, "2025-06-18") as other:
-        first = [result_of(await one.ask_alone(method)) for method in methods]
-        await other.ask_alone("tools/call", LOOK, capabilities={"sampling": {}}, clientInfo=None)
-        await one.ask_alone("tools/call", LOOK, logLevel="debug", protocolVersion="1900-01-01")
+    async with raw_client(server, kind) as one, connected_client(server, kind, "2025-06-18") as other:
+        first = [result_of(await one.ask_stateless(method)) for method in methods]
+        await other.ask_stateless("tools/call", LOOK, capabilities={"sampling": {}}, clientInfo=None)
+        await one.ask_stateless("tools/call", LOOK, logLevel="debug", protocolVersion="1900-01-01")
         for wire in (other, one):
-            assert [result_of(await wire.ask_alone(method)) for method in methods] == first
+            assert [result_of(await wire.ask_stateless(method)) for method in methods] == first
 
 
 # ------------------------------------------------------------------------------------------------ codes
@@ -511,17 +500,17 @@ async def test_lists_are_the_same_on_each_connection(kind: str) -> None:
 async def test_error_codes_are_of_json_rpc_or_of_2026_07_28(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         wrong = [
-            alone("resources/read", {"uri": "test://none"}),
-            alone("resources/read", {}),
-            alone("tools/call", {"name": "none"}),
-            alone("tools/call", {"name": "look", "arguments": 3}),
-            alone("tools/call", ASK),
-            alone("tools/call", {**ASK, "requestState": "x"}, capabilities={"roots": {}}),
-            alone("tools/list", {"cursor": "x"}),
-            alone("no/such"),
-            alone("tools/list", protocolVersion="x"),
-            alone("tools/list", clientCapabilities=None),
-            alone("subscriptions/listen"),
+            stateless_request("resources/read", {"uri": "test://none"}),
+            stateless_request("resources/read", {}),
+            stateless_request("tools/call", {"name": "none"}),
+            stateless_request("tools/call", {"name": "look", "arguments": 3}),
+            stateless_request("tools/call", ASK),
+            stateless_request("tools/call", {**ASK, "requestState": "x"}, capabilities={"roots": {}}),
+            stateless_request("tools/list", {"cursor": "x"}),
+            stateless_request("no/such"),
+            stateless_request("tools/list", protocolVersion="x"),
+            stateless_request("tools/list", clientCapabilities=None),
+            stateless_request("subscriptions/listen"),
         ]
         for frame in wrong:
             await wire.send(frame)
@@ -546,13 +535,13 @@ async def test_legacy_error_codes_are_replaced(kind: str, raised: int, said: int
     server.completion("prompt", "name")(refuse)
     async with raw_client(server, kind) as wire:
         asked: Object = {"ref": {"type": "ref/prompt", "name": "prompt"}, "argument": {"name": "name", "value": ""}}
-        assert error_of(await wire.ask_alone("completion/complete", asked), said)["message"] == "not so"
-        created = result_of(await wire.ask_alone("tools/call", {"name": "refuse"}, capabilities=extended))
+        assert error_of(await wire.ask_stateless("completion/complete", asked), said)["message"] == "not so"
+        created = result_of(await wire.ask_stateless("tools/call", {"name": "refuse"}, capabilities=extended))
         id: Object = {"taskId": created["taskId"]}
         async with asyncio.timeout(PATIENCE):
             task: Object = {}
             while task.get("status") != "failed":
-                task = result_of(await wire.ask_alone("tasks/get", id, capabilities=extended))
+                task = result_of(await wire.ask_stateless("tasks/get", id, capabilities=extended))
         assert isinstance(task["error"], dict) and task["error"]["code"] == said
 
 
@@ -560,7 +549,7 @@ async def test_legacy_error_codes_are_replaced(kind: str, raised: int, said: int
 @pytest.mark.spec("2026-07-28/server/resources#error-handling-1", "2026-07-28/server/resources#error-handling-4")
 async def test_resources_read_unknown_resource_is_invalid_params(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
-        error = error_of(await wire.ask_alone("resources/read", {"uri": "test://none"}), INVALID_PARAMS)
+        error = error_of(await wire.ask_stateless("resources/read", {"uri": "test://none"}), INVALID_PARAMS)
         assert error["data"] == {"uri": "test://none"}
 
 

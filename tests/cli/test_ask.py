@@ -16,8 +16,8 @@ from mcp_ref.cli import UsageError, revisions, show
 from mcp_ref.cli.values import kinds, read_arguments, read_texts
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, METHODS, R2025_03_26, R2025_06_18, REVISIONS
-from tests.forked_python import forked
-from tests.support import ROOT, python, quick_python
+from tests.forked_python import forked, python, quick_python
+from tests.settings import ROOT
 
 DEMO = forked("-m", "mcp_ref", "run", "mcp_ref.demo.server")
 Captured = pytest.CaptureFixture[str]

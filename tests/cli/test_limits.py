@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from mcp_ref.cli.limits import limits
-from tests.support import ROOT
+from tests.settings import ROOT
 
 
 def test_limits_lists_every_constant_named_max() -> None:

@@ -19,8 +19,9 @@ import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.revisions import LEGACY, REVISIONS
-from tests.http_program import serving
-from tests.support import ROOT, initialize
+from tests.messages import initialize
+from tests.server_programs import serving
+from tests.settings import ROOT
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals")
 Captured = pytest.CaptureFixture[str]

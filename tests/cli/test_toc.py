@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from mcp_ref.cli.toc import PAGES, RELEASED, pages_of
-from tests.support import DATA, ROOT
+from tests.settings import DATA, ROOT
 
 
 def test_toc_has_every_page_with_requirements() -> None:

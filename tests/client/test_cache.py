@@ -16,9 +16,11 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.memory import MemoryTransport
-from tests.alone import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
-from tests.support import PATIENCE, Wire, greet, notification, raw_server
+from tests.messages import notification
+from tests.raw_peers import Wire, handshake, raw_server
+from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
+from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
+from tests.settings import PATIENCE
 
 OFFERS: Object = {
     "tools": {"listChanged": True},
@@ -134,7 +136,7 @@ async def test_without_a_cache_everything_is_asked_for(which: str) -> None:
 
 async def test_cache_keeps_nothing_in_the_legacy_era() -> None:
     async with raw_server(of()) as (client, wire):
-        await greet(client, wire, "2025-11-25", OFFERS)
+        await handshake(client, wire, "2025-11-25", OFFERS)
         for _ in range(2):
             listing = asyncio.create_task(client.list_tools())
             asked = await wire.receive_object()

@@ -26,7 +26,9 @@ from mcp_ref.features.tools import CallToolResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import PATIENCE, Wire, greet, notification, raw_server, run
+from tests.messages import notification
+from tests.raw_peers import Wire, handshake, raw_server
+from tests.settings import PATIENCE, run
 
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
 
@@ -59,7 +61,7 @@ async def test_a_client_follows_no_more_pages_than_the_maximum_also_when_cursors
     monkeypatch.setattr(pagination, "MAX_PAGES", 5)
 
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         listing = asyncio.ensure_future(lister(client))
         for page in range(5):
             await answer(wire, method, {member: [], "nextCursor": "ab"[page % 2]})
@@ -73,7 +75,7 @@ async def test_list_tools_that_fails_on_a_later_page_keeps_the_known_schemas() -
     tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "outputSchema": schema}
 
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         listing = asyncio.create_task(client.list_tools())
         await answer(wire, "tools/list", {"tools": [tool]})
         await listing
@@ -116,7 +118,7 @@ async def test_a_resource_that_changed_often_before_it_was_looked_at_is_named_on
     None
 ):
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         updates = await entered(client, wire, "test://a")
         for uri in ("test://a/1", "test://a/2", "test://a/1", "test://a/2", "test://a"):
             await wire.send(updated(uri))
@@ -132,7 +134,7 @@ async def test_updates_that_nobody_reads_are_bounded_and_the_oldest_are_forgotte
     monkeypatch.setattr(subscribing, "MAX_UPDATES", 3)
 
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         updates = await entered(client, wire, "test://a")
         for number in range(10):
             await wire.send(updated(f"test://a/{number}"))
@@ -143,7 +145,7 @@ async def test_updates_that_nobody_reads_are_bounded_and_the_oldest_are_forgotte
 
 async def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_leave_unsubscribes() -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         first, second = await entered(client, wire, "test://a"), await entered(client, wire, "test://a")
         await wire.send(updated("test://a"))
         assert [await following(first), await following(second)] == ["test://a", "test://a"]
@@ -162,7 +164,7 @@ async def test_two_who_watch_one_resource_both_hear_of_it_and_only_the_last_to_l
 async def test_a_subscription_that_does_not_come_about_watches_nothing(how: str) -> None:
     timeout = 0.01 if how == "timed out" else PATIENCE
     async with raw_server(lambda transport: Client(transport, timeout=PATIENCE)) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         client.timeout = timeout
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await wire.receive_object()
@@ -184,7 +186,7 @@ async def test_a_subscription_that_does_not_come_about_watches_nothing(how: str)
 @pytest.mark.parametrize("how", ["the server leaves", "the client closes"])
 async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come_before(how: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         updates, other = await entered(client, wire, "test://a"), await entered(client, wire, "test://b")
         waiting = asyncio.create_task(anext(other))
         await wire.send(updated("test://a"))
@@ -212,7 +214,7 @@ async def test_the_end_of_the_connection_ends_a_subscription_after_what_had_come
 
 async def test_a_batch_leaves_as_one_array_and_each_call_gets_its_own_result_or_exception() -> None:
     async with raw_server(lambda transport: Client(transport, timeout=PATIENCE)) as (client, wire):
-        await greet(client, wire, "2025-03-26", {"tools": {}})
+        await handshake(client, wire, "2025-03-26", {"tools": {}})
         batch = asyncio.create_task(
             client.batch(
                 client.ping(),
@@ -255,7 +257,7 @@ async def test_a_batch_leaves_as_one_array_and_each_call_gets_its_own_result_or_
 
 async def test_a_batch_of_nothing_that_can_be_sent_sends_nothing() -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-03-26", {})
+        await handshake(client, wire, "2025-03-26", {})
         assert await client.batch() == []
         (refused,) = await client.batch(client.list_tools())
         assert isinstance(refused, CapabilityError)
@@ -267,7 +269,7 @@ def test_batch_in_a_revision_without_batches_sends_nothing_and_leaves_no_call_be
     async def test() -> None:
         async with raw_server(Client) as (client, wire):
             if revision is not None:
-                await greet(client, wire, revision)
+                await handshake(client, wire, revision)
             with pytest.raises(CapabilityError if revision else RuntimeError, match=revision or "not connected"):
                 await client.batch(client.ping(), client.list_tools())
             if revision is not None:
@@ -299,7 +301,7 @@ async def test_request_that_json_cannot_hold_raises_sends_nothing_and_leaves_not
     arguments: dict[str, object], meta: dict[str, object] | None, error: type[Exception]
 ) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         with pytest.raises(error):
             await client.call_tool("t", arguments, meta=meta)
         assert client.session.dispatcher.pending == {}
@@ -356,7 +358,7 @@ def test_a_revision_that_this_client_cannot_open_with_is_refused_at_construction
 @pytest.mark.parametrize("data", [None, 0, "", [], {}, {"a": [1]}, False])
 async def test_the_servers_error_is_an_exception_with_its_code_message_and_data(data: JSON) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         calls: list[Awaitable[object]] = [
             client.call_tool("t"),
             client.read_resource("test://a"),
@@ -405,7 +407,7 @@ def test_callbacks_that_raise_are_logged_and_harm_nothing(caplog: pytest.LogCapt
 
     async def test() -> None:
         async with raw_server(client_of) as (client, wire):
-            await greet(client, wire)
+            await handshake(client, wire)
             visit: Object = {"mode": "url", "message": "m", "url": "https://a.example/", "elicitationId": "e"}
             assert (await wire.ask("elicitation/create", visit))["result"] == {"action": "accept"}
             for each in wanted:
@@ -432,7 +434,7 @@ def test_a_user_interface_that_fails_tells_the_server_nothing_of_why(
 
     async def test() -> None:
         async with raw_server(lambda transport: Client(transport, elicitation=user)) as (client, wire):
-            await greet(client, wire)
+            await handshake(client, wire)
             question: Object = {"message": "m", "requestedSchema": {"type": "object", "properties": {}}}
             answer = await wire.ask("elicitation/create", question)
             assert answer["error"] == {"code": INTERNAL_ERROR, "message": "Internal error"}
@@ -444,7 +446,7 @@ def test_a_user_interface_that_fails_tells_the_server_nothing_of_why(
 
 async def test_server_info_and_capabilities_are_known_after_connect() -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-06-18", {"tools": {"listChanged": False}, "resources": {"subscribe": True}})
+        await handshake(client, wire, "2025-06-18", {"tools": {"listChanged": False}, "resources": {"subscribe": True}})
         assert (client.server_info.name, client.server_info.version) == ("raw", "1")
         assert client.server_capabilities == {"tools": {"listChanged": False}, "resources": {"subscribe": True}}
         assert client.instructions is None

@@ -25,7 +25,8 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS, Revision
-from tests.support import PATIENCE, quick_python
+from tests.forked_python import quick_python
+from tests.settings import PATIENCE
 
 PAIRS = [(client, server) for client in REVISIONS for server in REVISIONS]
 NAMES = [f"client {client}, server {server}" for client, server in PAIRS]

@@ -25,8 +25,10 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.revisions import LEGACY, REVISIONS, Era
 from mcp_ref.transports.memory import MemoryTransport
-from tests.alone import INFO, META, MODERN, answer, asked_for, discovered, meta_of, params_of, refusal
-from tests.scripted import (
+from tests.forked_python import quick_python
+from tests.raw_peers import Wire, raw_server
+from tests.raw_stateless_server import INFO, META, MODERN, answer, asked_for, discovered, meta_of, params_of, refusal
+from tests.scripted_http_server import (
     JSON_HEADERS,
     Step,
     error,
@@ -37,7 +39,7 @@ from tests.scripted import (
     scripted,
     status,
 )
-from tests.support import PATIENCE, Wire, quick_python, raw_server
+from tests.settings import PATIENCE
 
 LATEST = "2025-11-25"
 

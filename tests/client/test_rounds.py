@@ -30,9 +30,11 @@ from mcp_ref.basic import mrtr
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.transports.memory import MemoryTransport
-from tests.alone import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted import JSON_HEADERS, Step, frame, scripted
-from tests.support import PATIENCE, greet, raw_server, request, run
+from tests.messages import request
+from tests.raw_peers import handshake, raw_server
+from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
+from tests.scripted_http_server import JSON_HEADERS, Step, frame, scripted
+from tests.settings import PATIENCE, run
 
 OFFERS: Object = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
 DONE: Object = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
@@ -229,7 +231,7 @@ async def test_the_same_callback_answers_in_both_eras() -> None:
             if revision == MODERN:
                 await meet(client, wire, OFFERS)
             else:
-                await greet(client, wire, revision, OFFERS)
+                await handshake(client, wire, revision, OFFERS)
             calling = asyncio.create_task(call(client))
             asked = await wire.receive_object()
             if revision == MODERN:
@@ -707,7 +709,7 @@ async def test_tool_with_invalid_x_mcp_header_is_listed_on_stdio(what: str) -> N
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 async def test_call_cancelled_after_its_response_came_sends_no_cancelled(revision: str) -> None:
     async with raw_server(offering(Person())) as (client, wire):
-        await (meet(client, wire, OFFERS) if revision == MODERN else greet(client, wire, revision, OFFERS))
+        await (meet(client, wire, OFFERS) if revision == MODERN else handshake(client, wire, revision, OFFERS))
         calling = asyncio.create_task(client.call_tool("t"))
         asked = await wire.receive_object()
         pending = client.session.dispatcher.pending[asked["id"]]  # type: ignore[index]

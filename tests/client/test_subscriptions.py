@@ -21,9 +21,12 @@ from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.memory import MemoryTransport
 from mcp_ref.transports.stdio import StdioClientTransport
-from tests.alone import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
-from tests.scripted import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
-from tests.support import PATIENCE, Wire, notification, python, quick_python, raw_server, run
+from tests.forked_python import python, quick_python
+from tests.messages import notification
+from tests.raw_peers import Wire, raw_server
+from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, meet, params_of, refusal
+from tests.scripted_http_server import JSON_HEADERS, SSE, Scripted, Step, eventually, frame, scripted
+from tests.settings import PATIENCE, run
 
 ERAS = ["2025-11-25", MODERN]
 WATCHED: Object = {"resources": {"subscribe": True, "listChanged": True}, "tools": {"listChanged": True}}

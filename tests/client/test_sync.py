@@ -21,7 +21,7 @@ from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, RequestTimeout
 from mcp_ref.revisions import REVISIONS
-from tests.support import PATIENCE, ROOT
+from tests.settings import PATIENCE, ROOT
 
 
 def chatty_server() -> Server:

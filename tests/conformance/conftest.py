@@ -1,4 +1,4 @@
-"""The official conformance suite, which is one of the peers: see tests/peers.py."""
+"""The official conformance suite, which is one of the peers: see tests/installed_peers.py."""
 
 import json
 import subprocess
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import peers
-from tests.support import ROOT
+from tests.installed_peers import peers
+from tests.settings import ROOT
 
 __all__ = ["peers"]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.conftest import Suite
-from tests.http_program import Program, serving
-from tests.support import ROOT
+from tests.server_programs import Program, serving
+from tests.settings import ROOT
 
 EVERYTHING = "examples/everything.py"
 

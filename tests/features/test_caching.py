@@ -19,22 +19,11 @@ from mcp_ref.features.resources import ListResourcesResult, ListResourceTemplate
 from mcp_ref.features.tools import CallToolResult, ListToolsResult
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, R2026_07_28
-from tests.support import (
-    ALONE_TRANSPORTS,
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    greeted_client,
-    meet,
-    notification,
-    raw_client,
-    raw_server,
-    reply,
-    result_of,
-)
+from tests.messages import notification, result_of
+from tests.raw_peers import Wire, connected_client, meet, raw_client, raw_server, reply
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 
-KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 
 SIX: dict[str, Object] = {
     "server/discover": {},
@@ -89,7 +78,7 @@ def hints_in(result: Object) -> tuple[JSON, JSON]:
 async def test_the_six_results_say_how_long_they_may_be_kept_and_by_default_not_at_all(kind: str) -> None:
     async with raw_client(full(Server("s")), kind) as wire:
         for method, params in SIX.items():
-            result = result_of(await wire.ask_alone(method, params))
+            result = result_of(await wire.ask_stateless(method, params))
             scope = "private" if method == "resources/read" else "public"
             assert result["resultType"] == "complete" and hints_in(result) == (0, scope), method
 
@@ -101,7 +90,7 @@ async def test_other_results_say_nothing_of_it(kind: str) -> None:
             "tools/call": {"name": "add", "arguments": {"a": 1, "b": 2}},
             "prompts/get": {"name": "greet"},
         }.items():
-            result = result_of(await wire.ask_alone(method, params))  # type: ignore[arg-type]
+            result = result_of(await wire.ask_stateless(method, params))  # type: ignore[arg-type]
             assert not {"ttlMs", "cacheScope"} & result.keys()
 
 
@@ -109,7 +98,7 @@ async def test_other_results_say_nothing_of_it(kind: str) -> None:
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
 async def test_a_client_of_an_earlier_revision_is_told_nothing_of_it(kind: str, revision: str) -> None:
     server = full(Server("s", cache_ttl=300.0, cache_scope="private"))
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for method, params in SIX.items():
             if method != "server/discover":
                 result = result_of(await wire.ask(method, params))
@@ -132,7 +121,7 @@ async def test_the_server_is_told_once_for_all_lists_or_for_each(kind: str) -> N
     }.items():
         async with raw_client(full(server), kind) as wire:
             for method, params in SIX.items():
-                assert hints_in(result_of(await wire.ask_alone(method, params))) == expected[method], method
+                assert hints_in(result_of(await wire.ask_stateless(method, params))) == expected[method], method
 
 
 @KINDS
@@ -156,7 +145,7 @@ async def test_each_resource_and_template_is_told_for_itself(kind: str) -> None:
             "test://never": (0, "public"),
             "test://of/you": (3_600_000, "public"),
         }.items():
-            assert hints_in(result_of(await wire.ask_alone("resources/read", {"uri": uri}))) == expected
+            assert hints_in(result_of(await wire.ask_stateless("resources/read", {"uri": uri}))) == expected
 
 
 @pytest.mark.spec(
@@ -170,9 +159,9 @@ async def test_all_pages_of_a_list_have_the_same_scope(kind: str, scope: CacheSc
     for number in range(3):
         server.tools.add(lambda: None, f"t{number}")
     async with raw_client(server, kind) as wire:
-        pages = [result_of(await wire.ask_alone("tools/list"))]
+        pages = [result_of(await wire.ask_stateless("tools/list"))]
         while "nextCursor" in pages[-1]:
-            pages.append(result_of(await wire.ask_alone("tools/list", {"cursor": pages[-1]["nextCursor"]})))
+            pages.append(result_of(await wire.ask_stateless("tools/list", {"cursor": pages[-1]["nextCursor"]})))
         assert [hints_in(page) for page in pages] == [(300_000, scope)] * 3
 
 
@@ -185,12 +174,12 @@ async def test_a_result_that_asks_for_input_carries_no_hints_and_the_complete_on
         return (await context.list_roots())[0].uri
 
     async with raw_client(server, kind) as wire:
-        asked = result_of(await wire.ask_alone("resources/read", SIX["resources/read"], capabilities={"roots": {}}))
+        asked = result_of(await wire.ask_stateless("resources/read", SIX["resources/read"], capabilities={"roots": {}}))
         assert asked["resultType"] == "input_required" and not {"ttlMs", "cacheScope"} & asked.keys()
         assert isinstance(asked["inputRequests"], dict)
         answers: Object = {key: {"roots": [{"uri": "file:///r"}]} for key in asked["inputRequests"]}
         again: Object = {"inputResponses": answers, "requestState": asked["requestState"]}
-        answer = await wire.ask_alone(
+        answer = await wire.ask_stateless(
             "resources/read", {**SIX["resources/read"], **again}, id=2, capabilities={"roots": {}}
         )
         result = result_of(answer)

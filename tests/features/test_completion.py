@@ -13,20 +13,9 @@ from mcp_ref import ResourceTemplateReference as TemplateReference
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import (
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    greet,
-    greeted_client,
-    initialize,
-    notification,
-    raw_client,
-    raw_server,
-    request,
-    run,
-)
+from tests.messages import initialize, notification, request
+from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -116,14 +105,14 @@ async def test_completions_capability_is_declared_in_the_revisions_that_have_it(
 async def test_completion_complete_without_the_capability_is_method_not_found(kind: str, revision: str) -> None:
     server = Server("s")
     server.prompts.add(lambda: "", "review")
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert (await error_of(wire, completing(PROMPT)))["code"] == METHOD_NOT_FOUND
 
 
 @KINDS
 @EVERY
 async def test_completion_complete_gets_the_other_arguments_of_a_resource_template(kind: str, revision: str) -> None:
-    async with greeted_client(completing_server(), kind, revision) as wire:
+    async with connected_client(completing_server(), kind, revision) as wire:
         context: Object = {"arguments": {"owner": "me"}}
         found = await suggestions(wire, completing(RESOURCE, "repo", "x", context=context))
         assert found == {"values": ["me/x"]}, "also where it is before its time: nothing can be misunderstood"
@@ -133,7 +122,7 @@ async def test_completion_complete_gets_the_other_arguments_of_a_resource_templa
 @KINDS
 @EVERY
 async def test_completion_complete_without_a_completer_has_no_values(kind: str, revision: str) -> None:
-    async with greeted_client(completing_server(), kind, revision) as wire:
+    async with connected_client(completing_server(), kind, revision) as wire:
         assert await suggestions(wire, completing(PROMPT, "style")) == {"values": []}
         assert await suggestions(wire, completing(RESOURCE, "owner")) == {"values": []}
 
@@ -161,7 +150,7 @@ async def test_completion_complete_sends_at_most_100_values_in_the_order_of_the_
         server.completions.add(f"many{count}", "x", giving(values))
     server.prompts.add(lambda x: x, "told")
     server.completions.add("told", "x", lambda value: Completion(["a"] * 150, total=7000))
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for count in (99, 100, 101, 5000):
             found = await suggestions(wire, completing({"type": "ref/prompt", "name": f"many{count}"}, "x"))
             rest: Object = {"total": count, "hasMore": True} if count > 100 else {}
@@ -179,7 +168,7 @@ async def test_completion_complete_sends_at_most_100_values_in_the_order_of_the_
 @KINDS
 @EVERY
 async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(kind: str, revision: str) -> None:
-    async with greeted_client(completing_server(), kind, revision) as wire:
+    async with connected_client(completing_server(), kind, revision) as wire:
         for ref in (
             {"type": "ref/prompt", "name": "absent"},
             {"type": "ref/prompt", "name": ""},
@@ -239,7 +228,7 @@ async def test_completion_complete_missing_or_ill_typed_params_are_invalid_param
         called.append(value)
         return []
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for params in wrong:
             assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
         assert called == []
@@ -273,7 +262,7 @@ def test_completion_complete_flood_runs_few_completers_at_a_time_and_refuses_the
             await gate.wait()
             return [value]
 
-        async with greeted_client(server, kind, revision) as wire:
+        async with connected_client(server, kind, revision) as wire:
             for number in range(10):
                 params = completing({"type": "ref/prompt", "name": "slow"}, "x", str(number))
                 await wire.send(request("completion/complete", params, number))
@@ -312,7 +301,7 @@ async def test_completion_complete_failing_completer_is_internal_error_without_d
     def failing(value: str) -> list[str]:
         raise LookupError("secret: /home/jane/.netrc")
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         error = await error_of(wire, completing(PROMPT, "style"))
         assert error["code"] == INTERNAL_ERROR
         assert "secret" not in json.dumps(error) and "Lookup" not in json.dumps(error)
@@ -337,7 +326,7 @@ def test_completions_add_takes_a_function_of_value_and_optional_arguments(parame
 @REVISIONS
 async def test_client_complete_sends_reference_argument_and_context(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
+        await handshake(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
         for ref, on_the_wire in ((PromptReference("review"), PROMPT), (TemplateReference(TEMPLATE), RESOURCE)):
             asking = asyncio.create_task(client.complete(ref, "language", "py", {"owner": "me"}))
             asked = await wire.receive_object()
@@ -358,7 +347,7 @@ async def test_client_complete_sends_reference_argument_and_context(revision: st
 @REVISIONS
 async def test_client_complete_takes_partial_results_and_refuses_invalid_ones(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
+        await handshake(client, wire, revision, {"completions": {}} if revision >= "2025-03-26" else {})
 
         async def answered(result: Object) -> Completion:
             asking = asyncio.create_task(client.complete(PromptReference("review"), "language", "py"))
@@ -377,7 +366,7 @@ async def test_client_complete_takes_partial_results_and_refuses_invalid_ones(re
 @pytest.mark.parametrize("revision", ["2025-03-26", "2025-06-18", "2025-11-25"])
 async def test_client_complete_is_refused_without_the_completions_capability(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"prompts": {}})
+        await handshake(client, wire, revision, {"prompts": {}})
         with pytest.raises(CapabilityError, match="completions"):
             await client.complete(PromptReference("review"), "language", "py")
         assert wire.frames.empty(), "nothing was sent"

@@ -9,22 +9,24 @@ from mcp_ref.basic.content import Icon
 from mcp_ref.basic.meta import is_meta_key
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
-from tests.support import ALONE_TRANSPORTS, META, MODERN, add_and_remove, greeted_client, raw_client, result_of, who
+from tests.messages import result_of, server_info_meta
+from tests.raw_peers import add_and_remove, connected_client, raw_client
+from tests.settings import META, MODERN, STATELESS_TRANSPORTS
 
-KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 
 
 @KINDS
 @pytest.mark.spec("2026-07-28/server/discover#intro-1", "2026-07-28/basic/versioning#protocol-version-negotiation-3")
 async def test_server_discover_of_a_server_without_features(kind: str) -> None:
     async with raw_client(Server("s", logging=False, revisions=[MODERN]), kind) as wire:
-        assert result_of(await wire.ask_alone("server/discover")) == {
+        assert result_of(await wire.ask_stateless("server/discover")) == {
             "resultType": "complete",
             "supportedVersions": [MODERN],
             "capabilities": {},
             "ttlMs": 0,
             "cacheScope": "public",
-            "_meta": who(),
+            "_meta": server_info_meta(),
         }
 
 
@@ -50,7 +52,7 @@ async def test_server_discover_lists_the_declared_capabilities(kind: str) -> Non
         if feature != "logging":
             add_and_remove(server, feature)
         async with raw_client(server, kind) as wire:
-            result = result_of(await wire.ask_alone("server/discover"))
+            result = result_of(await wire.ask_stateless("server/discover"))
             assert result["capabilities"] == {feature: declared}
 
 
@@ -67,7 +69,7 @@ async def test_server_discover_puts_server_info_into_meta(kind: str) -> None:
     )
 
     async with raw_client(server, kind) as wire:
-        result = result_of(await wire.ask_alone("server/discover"))
+        result = result_of(await wire.ask_stateless("server/discover"))
         assert result["instructions"] == "Read first."
         assert result["_meta"] == {
             f"{META}serverInfo": {
@@ -88,17 +90,17 @@ async def test_server_discover_puts_server_info_into_meta(kind: str) -> None:
 @KINDS
 async def test_server_discover_lists_revisions_latest_first(kind: str, speaks: list[str]) -> None:
     async with raw_client(Server("s", revisions=speaks), kind) as wire:
-        result = result_of(await wire.ask_alone("server/discover"))
+        result = result_of(await wire.ask_stateless("server/discover"))
         assert result["supportedVersions"] == sorted(speaks, reverse=True)
 
 
 @KINDS
 async def test_server_discover_is_served_at_any_time_with_the_present_capabilities(kind: str) -> None:
     server = Server("s", logging=False)
-    async with greeted_client(server, kind) as wire:
-        assert result_of(await wire.ask_alone("server/discover"))["capabilities"] == {}
+    async with connected_client(server, kind) as wire:
+        assert result_of(await wire.ask_stateless("server/discover"))["capabilities"] == {}
         server.tool("t")(lambda: None)
-        capabilities = result_of(await wire.ask_alone("server/discover"))["capabilities"]
+        capabilities = result_of(await wire.ask_stateless("server/discover"))["capabilities"]
         assert capabilities == {"tools": {"listChanged": True}}
 
 
@@ -112,7 +114,7 @@ async def test_extension_name_must_be_a_meta_name_with_a_prefix(kind: str) -> No
         """Take a while."""
 
     async with raw_client(server, kind) as wire:
-        capabilities = result_of(await wire.ask_alone("server/discover"))["capabilities"]
+        capabilities = result_of(await wire.ask_stateless("server/discover"))["capabilities"]
         assert isinstance(capabilities, dict) and isinstance(capabilities["extensions"], dict)
         assert list(capabilities["extensions"]) == [f"{META}tasks"]
         assert all(is_meta_key(name) and "/" in name for name in capabilities["extensions"])

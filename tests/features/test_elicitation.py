@@ -20,7 +20,9 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import PATIENCE, SERVER_TRANSPORTS, Wire, greet, greeted_client, raw_server, request, run
+from tests.messages import request
+from tests.raw_peers import Wire, connected_client, handshake, raw_server
+from tests.settings import PATIENCE, SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2025-06-18"]
 EARLIER = [revision.name for revision in LEGACY if revision.name < "2025-06-18"]
@@ -70,15 +72,15 @@ def error_of(answer: Object) -> Object:
 async def test_elicitation_capability_names_the_modes_of_the_client(revision: str) -> None:
     user = accepting()
     async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
-        assert (await greet(client, wire, revision))["capabilities"] == {"elicitation": {}}, "which means forms"
+        assert (await handshake(client, wire, revision))["capabilities"] == {"elicitation": {}}, "which means forms"
     both: Object = {"form": {}, "url": {}} if revision == "2025-11-25" else {}
     async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True, revision=revision)) as (
         client,
         wire,
     ):
-        assert (await greet(client, wire, revision))["capabilities"] == {"elicitation": both}
+        assert (await handshake(client, wire, revision))["capabilities"] == {"elicitation": both}
     async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-        assert (await greet(client, wire, revision))["capabilities"] == {}
+        assert (await handshake(client, wire, revision))["capabilities"] == {}
         refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
         assert error_of(refused)["code"] == -32601
 
@@ -86,7 +88,7 @@ async def test_elicitation_capability_names_the_modes_of_the_client(revision: st
 @pytest.mark.parametrize("revision", EARLIER)
 async def test_elicitation_is_not_declared_and_not_requested_before_2025_06_18(revision: str) -> None:
     async with raw_server(lambda t: Client(t, elicitation=accepting(), revision=revision)) as (client, wire):
-        assert (await greet(client, wire, revision))["capabilities"] == {}
+        assert (await handshake(client, wire, revision))["capabilities"] == {}
         refused = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
         assert error_of(refused)["code"] == -32601
 
@@ -103,7 +105,7 @@ async def test_elicitation_is_not_declared_and_not_requested_before_2025_06_18(r
 async def test_elicitation_create_without_mode_is_a_form(revision: str, mode: Object) -> None:
     user = accepting(name="Ada", age=36)
     async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM, **mode})
         assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 36}}
         (question,) = user.asked
@@ -119,7 +121,7 @@ async def test_elicitation_create_without_mode_is_a_form(revision: str, mode: Ob
 async def test_elicitation_create_declined_or_cancelled_has_no_content(revision: str, action: str) -> None:
     user = User(ElicitResult(action, {"name": "half typed"}))  # type: ignore[arg-type]
     async with raw_server(lambda t: Client(t, elicitation=user, revision=revision)) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
         assert answer["result"] == {"action": action}
 
@@ -127,11 +129,11 @@ async def test_elicitation_create_declined_or_cancelled_has_no_content(revision:
 @REVISIONS
 async def test_elicitation_create_form_fills_in_defaults_and_checks_content(revision: str) -> None:
     async with raw_server(lambda t: Client(t, elicitation=accepting(name="Ada"), revision=revision)) as (c, wire):
-        await greet(c, wire, revision)
+        await handshake(c, wire, revision)
         answer = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
         assert answer["result"] == {"action": "accept", "content": {"name": "Ada", "age": 30}}
     async with raw_server(lambda t: Client(t, elicitation=accepting(age=-1), revision=revision)) as (c, wire):
-        await greet(c, wire, revision)
+        await handshake(c, wire, revision)
         refused = await wire.ask("elicitation/create", {"message": "Who?", "requestedSchema": FORM})
         assert error_of(refused)["code"] == -32603, "our own handler broke the form: the server is not to blame"
 
@@ -158,7 +160,7 @@ async def test_elicitation_create_form_fills_in_defaults_and_checks_content(revi
 async def test_elicitation_create_invalid_form_is_invalid_params_and_not_shown(params: Object) -> None:
     user = accepting(name="Ada")
     async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
         assert user.asked == []
 
@@ -170,7 +172,7 @@ async def test_elicitation_create_invalid_form_is_invalid_params_and_not_shown(p
 async def test_elicitation_create_undeclared_mode_is_invalid_params() -> None:
     user = accepting()
     async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
         assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
         assert user.asked == []
@@ -193,7 +195,7 @@ async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetc
 
     user = User(ElicitResult(action, {"ignored": True}))  # type: ignore[arg-type]
     async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1"}
         answer = await wire.ask("elicitation/create", params)
         assert answer["result"] == {"action": action}, "what happens at a URL is not sent"
@@ -221,7 +223,7 @@ async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetc
 async def test_elicitation_create_invalid_url_is_invalid_params_and_not_shown(change: Object) -> None:
     user = accepting()
     async with raw_server(lambda t: Client(t, elicitation=user, elicitation_url=True)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         params: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "1", **change}
         params = {name: value for name, value in params.items() if value is not None}
         assert error_of(await wire.ask("elicitation/create", params))["code"] == -32602
@@ -242,7 +244,7 @@ async def test_elicitation_complete_notification_is_taken_once_and_only_for_know
         )
 
     async with raw_server(make) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
 
         async def complete(id: str) -> None:
             note: Object = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
@@ -266,7 +268,7 @@ async def test_url_elicitation_required_error_reaches_the_caller_and_can_be_comp
     async with raw_server(
         lambda t: Client(t, elicitation=accepting(), elicitation_url=True, on_elicitation_complete=done.append)
     ) as (client, wire):
-        await greet(client, wire, capabilities={"tools": {}})
+        await handshake(client, wire, capabilities={"tools": {}})
         calling = asyncio.create_task(client.call_tool("x"))
         asked = await wire.receive_object()
         visit: Object = {"mode": "url", "message": "J", "url": URL, "elicitationId": "7"}
@@ -326,7 +328,7 @@ async def call(wire: Wire, tool: str, result: Object) -> tuple[Object, list[Obje
 @KINDS
 @REVISIONS
 async def test_context_elicit_sends_a_form(kind: str, revision: str) -> None:
-    async with greeted_client(server_that_asks(), kind, revision, {"elicitation": {}}) as wire:
+    async with connected_client(server_that_asks(), kind, revision, {"elicitation": {}}) as wire:
         params, (answer,) = await call(wire, "form", {"action": "accept", "content": {"name": "Ada"}})
         mode: Object = {"mode": "form"} if revision == "2025-11-25" else {}
         assert params == {"message": "Who?", "requestedSchema": FORM, **mode}
@@ -347,8 +349,8 @@ async def test_context_elicit_url_notifies_only_that_client_of_completion(kind: 
     server = server_that_asks()
     both: Object = {"elicitation": {"form": {}, "url": {}}}
     async with (
-        greeted_client(server, kind, "2025-11-25", both) as wire,
-        greeted_client(server, kind, "2025-11-25", both) as bystander,
+        connected_client(server, kind, "2025-11-25", both) as wire,
+        connected_client(server, kind, "2025-11-25", both) as bystander,
     ):
         params, (notice, answer) = await call(wire, "url", {"action": "accept"})
         assert params == {"mode": "url", "message": "Join", "url": URL, "elicitationId": "visit-1"}
@@ -368,7 +370,7 @@ async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(
     kind: str, tool: str, capability: JSON
 ) -> None:
     capabilities: Object = {} if capability is None else {"elicitation": capability}
-    async with greeted_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
+    async with connected_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
         answer = await wire.ask("tools/call", {"name": tool, "arguments": {}})
         assert isinstance(answer["result"], dict)
         assert answer["result"]["isError"] is True
@@ -385,7 +387,7 @@ async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(
 @KINDS
 async def test_url_elicitation_required_error_is_sent_only_for_url_required(kind: str) -> None:
     capabilities: Object = {"elicitation": {"url": {}}}
-    async with greeted_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
+    async with connected_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
         error = error_of(await wire.ask("tools/call", {"name": "required", "arguments": {}}))
         visit: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "visit-2"}
         assert error == {"code": -32042, "message": "Join first", "data": {"elicitations": [visit]}}
@@ -404,7 +406,7 @@ async def test_context_elicit_url_refuses_an_invalid_url(url: str) -> None:
             await context.elicit_url("Join", url, "1")
         return "refused"
 
-    async with greeted_client(server, capabilities={"elicitation": {"url": {}}}) as wire:
+    async with connected_client(server, capabilities={"elicitation": {"url": {}}}) as wire:
         assert "refused" in str(await wire.ask("tools/call", {"name": "send", "arguments": {}}))
         await wire.nothing_more()
 
@@ -427,7 +429,7 @@ async def test_elicitation_handler_with_an_invalid_result_is_named_in_the_log(ca
         return "yes"  # type: ignore[return-value]
 
     async with raw_server(lambda t: Client(t, elicitation=user)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         answer = await wire.ask("elicitation/create", {"message": "?", "requestedSchema": FORM})
         assert error_of(answer)["code"] == -32603
     assert "the elicitation handler returns an ElicitResult, not str" in caplog.text

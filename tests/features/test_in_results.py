@@ -21,8 +21,9 @@ from mcp_ref.features.roots import Root
 from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.transports.memory import MemoryTransport
-from tests.alone import answer, asked_for, meet, params_of, refusal, soon
-from tests.support import raw_server, run
+from tests.raw_peers import raw_server
+from tests.raw_stateless_server import answer, asked_for, meet, params_of, refusal, soon
+from tests.settings import run
 
 OFFERS: Object = {"tools": {}, "prompts": {}, "resources": {"subscribe": True}, "completions": {}}
 FORM: Object = {"type": "object", "properties": {"name": {"type": "string"}}}

@@ -10,7 +10,7 @@ import pytest
 from mcp_ref.basic.channel import RequestContext
 from mcp_ref.features.invoke import call
 from mcp_ref.lib.typed import signature_of
-from tests.support import run
+from tests.settings import run
 
 
 class Desk(RequestContext):

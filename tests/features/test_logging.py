@@ -11,21 +11,9 @@ from mcp_ref import CapabilityError, Client, Context, Server, ToolError
 from mcp_ref.features.logging import LEVELS, LoggingLevel, LoggingMessageNotificationParams
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import (
-    ALONE_TRANSPORTS,
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    alone,
-    greet,
-    greeted_client,
-    initialize,
-    notification,
-    raw_client,
-    raw_server,
-    request,
-)
+from tests.messages import initialize, notification, request, stateless_request
+from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -87,7 +75,7 @@ async def test_logging_capability_is_declared_and_without_it_no_message_is_sent(
 @KINDS
 @REVISIONS
 async def test_logging_set_level_without_the_capability_is_method_not_found(kind: str, revision: str) -> None:
-    async with greeted_client(verbose_server(logging=False), kind, revision) as wire:
+    async with connected_client(verbose_server(logging=False), kind, revision) as wire:
         error = (await wire.ask("logging/setLevel", {"level": "info"}))["error"]
         assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
 
@@ -101,14 +89,14 @@ async def test_logging_set_level_without_the_capability_is_method_not_found(kind
 async def test_logging_set_level_lets_that_level_and_more_severe_ones_pass(
     kind: str, revision: str, level: str
 ) -> None:
-    async with greeted_client(verbose_server(), kind, revision) as wire:
+    async with connected_client(verbose_server(), kind, revision) as wire:
         assert (await wire.ask("logging/setLevel", {"level": level}))["result"] == {}
         assert await levels(wire) == list(LEVELS)[LEVELS.index(level) :]
 
 
 async def test_logging_set_level_is_per_client_and_the_last_one_counts() -> None:
     server = verbose_server()
-    async with greeted_client(server) as one, greeted_client(server) as other:
+    async with connected_client(server) as one, connected_client(server) as other:
         await one.ask("logging/setLevel", {"level": "debug"})
         await one.ask("logging/setLevel", {"level": "emergency"})
         assert await levels(one) == ["emergency"]
@@ -126,7 +114,7 @@ async def test_logging_set_level_is_per_client_and_the_last_one_counts() -> None
 async def test_logging_set_level_invalid_level_is_invalid_params(kind: str, revision: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", None, 3, ["info"], {"a": "info"}]
 
-    async with greeted_client(verbose_server(), kind, revision) as wire:
+    async with connected_client(verbose_server(), kind, revision) as wire:
         await wire.ask("logging/setLevel", {"level": "alert"})
         for params in ({}, *({"level": level} for level in wrong)):
             error = (await wire.ask("logging/setLevel", params))["error"]
@@ -145,7 +133,7 @@ async def test_context_log_unknown_level_raises_in_the_handler() -> None:
             seen.append(str(error))
         return "done"
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         await wire.ask("logging/setLevel", {"level": "emergency"})
         assert "result" in await wire.ask("tools/call", {"name": "speak", "arguments": {}})
     assert "'warn'" in seen[0] and "warning" in seen[0]
@@ -184,7 +172,7 @@ async def test_notifications_message_data_is_any_json_unchanged(kind: str, revis
             await context.log("info", value, "database")
         return "done"
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
         for value in data:
             assert await wire.receive() == message("info", value, logger="database")
@@ -235,7 +223,7 @@ async def test_notifications_message_holds_nothing_that_the_author_did_not_log(
     async def failing_prompt(password: str) -> str:
         raise RuntimeError(f"cannot ask with {password}")
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         await wire.ask("logging/setLevel", {"level": "debug"})
         answers = [
             await wire.ask("tools/call", {"name": "failing", "arguments": {"password": secret}}),
@@ -258,7 +246,7 @@ async def test_notifications_message_after_the_response_is_dropped() -> None:
         kept.append(context)
         return "done"
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         await wire.ask("tools/call", {"name": "speak", "arguments": {}})
         await kept[0].log("error", "too late")
         await wire.nothing_more()
@@ -272,7 +260,7 @@ async def test_context_log_works_in_a_worker_thread() -> None:
         context.run(context.log("notice", "from a thread"))
         return "done"
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
         assert await wire.receive() == message("notice", "from a thread")
         assert (await wire.receive_object())["id"] == "q"
@@ -286,7 +274,7 @@ async def test_notifications_message_comes_before_the_result_of_a_failing_tool()
         await context.log("error", "about to fail")
         raise ToolError("failed")
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         await wire.send(request("tools/call", {"name": "speak", "arguments": {}}, "q"))
         assert await wire.receive() == message("error", "about to fail")
         assert (await wire.receive_object())["id"] == "q"
@@ -299,7 +287,7 @@ async def test_notifications_message_comes_before_the_result_of_a_failing_tool()
 async def test_client_set_logging_level_and_log_handler(revision: str) -> None:
     came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
     async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
-        await greet(client, wire, revision, {"logging": {}})
+        await handshake(client, wire, revision, {"logging": {}})
         setting = asyncio.create_task(client.set_logging_level("warning"))
         asked = await wire.receive_object()
         assert (asked["method"], asked["params"]) == ("logging/setLevel", {"level": "warning"})
@@ -329,7 +317,7 @@ async def test_client_ignores_invalid_notifications_message() -> None:
 
     came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
     async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
-        await greet(client, wire, "2025-11-25", {"logging": {}})
+        await handshake(client, wire, "2025-11-25", {"logging": {}})
         for params in wrong:
             await wire.send(notification("notifications/message", params))
         await wire.send(message("info", "right"))
@@ -340,7 +328,7 @@ async def test_client_ignores_invalid_notifications_message() -> None:
 
 async def test_client_set_logging_level_is_refused_without_the_logging_capability() -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", {"tools": {}})
+        await handshake(client, wire, "2025-11-25", {"tools": {}})
         with pytest.raises(CapabilityError, match="logging"):
             await client.set_logging_level("info")
         assert wire.frames.empty(), "nothing was sent"
@@ -354,17 +342,17 @@ def test_logging_levels_are_those_of_rfc_5424() -> None:
 # ------------------------------------------------------------------------------------------------ 2026-07-28
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ALONE_TRANSPORTS if kind != "http-json"])
+@pytest.mark.parametrize("kind", [kind for kind in STATELESS_TRANSPORTS if kind != "http-json"])
 @pytest.mark.parametrize("level", LEVELS)
 async def test_log_level_in_meta_lets_that_level_and_more_severe_ones_pass(kind: str, level: str) -> None:
     async with raw_client(verbose_server(), kind) as wire:
-        await wire.send(alone("tools/call", {"name": "speak"}, logLevel=level))
+        await wire.send(stateless_request("tools/call", {"name": "speak"}, logLevel=level))
         for expected in LEVELS[LEVELS.index(level) :]:
             assert await wire.receive() == message(expected, expected)
         assert "result" in await wire.receive_object()
 
 
-@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+@pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 @pytest.mark.spec("2026-07-28/server/utilities/logging#error-handling-1")
 async def test_log_level_in_meta_invalid_level_is_invalid_params(kind: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", 3, True, ["info"], {"a": "info"}]
@@ -372,13 +360,13 @@ async def test_log_level_in_meta_invalid_level_is_invalid_params(kind: str) -> N
     async with raw_client(verbose_server(), kind) as wire:
         for level in wrong:
             for method in ("tools/call", "tools/list", "subscriptions/listen"):
-                answer = await wire.ask_alone(method, {"name": "speak", "notifications": {}}, logLevel=level)
+                answer = await wire.ask_stateless(method, {"name": "speak", "notifications": {}}, logLevel=level)
                 assert isinstance(answer["error"], dict)
                 assert answer["error"]["code"] == INVALID_PARAMS and "emergency" in str(answer["error"])
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/logging#capabilities-1")
-@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+@pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 async def test_log_level_in_meta_without_the_logging_capability_sends_no_message(kind: str) -> None:
     async with raw_client(verbose_server(logging=False), kind) as wire:
-        assert "result" in await wire.ask_alone("tools/call", {"name": "speak"}, logLevel="debug")
+        assert "result" in await wire.ask_stateless("tools/call", {"name": "speak"}, logLevel="debug")

@@ -11,7 +11,8 @@ from mcp_ref import Client, InvalidMessage, Server
 from mcp_ref.features import pagination
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import MODERN, SERVER_TRANSPORTS, Wire, greet, greeted_client, raw_server, run
+from tests.raw_peers import Wire, connected_client, handshake, raw_server
+from tests.settings import MODERN, SERVER_TRANSPORTS, run
 
 PAGED = [revision.name for revision in LEGACY if revision.pagination]
 LISTS = ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
@@ -69,7 +70,7 @@ async def error_code(wire: Wire, method: str, params: Object) -> JSON:
 async def test_list_pages_hold_every_item_once_in_order_and_the_last_has_no_next_cursor(
     kind: str, revision: str, method: str
 ) -> None:
-    async with greeted_client(server_of(5, page_size=2), kind, revision) as wire:
+    async with connected_client(server_of(5, page_size=2), kind, revision) as wire:
         first, cursor = await page(wire, method)
         second, following = await page(wire, method, cursor)
         third, end = await page(wire, method, following)
@@ -79,17 +80,17 @@ async def test_list_pages_hold_every_item_once_in_order_and_the_last_has_no_next
 
 @pytest.mark.parametrize("method", LISTS)
 async def test_list_with_a_full_last_page_has_no_next_cursor(method: str) -> None:
-    async with greeted_client(server_of(4, page_size=2)) as wire:
+    async with connected_client(server_of(4, page_size=2)) as wire:
         _, cursor = await page(wire, method)
         assert await page(wire, method, cursor) == (named(2, 3), None)
-    async with greeted_client(server_of(2, page_size=2)) as wire:
+    async with connected_client(server_of(2, page_size=2)) as wire:
         assert await page(wire, method) == (named(0, 1), None)
 
 
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("method", LISTS)
 async def test_list_in_2024_10_07_has_no_pages(kind: str, method: str) -> None:
-    async with greeted_client(server_of(5, page_size=2), kind, "2024-10-07") as wire:
+    async with connected_client(server_of(5, page_size=2), kind, "2024-10-07") as wire:
         assert await page(wire, method) == (named(0, 1, 2, 3, 4), None)
 
 
@@ -102,7 +103,7 @@ async def test_list_in_2024_10_07_has_no_pages(kind: str, method: str) -> None:
 @pytest.mark.parametrize("method", LISTS)
 async def test_cursor_stays_valid_while_the_list_changes(method: str) -> None:
     server = server_of(6, page_size=2)
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         _, cursor = await page(wire, method)
         again = await page(wire, method, cursor)
         assert await page(wire, method, cursor) == again, "asked twice, told the same"
@@ -120,7 +121,7 @@ async def test_cursor_stays_valid_while_the_list_changes(method: str) -> None:
 @pytest.mark.parametrize("method", LISTS)
 async def test_cursor_at_the_removed_end_of_a_list_gives_an_empty_last_page(method: str) -> None:
     server = server_of(3, page_size=2)
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         _, cursor = await page(wire, method)
         for number in range(3):
             remove(server, number)
@@ -158,7 +159,7 @@ async def test_cursor_that_the_server_did_not_make_is_invalid_params(kind: str, 
         [],
     ]
 
-    async with greeted_client(server_of(3, page_size=2), kind, revision) as wire:
+    async with connected_client(server_of(3, page_size=2), kind, revision) as wire:
         for cursor in no_cursors:
             assert await error_code(wire, method, {"cursor": cursor}) == INVALID_PARAMS, cursor
         assert (await page(wire, method))[0] == named(0, 1), "and the next request works"
@@ -228,7 +229,7 @@ async def served(wire: Wire, pages: list[tuple[list[str], Object]]) -> list[JSON
 @LISTERS
 async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(revision: str, lister: Lister) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, EVERYTHING)
+        await handshake(client, wire, revision, EVERYTHING)
         listing = asyncio.create_task(lister(client))
         # a page may have any size, even 0: the list goes on as long as a page has a cursor
         pages: list[tuple[list[str], Object]] = [
@@ -251,7 +252,7 @@ async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(rev
 @LISTERS
 async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, EVERYTHING)
+        await handshake(client, wire, revision, EVERYTHING)
         listing = asyncio.create_task(lister(client))
         (params,) = await served(wire, [(["a", "b"], {})])
         assert params in (None, {}), "the first page has no cursor"
@@ -277,7 +278,7 @@ async def test_client_sends_every_cursor_back_unchanged(revision: str, lister: L
     cursors = ["", " ", "0", "null", "a=b&c=%20", "été\u0301\u2028\x00💡", "{}", "e" * 70_000]
 
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, EVERYTHING)
+        await handshake(client, wire, revision, EVERYTHING)
         listing = asyncio.create_task(lister(client))
         pages: list[tuple[list[str], Object]] = [(["x"], {"nextCursor": cursor}) for cursor in cursors]
         came = await served(wire, [*pages, (["x"], {})])
@@ -297,7 +298,7 @@ async def test_client_starts_without_a_cursor_in_every_session(
 ) -> None:
     for _ in range(2):
         async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
+            await handshake(client, wire, "2025-11-25", EVERYTHING)
             listing = asyncio.create_task(lister(client))
             (params,) = await served(wire, [(["a"], {"nextCursor": "halfway"})])
             assert params in (None, {})
@@ -308,7 +309,7 @@ async def test_client_starts_without_a_cursor_in_every_session(
 
 async def test_client_gives_up_on_endless_pages() -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         listing = asyncio.create_task(client.list_tools())
         await served(wire, [(["a"], {"nextCursor": "again"}), (["a"], {"nextCursor": "again"})])
         with pytest.raises(InvalidMessage, match="do not end"):
@@ -330,7 +331,7 @@ def test_client_gives_up_on_pages_with_too_many_items(monkeypatch: pytest.Monkey
 
 async def test_client_refuses_a_next_cursor_that_is_not_text() -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         listing = asyncio.create_task(client.list_tools())
         await served(wire, [(["a"], {"nextCursor": 7})])
         with pytest.raises(InvalidMessage, match="nextCursor"):

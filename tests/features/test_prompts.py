@@ -32,18 +32,9 @@ from mcp_ref import (
 )
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import (
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    greet,
-    greeted_client,
-    initialize,
-    notification,
-    raw_client,
-    raw_server,
-)
+from tests.messages import initialize, notification
+from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -127,7 +118,7 @@ async def test_prompts_capability_is_declared_and_without_it_the_methods_are_not
 @REVISIONS
 async def test_prompts_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
     server = giving("hello")
-    async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
+    async with connected_client(server, kind, revision) as one, connected_client(server) as other:
         await one.nothing_more()
         await other.nothing_more()
         server.prompts.add(lambda: "new", "q")
@@ -169,7 +160,7 @@ async def test_prompts_list_shows_the_members_that_the_revision_has(kind: str, r
     if revision >= "2025-11-25":
         icon: Object = {"src": "https://example.com/review.svg", "mimeType": "image/svg+xml", "sizes": ["any"]}
         listed["icons"] = [icon]
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert (await wire.ask("prompts/list"))["result"] == {"prompts": [listed]}
 
 
@@ -193,7 +184,7 @@ async def test_prompts_get_makes_messages_of_the_returned_value(kind: str, revis
     ]
 
     for value, messages in cases:
-        async with greeted_client(giving(value), kind, revision) as wire:
+        async with connected_client(giving(value), kind, revision) as wire:
             assert (await get(wire))["messages"] == messages
 
 
@@ -207,7 +198,7 @@ async def test_prompts_get_has_description_and_filled_in_arguments(kind: str, re
         "Review."
         return f"{style}: {code} ({threading.current_thread() is threading.main_thread()})"
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         result = await get(wire, "review", {"code": "x=1"})
         message: Object = {"role": "user", "content": {"type": "text", "text": "short: x=1 (False)"}}
         assert result == {"description": "Review.", "messages": [message]}
@@ -233,7 +224,7 @@ async def test_prompts_get_images_and_audio_are_base64_with_a_mime_type(kind: st
     data = bytes(number % 256 for number in range(size))
 
     blocks = [ImageContent.of(data, "image/png"), AudioContent.of(data, "audio/wav;codecs=1")]
-    async with greeted_client(giving(blocks), kind, revision) as wire:
+    async with connected_client(giving(blocks), kind, revision) as wire:
         image, sound = await contents(wire)
         encoded = base64.b64encode(data).decode()
         assert image == {"type": "image", "data": encoded, "mimeType": "image/png"}
@@ -270,7 +261,7 @@ async def test_prompts_get_images_and_audio_are_base64_with_a_mime_type(kind: st
 async def test_prompts_get_invalid_base64_or_mime_type_is_not_sent(
     kind: str, revision: str, block: Callable[[str, str], ImageContent], data: str, mime_type: str
 ) -> None:
-    async with greeted_client(giving(block(data, mime_type)), kind, revision) as wire:
+    async with connected_client(giving(block(data, mime_type)), kind, revision) as wire:
         error = await error_of(wire, {"name": "p"})
         assert error["code"] == INTERNAL_ERROR
         assert "AAA" not in json.dumps(error)
@@ -305,7 +296,7 @@ async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base6
         ]
     )
     uri = "resource://example"
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert await contents(wire) == [
             {"type": "resource", "resource": {"uri": uri, "mimeType": "text/markdown", "text": "text"}},
             {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": "text"}},
@@ -340,7 +331,7 @@ async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base6
 async def test_prompts_get_embedded_resource_with_invalid_uri_or_base64_is_not_sent(
     kind: str, revision: str, resource: TextResourceContents | BlobResourceContents
 ) -> None:
-    async with greeted_client(giving(EmbeddedResource(resource)), kind, revision) as wire:
+    async with connected_client(giving(EmbeddedResource(resource)), kind, revision) as wire:
         assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
 
 
@@ -349,7 +340,7 @@ async def test_prompts_get_embedded_resource_with_invalid_uri_or_base64_is_not_s
 async def test_prompts_get_annotations_and_links_fit_the_revision(kind: str, revision: str) -> None:
     hints = Annotations(["assistant"], 1, "2025-01-12T15:00:58Z")
     blocks = [TextContent("x", hints), ResourceLink("file:///a", "a", description="The a.", size=0)]
-    async with greeted_client(giving(blocks), kind, revision) as wire:
+    async with connected_client(giving(blocks), kind, revision) as wire:
         text, link = await contents(wire)
         shown: Object = {"audience": ["assistant"], "priority": 1}
         if revision >= "2025-06-18":
@@ -390,7 +381,7 @@ async def test_prompts_get_argument_with_choices_must_be_one_of_them(kind: str, 
     ) -> str:
         return f"{style} {tone.name} {more}"
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         choices: list[Object] = [{"style": "brief"}, {"style": "short", "tone": "PLAIN"}, {"style": ""}]
         choices.append({"style": "short", "more": "NO"})
         for arguments in choices:
@@ -460,7 +451,7 @@ async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(
         seen.append(code)
         return code
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for params in wrong:
             assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
         assert seen == []
@@ -488,7 +479,7 @@ async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(
     ids=repr,
 )
 async def test_prompts_get_invalid_message_is_not_sent(kind: str, revision: str, value: object) -> None:
-    async with greeted_client(giving(value), kind, revision) as wire:
+    async with connected_client(giving(value), kind, revision) as wire:
         assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
         assert "result" in await wire.ask("prompts/list")
 
@@ -509,7 +500,7 @@ async def test_prompts_get_failing_function_is_internal_error_without_details(ki
     async def p() -> str:
         raise PermissionError("/home/jane/secret")
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         error = await error_of(wire, {"name": "p"})
         assert error["code"] == INTERNAL_ERROR
         assert "jane" not in json.dumps(error)
@@ -537,7 +528,7 @@ def test_prompts_add_mistakes_of_the_author_raise() -> None:
 @REVISIONS
 async def test_client_get_prompt_fills_in_arguments(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"prompts": {}})
+        await handshake(client, wire, revision, {"prompts": {}})
         getting = asyncio.create_task(client.get_prompt("review", {"code": "x"}))
         asked = await wire.receive_object()
         assert (asked["method"], asked["params"]) == ("prompts/get", {"name": "review", "arguments": {"code": "x"}})
@@ -577,7 +568,7 @@ async def test_client_refuses_invalid_prompts_results_and_goes_on(revision: str)
     ]
 
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"prompts": {}})
+        await handshake(client, wire, revision, {"prompts": {}})
         for messages in [*wrong, []]:
             getting = asyncio.create_task(client.get_prompt("p"))
             asked = await wire.receive_object()
@@ -598,7 +589,7 @@ async def test_client_refuses_invalid_prompts_results_and_goes_on(revision: str)
 @REVISIONS
 async def test_client_prompts_methods_are_refused_without_the_prompts_capability(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"tools": {}})
+        await handshake(client, wire, revision, {"tools": {}})
         with pytest.raises(CapabilityError, match="prompts"):
             await client.list_prompts()
         with pytest.raises(CapabilityError, match="prompts"):
@@ -610,7 +601,7 @@ async def test_client_prompts_methods_are_refused_without_the_prompts_capability
 async def test_client_prompts_errors_and_list_changed_reach_the_program(revision: str) -> None:
     heard = asyncio.Event()
     async with raw_server(lambda transport: Client(transport, on_prompts_changed=heard.set)) as (client, wire):
-        await greet(client, wire, revision, {"prompts": {"listChanged": True}})
+        await handshake(client, wire, revision, {"prompts": {"listChanged": True}})
         await wire.send(CHANGED)
         async with asyncio.timeout(PATIENCE):
             await heard.wait()

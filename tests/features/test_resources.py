@@ -26,20 +26,9 @@ from mcp_ref import (
 from mcp_ref.features import resources
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import (
-    ALONE_TRANSPORTS,
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    alone,
-    greet,
-    greeted_client,
-    initialize,
-    notification,
-    raw_client,
-    raw_server,
-)
+from tests.messages import initialize, notification, stateless_request
+from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -119,7 +108,7 @@ async def test_resources_capability_is_declared_and_without_it_the_methods_are_n
 async def test_resources_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: "a")
-    async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
+    async with connected_client(server, kind, revision) as one, connected_client(server) as other:
         await one.nothing_more()
         await other.nothing_more()
         for change in (
@@ -178,7 +167,7 @@ async def test_resources_list_shows_the_members_that_the_revision_has(kind: str,
     if revision >= "2025-11-25":
         icon: Object = {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}
         resource["icons"] = [icon]
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert (await wire.ask("resources/list"))["result"] == {"resources": [resource]}
         assert (await wire.ask("resources/templates/list"))["result"] == {"resourceTemplates": [template]}
 
@@ -203,7 +192,7 @@ async def test_resources_read_bytes_are_base64_and_come_back_unchanged(kind: str
     server.resources.add("test://plain", lambda: data)
     server.resources.add("test://image", lambda: bytearray(data), mime_type="image/png")
     server.resources.add("test://{name}", lambda name: memoryview(data))
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for uri, mime_type in (
             ("test://plain", "application/octet-stream"),
             ("test://image", "image/png"),
@@ -229,7 +218,7 @@ async def test_resources_read_bytes_are_base64_and_come_back_unchanged(kind: str
 async def test_resources_read_invalid_base64_is_not_sent(kind: str, revision: str, blob: str) -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: BlobResourceContents("test://a", blob))
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert (await error_of(wire, "resources/read", {"uri": "test://a"}))["code"] == INTERNAL_ERROR
 
 
@@ -252,7 +241,7 @@ async def test_resources_read_makes_contents_of_the_returned_value(kind: str, re
     part = TextResourceContents("test://folder/a", "A", "text/plain")
     blob = BlobResourceContents.of("test://folder/b", b"\x00\xff", "image/png")
     server.resources.add("test://folder", lambda: [part, blob, "and a text of its own"])
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert await read(wire, "test://text") == [{"uri": "test://text", "mimeType": "text/plain", "text": text}]
         assert await read(wire, "test://page") == [{"uri": "test://page", "mimeType": "text/html", "text": "<p>"}]
         (weather,) = await read(wire, "test://json")
@@ -277,7 +266,7 @@ async def test_resources_read_runs_def_in_a_worker_thread_and_async_def_on_the_l
     async def on_the_loop() -> str:
         return threading.current_thread().name
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         (there,) = await read(wire, "test://plain")
         (here,) = await read(wire, "test://async")
         assert isinstance(there, dict) and isinstance(here, dict)
@@ -298,7 +287,7 @@ async def test_resources_read_runs_def_in_a_worker_thread_and_async_def_on_the_l
 async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(kind: str, revision: str) -> None:
     server = Server("s")
     server.resources.add("file:///there.txt", lambda: "")
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for method in naming(revision):
             error = await error_of(wire, method, {"uri": "file:///nonexistent.txt"})
             assert error["code"] == {"2024-10-07": -32001, MODERN: INVALID_PARAMS}.get(revision, -32002)
@@ -363,7 +352,7 @@ async def test_resources_read_uri_must_be_registered_or_match_a_template(kind: s
         asked.append(n)
         return str(n)
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for uri in hostile:
             for method in naming(revision):
                 code = (await error_of(wire, method, {"uri": uri}))["code"]
@@ -387,7 +376,7 @@ async def test_resources_read_uri_that_is_not_text_or_too_long_is_invalid_params
     server = Server("s")
     server.resources.add("test://{name}", lambda name: name)
     wrong: list[JSON] = [None, 3, ["test://a"], {"uri": "test://a"}, "test://" + "a" * resources.MAX_URI]
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for uri in wrong:
             for method in naming(revision):
                 assert (await error_of(wire, method, {"uri": uri}))["code"] == INVALID_PARAMS, uri
@@ -435,7 +424,7 @@ def test_resources_add_uri_outside_rfc_3986_raises(uri: str) -> None:
 async def test_resources_add_takes_every_scheme_of_rfc_3986(kind: str, uri: str, revision: str) -> None:
     server = Server("s")
     server.resources.add(uri, lambda: "here")
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert await read(wire, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "here"}]
 
 
@@ -459,7 +448,7 @@ async def test_resources_read_failing_function_is_internal_error_without_details
         raise SystemExit(f"/home/jane/{name}")
 
     server.resources.add("test://unfit", lambda: object())
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for uri in ("test://a", "test://b", "test://unfit"):
             error = await error_of(wire, "resources/read", {"uri": uri})
             assert error["code"] == INTERNAL_ERROR
@@ -472,7 +461,7 @@ async def test_resources_read_tries_resources_first_and_then_templates_in_order(
     server.resources.add("test://{any}", lambda any: f"first {any}")
     server.resources.add("test://{other}", lambda other: f"second {other}")
     server.resources.add("test://one", lambda: "itself")
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         (one,), (two,) = await read(wire, "test://one"), await read(wire, "test://two")
         assert isinstance(one, dict) and isinstance(two, dict)
         assert (one["text"], two["text"]) == ("itself", "first two")
@@ -497,7 +486,7 @@ async def test_resources_read_variable_is_converted_to_the_type_of_its_parameter
         "test://log/error/3?full=true&rate=1e-7": "('error', 3, True, 9, 1e-07)",
     }
     wrong = ["debug/3", "info/first", "info/3?full=no", "info/3?limit=0", "info/3?rate=fast", "info/3?rate=1e999"]
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         for uri, expected in right.items():
             (contents,) = await read(wire, uri)
             assert isinstance(contents, dict) and contents["text"] == expected
@@ -508,7 +497,7 @@ async def test_resources_read_variable_is_converted_to_the_type_of_its_parameter
 async def test_resources_templates_may_contain_letters_that_uris_encode() -> None:
     server = Server("s")
     server.resources.add("test://café/{name}", lambda name: name)
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         (contents,) = await read(wire, "test://caf%C3%A9/x")
         assert isinstance(contents, dict) and contents["text"] == "x"
 
@@ -542,7 +531,7 @@ async def test_resources_subscribe_brings_updates_of_the_uri_and_below_until_uns
     server.resources.add("test://a", lambda: "a")
     server.resources.add("test://ab", lambda: "ab")
     server.resources.add("test://dir/{name}", lambda name: name)
-    async with greeted_client(server, kind, revision) as wire, greeted_client(server) as bystander:
+    async with connected_client(server, kind, revision) as wire, connected_client(server) as bystander:
         server.resource_updated("test://a")
         await wire.nothing_more()
         for uri in ("test://a", "test://a", "test://dir/x"):  # twice is like once
@@ -562,7 +551,7 @@ async def test_resources_subscribe_brings_updates_of_the_uri_and_below_until_uns
         await bystander.nothing_more()
 
 
-@pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+@pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 async def test_subscriptions_listen_resource_subscriptions_must_be_readable(kind: str) -> None:
     server = Server("s")
     server.resource("note://a")(lambda: "a")
@@ -573,7 +562,7 @@ async def test_subscriptions_listen_resource_subscriptions_must_be_readable(kind
             (2, ["note://b", "note://" + "b" * resources.MAX_URI], []),
         ):
             wanted: Object = {"notifications": {"resourceSubscriptions": [*asked]}}
-            await wire.send(alone("subscriptions/listen", wanted, id))
+            await wire.send(stateless_request("subscriptions/listen", wanted, id))
             acknowledged = await wire.receive_object()
             assert acknowledged["params"]["notifications"] == {"resourceSubscriptions": agreed}  # type: ignore[call-overload,index]
 
@@ -584,7 +573,7 @@ async def test_resources_updated_that_cannot_be_sent_holds_no_other_back(
 ) -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: "a")
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         await wire.ask("resources/subscribe", {"uri": "test://a"})
         with caplog.at_level(logging.CRITICAL):
             server.resource_updated("test://a/\ud800")  # no JSON text can hold this
@@ -595,7 +584,7 @@ async def test_resources_updated_that_cannot_be_sent_holds_no_other_back(
 async def test_resources_updated_can_be_called_from_any_thread() -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: "a")
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         await wire.ask("resources/subscribe", {"uri": "test://a"})
         await asyncio.to_thread(server.resource_updated, "test://a")
         assert await wire.receive() == updated("test://a")
@@ -606,7 +595,7 @@ async def test_resources_subscribe_number_is_bounded(monkeypatch: pytest.MonkeyP
 
     server = Server("s")
     server.resources.add("test://{name}", lambda name: name)
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         for name in ("a", "b", "c"):
             await wire.ask("resources/subscribe", {"uri": f"test://{name}"})
         assert (await error_of(wire, "resources/subscribe", {"uri": "test://d"}))["code"] == INVALID_PARAMS
@@ -621,7 +610,7 @@ async def test_resources_subscribe_number_is_bounded(monkeypatch: pytest.MonkeyP
 @REVISIONS
 async def test_client_read_resource_takes_text_and_bytes(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"resources": {}})
+        await handshake(client, wire, revision, {"resources": {}})
         reading = asyncio.create_task(client.read_resource("test://a"))
         asked = await wire.receive_object()
         assert (asked["method"], asked["params"]) == ("resources/read", {"uri": "test://a"})
@@ -639,7 +628,7 @@ async def test_client_read_resource_takes_text_and_bytes(revision: str) -> None:
 @REVISIONS
 async def test_client_read_resource_unknown_uri_and_invalid_results_raise(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"resources": {}})
+        await handshake(client, wire, revision, {"resources": {}})
         reading = asyncio.create_task(client.read_resource("test://a"))
         asked = await wire.receive_object()
         error: Object = {"code": -32002, "message": "Resource not found", "data": {"uri": "test://a"}}
@@ -667,7 +656,7 @@ async def test_client_subscribe_is_refused_without_the_subscribe_capability(revi
     declared: list[Object] = [{}, {"resources": {}}, {"resources": {"subscribe": False}}]
     for capabilities in declared:
         async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, capabilities)
+            await handshake(client, wire, revision, capabilities)
             with pytest.raises(CapabilityError, match="subscribe"):
                 async with client.subscribe("test://a"):
                     pass
@@ -677,7 +666,7 @@ async def test_client_subscribe_is_refused_without_the_subscribe_capability(revi
 @REVISIONS
 async def test_client_subscription_yields_updates_and_unsubscribes_at_its_end(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"resources": {"subscribe": True}})
+        await handshake(client, wire, revision, {"resources": {"subscribe": True}})
 
         async def watch() -> list[str]:
             async with client.subscribe("test://a") as updates:
@@ -701,7 +690,7 @@ async def test_client_subscription_yields_updates_and_unsubscribes_at_its_end(re
 async def test_client_resources_list_changed_reaches_the_program(revision: str) -> None:
     heard = asyncio.Event()
     async with raw_server(lambda transport: Client(transport, on_resources_changed=heard.set)) as (client, wire):
-        await greet(client, wire, revision, {"resources": {"listChanged": True}})
+        await handshake(client, wire, revision, {"resources": {"listChanged": True}})
         await wire.send(CHANGED)
         async with asyncio.timeout(PATIENCE):
             await heard.wait()

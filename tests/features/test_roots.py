@@ -10,7 +10,9 @@ import pytest
 from mcp_ref import CapabilityError, Client, Context, Root, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import SERVER_TRANSPORTS, greet, greeted_client, raw_server, request
+from tests.messages import request
+from tests.raw_peers import connected_client, handshake, raw_server
+from tests.settings import SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -29,13 +31,13 @@ REVISIONS = pytest.mark.parametrize("revision", NAMES)
 @REVISIONS
 async def test_roots_capability_is_declared_only_with_roots(revision: str) -> None:
     async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
-        params = await greet(client, wire, revision)
+        params = await handshake(client, wire, revision)
         assert params["capabilities"] == {"roots": {"listChanged": True}}
     async with raw_server(lambda t: Client(t, roots=[], revision=revision)) as (client, wire):
-        params = await greet(client, wire, revision)
+        params = await handshake(client, wire, revision)
         assert params["capabilities"] == {"roots": {"listChanged": True}}, "an empty list may grow"
     async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-        params = await greet(client, wire, revision)
+        params = await handshake(client, wire, revision)
         assert params["capabilities"] == {}
         await wire.send(request("roots/list", id=1))
         assert (await wire.receive_object())["error"] == {
@@ -52,7 +54,7 @@ async def test_roots_list_has_uris_and_names(revision: str, tmp_path: Path) -> N
         tmp_path / "with space",
     ]
     async with raw_server(lambda t: Client(t, roots=roots, revision=revision)) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         answer = await wire.ask("roots/list")
         listed: list[JSON] = [
             {"uri": "file:///home/user/a", "name": "A"},
@@ -71,12 +73,12 @@ async def test_roots_list_has_uris_and_names(revision: str, tmp_path: Path) -> N
 @REVISIONS
 async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision: str) -> None:
     async with raw_server(lambda t: Client(t, roots=["file:///a"], revision=revision)) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         await client.set_roots(["file:///b"])
         assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
         assert (await wire.ask("roots/list"))["result"] == {"roots": [{"uri": "file:///b"}]}
     async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         with pytest.raises(CapabilityError, match="roots"):
             await client.set_roots([])
 
@@ -118,7 +120,7 @@ def test_roots_uri_that_is_not_file_or_climbs_is_refused(uri: str) -> None:
 )
 async def test_roots_list_has_only_the_roots_that_the_program_named() -> None:
     async with raw_server(lambda t: Client(t, roots=[])) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         assert (await wire.ask("roots/list"))["result"] == {"roots": []}
 
 
@@ -137,7 +139,7 @@ def server_that_asks() -> Server:
 
 async def ask_where(kind: str, revision: str, result: Object) -> Object:
     """Call the tool, answer the server's roots/list with `result`, and give the tool's answer."""
-    async with greeted_client(server_that_asks(), kind, revision, {"roots": {}}) as wire:
+    async with connected_client(server_that_asks(), kind, revision, {"roots": {}}) as wire:
         await wire.send(request("tools/call", {"name": "where", "arguments": {}}))
         asked = await wire.receive_object()
         assert asked["method"] == "roots/list"
@@ -172,7 +174,7 @@ async def test_context_roots_refuses_uris_that_are_not_file(kind: str, uri: str)
 @KINDS
 @REVISIONS
 async def test_context_roots_is_refused_for_a_client_without_the_roots_capability(kind: str, revision: str) -> None:
-    async with greeted_client(server_that_asks(), kind, revision) as wire:
+    async with connected_client(server_that_asks(), kind, revision) as wire:
         answer = await wire.ask("tools/call", {"name": "where", "arguments": {}})
         assert "did not declare roots" in str(answer)
         await wire.nothing_more()
@@ -180,7 +182,7 @@ async def test_context_roots_is_refused_for_a_client_without_the_roots_capabilit
 
 @KINDS
 async def test_roots_list_changed_is_taken_by_every_server(kind: str) -> None:
-    async with greeted_client(server_that_asks(), kind, "2025-11-25", {"roots": {"listChanged": True}}) as wire:
+    async with connected_client(server_that_asks(), kind, "2025-11-25", {"roots": {"listChanged": True}}) as wire:
         await wire.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
         await wire.nothing_more()
 

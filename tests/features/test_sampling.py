@@ -24,7 +24,9 @@ from mcp_ref import (
 from mcp_ref.features.sampling import ModelHint, ModelPreferences, ToolChoice
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import SERVER_TRANSPORTS, Wire, greet, greeted_client, raw_server, request, run
+from tests.messages import request
+from tests.raw_peers import Wire, connected_client, handshake, raw_server
+from tests.settings import SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY]
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -55,12 +57,12 @@ async def echo(params: CreateMessageRequestParams) -> CreateMessageResult:
 @REVISIONS
 async def test_sampling_capability_is_declared_with_its_use_of_tools(revision: str) -> None:
     async with raw_server(lambda t: Client(t, sampling=echo, revision=revision)) as (client, wire):
-        assert (await greet(client, wire, revision))["capabilities"] == {"sampling": {}}
+        assert (await handshake(client, wire, revision))["capabilities"] == {"sampling": {}}
     async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True, revision=revision)) as (c, wire):
-        declared = (await greet(c, wire, revision))["capabilities"]
+        declared = (await handshake(c, wire, revision))["capabilities"]
         assert declared == {"sampling": {"tools": {}} if revision == "2025-11-25" else {}}
     async with raw_server(lambda t: Client(t, revision=revision)) as (client, wire):
-        assert (await greet(client, wire, revision))["capabilities"] == {}
+        assert (await handshake(client, wire, revision))["capabilities"] == {}
         asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
         assert isinstance(asked["error"], dict)
         assert asked["error"]["code"] == -32601
@@ -75,7 +77,7 @@ async def test_sampling_create_message_reaches_the_model_and_its_message_returns
         return await echo(params)
 
     async with raw_server(lambda t: Client(t, sampling=model, revision=revision)) as (client, wire):
-        await greet(client, wire, revision)
+        await handshake(client, wire, revision)
         params: Object = {
             "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
             "maxTokens": 7,
@@ -101,7 +103,7 @@ async def test_sampling_create_message_refused_by_the_user_is_error_minus_1() ->
         raise ProtocolError(-1, "User rejected sampling request")
 
     async with raw_server(lambda t: Client(t, sampling=refuse)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
         assert asked["error"] == {"code": -1, "message": "User rejected sampling request"}
 
@@ -118,7 +120,7 @@ def test_sampling_create_message_failure_of_the_model_is_not_disclosed(caplog: p
             raise RuntimeError("the key sk-123 was not accepted")
 
         async with raw_server(lambda t: Client(t, sampling=broken)) as (client, wire):
-            await greet(client, wire)
+            await handshake(client, wire)
             asked = await wire.ask("sampling/createMessage", {"messages": [], "maxTokens": 1})
             assert asked["error"] == {"code": -32603, "message": "Internal error"}
 
@@ -129,7 +131,7 @@ def test_sampling_create_message_failure_of_the_model_is_not_disclosed(caplog: p
 @pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-1")
 async def test_sampling_create_message_with_undeclared_tools_is_invalid_params() -> None:
     async with raw_server(lambda t: Client(t, sampling=echo)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         tools: JSON = [{"name": "clock", "inputSchema": {"type": "object"}}]
         params: Object = {"messages": [{"role": "user", "content": TEXT}], "maxTokens": 1, "tools": tools}
         asked = await wire.ask("sampling/createMessage", params)
@@ -161,7 +163,7 @@ BAD_CONVERSATIONS: dict[str, list[JSON]] = {
 @pytest.mark.parametrize("name", BAD_CONVERSATIONS)
 async def test_sampling_create_message_with_unmatched_tool_uses_is_invalid_params(name: str) -> None:
     async with raw_server(lambda t: Client(t, sampling=echo, sampling_tools=True)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         params: Object = {"messages": BAD_CONVERSATIONS[name], "maxTokens": 1}
         asked = await wire.ask("sampling/createMessage", params)
         assert isinstance(asked["error"], dict)
@@ -176,7 +178,7 @@ async def test_sampling_create_message_with_tools_may_return_a_tool_use() -> Non
         return CreateMessageResult("assistant", [ToolUseContent("u2", "clock", {})], "a-model", "toolUse")
 
     async with raw_server(lambda t: Client(t, sampling=model, sampling_tools=True)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         params: Object = {
             "messages": GOOD_CONVERSATION,
             "maxTokens": 1,
@@ -218,7 +220,7 @@ async def call_and_answer(wire: Wire, result: Object) -> tuple[Object, Object]:
 @KINDS
 @REVISIONS
 async def test_context_sample_returns_the_message_of_the_model(kind: str, revision: str) -> None:
-    async with greeted_client(server_that_asks(system_prompt="s"), kind, revision, {"sampling": {}}) as wire:
+    async with connected_client(server_that_asks(system_prompt="s"), kind, revision, {"sampling": {}}) as wire:
         result: Object = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
         params, answer = await call_and_answer(wire, result)
         message: Object = {"role": "user", "content": {"type": "text", "text": "hi"}}
@@ -229,7 +231,7 @@ async def test_context_sample_returns_the_message_of_the_model(kind: str, revisi
 @KINDS
 @REVISIONS
 async def test_context_sample_is_refused_for_a_client_without_the_sampling_capability(kind: str, revision: str) -> None:
-    async with greeted_client(server_that_asks(), kind, revision) as wire:
+    async with connected_client(server_that_asks(), kind, revision) as wire:
         answer = await wire.ask("tools/call", {"name": "think", "arguments": {}})
         assert "did not declare sampling" in str(answer)
         await wire.nothing_more()
@@ -247,12 +249,12 @@ async def test_context_sample_with_tools_needs_the_sampling_tools_capability(
     kind: str, revision: str, mode: str
 ) -> None:
     server = server_that_asks(tools=[CLOCK], tool_choice=ToolChoice(mode))  # type: ignore[arg-type]
-    async with greeted_client(server, kind, revision, {"sampling": {}}) as wire:
+    async with connected_client(server, kind, revision, {"sampling": {}}) as wire:
         assert "sampling.tools" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
         await wire.nothing_more()
     if revision != "2025-11-25":
         return
-    async with greeted_client(server, kind, revision, {"sampling": {"tools": {}}}) as wire:
+    async with connected_client(server, kind, revision, {"sampling": {"tools": {}}}) as wire:
         result: Object = {"role": "assistant", "content": [USE], "model": "m", "stopReason": "toolUse"}
         params, answer = await call_and_answer(wire, result)
         # toolChoice reaches the client unchanged: the client has to enforce it.
@@ -286,7 +288,7 @@ async def test_context_sample_tool_use_must_be_followed_by_its_results(kind: str
             await context.sample(messages, max_tokens=1, tools=[CLOCK])
         return "refused"
 
-    async with greeted_client(server, kind, "2025-11-25", {"sampling": {"tools": {}}}) as wire:
+    async with connected_client(server, kind, "2025-11-25", {"sampling": {"tools": {}}}) as wire:
         assert "refused" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
         await wire.nothing_more()
 

@@ -16,26 +16,11 @@ from mcp_ref.codec import codec_for, shape_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY, R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
-from tests.support import (
-    ALONE_TRANSPORTS,
-    DATA,
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    alone,
-    greet,
-    greeted_client,
-    meet,
-    raw_client,
-    raw_server,
-    reply,
-    request,
-    result_of,
-    run,
-)
+from tests.messages import request, result_of, stateless_request
+from tests.raw_peers import Wire, connected_client, handshake, meet, raw_client, raw_server, reply
+from tests.settings import DATA, MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, run
 
-KINDS = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 LEGACY_KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 OBJECTS_ONLY = pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 EVERY_LEGACY = pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
@@ -138,7 +123,10 @@ async def test_structured_content_is_any_json_with_its_own_schema_and_repeated_a
     server = Server("s")
     server.tools.add(function)
     async with raw_client(server, kind) as wire:
-        tool, result = await first_tool(wire, alone), await called(wire, alone, function.__name__)
+        tool, result = (
+            await first_tool(wire, stateless_request),
+            await called(wire, stateless_request, function.__name__),
+        )
         assert tool["outputSchema"] == schema
         assert "structuredContent" in result and compile_schema(schema).is_valid(value)
         assert json.dumps(result["structuredContent"]) == json.dumps(value), "false is not 0"
@@ -154,7 +142,7 @@ async def test_structured_content_is_wrapped_in_an_object_for_revisions_that_all
 ) -> None:
     server = Server("s")
     server.tools.add(function)
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         tool, result = await first_tool(wire, request), await called(wire, request, function.__name__)
         if schema["type"] != "object":
             assert tool["outputSchema"] == {
@@ -176,9 +164,9 @@ async def test_output_schema_given_is_listed_unchanged_and_checked(kind: str, sc
     null = CallToolResult([], value, structured_null=value is None)
     server.tools.add(lambda: null, "own", output_schema=schema)
     async with raw_client(server, kind) as wire:
-        assert (await first_tool(wire, alone))["outputSchema"] == schema
+        assert (await first_tool(wire, stateless_request))["outputSchema"] == schema
         for name in ("t", "own"):
-            result = await called(wire, alone, name)
+            result = await called(wire, stateless_request, name)
             assert "isError" not in result and result["structuredContent"] == value
 
 
@@ -190,7 +178,7 @@ async def test_output_schema_given_is_hidden_with_its_data_where_only_objects_ar
 ) -> None:
     server = Server("s")
     server.tools.add(lambda: value, "t", output_schema=schema)
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert "outputSchema" not in await first_tool(wire, request)
         result = await called(wire, request)
         if revision == "2024-10-07":
@@ -206,7 +194,7 @@ async def test_output_schema_given_is_hidden_with_its_data_where_only_objects_ar
 async def test_structured_content_object_is_sent_even_if_its_schema_is_hidden(kind: str, revision: str) -> None:
     server = Server("s")
     server.tools.add(lambda: {"a": 1}, "t", output_schema=ANY_OBJECT)
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert "outputSchema" not in await first_tool(wire, request)
         assert (await called(wire, request))["structuredContent"] == {"a": 1}
 
@@ -231,7 +219,7 @@ async def test_structured_content_missing_or_invalid_is_not_sent(kind: str, sche
     server = Server("s")
     server.tools.add(lambda: value, "t", output_schema=schema)
     async with raw_client(server, kind) as wire:
-        result = await called(wire, alone)
+        result = await called(wire, stateless_request)
         assert result["isError"] is True and "structuredContent" not in result
 
 
@@ -270,13 +258,13 @@ async def test_output_schema_keywords_of_2020_12_are_listed_unchanged_and_checke
 
     server.tools.add(tool, "t", input_schema=KEYWORDS, output_schema=KEYWORDS)
     async with raw_client(server, kind) as wire:
-        listed = await first_tool(wire, alone)
+        listed = await first_tool(wire, stateless_request)
         for schema in (listed["inputSchema"], listed["outputSchema"]):
             assert json.dumps(schema) == json.dumps(KEYWORDS), "in the same order, too"
         good: Object = {"address": "x", "pair": ["a", 1], "when": "2026-07-28"}
         bad: list[Object] = [{"pair": ["a"]}, {"when": "2026-07-28"}, {"address": ""}, {"other": 1}, {"never": 1}]
         for arguments in (good, *bad):
-            result = result_of(await wire.ask_alone("tools/call", {"name": "t", "arguments": arguments}))
+            result = result_of(await wire.ask_stateless("tools/call", {"name": "t", "arguments": arguments}))
             assert ("isError" not in result) is (arguments is good), arguments
 
 
@@ -350,7 +338,7 @@ def test_client_refuses_structured_content_that_is_missing_or_invalid(schema: Ob
 @pytest.mark.parametrize("value", [0, "x", [], False], ids=repr)
 async def test_client_refuses_structured_content_that_is_not_an_object_before_2026_07_28(value: JSON) -> None:
     async with raw_server(lambda transport: Client(transport)) as (client, wire):
-        await greet(client, wire, capabilities={"tools": {}})
+        await handshake(client, wire, capabilities={"tools": {}})
         calling = asyncio.create_task(client.call_tool("t"))
         await reply(wire, "tools/call", {"content": [], "structuredContent": value})
         with pytest.raises(InvalidMessage, match="structuredContent: expected an object"):
@@ -434,7 +422,7 @@ async def test_tool_examples_of_the_schema_can_be_registered_and_are_listed_unch
         about = {"title": example["title"]} if "title" in example else {}
         server.tools.add(lambda **_: None, path.stem, description=example.get("description", ""), **schemas, **about)
     async with raw_client(server) as wire:
-        assert result_of(await wire.ask_alone("tools/list"))["tools"] == examples
+        assert result_of(await wire.ask_stateless("tools/list"))["tools"] == examples
 
 
 async def test_output_schema_includes_hints_of_the_return_annotation() -> None:

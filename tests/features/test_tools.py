@@ -34,20 +34,9 @@ from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.lib.jsonschema import SchemaError, compile_schema
 from mcp_ref.revisions import LEGACY
-from tests.support import (
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    greet,
-    greeted_client,
-    initialize,
-    notification,
-    raw_client,
-    raw_server,
-    request,
-    run,
-)
+from tests.messages import initialize, notification, request
+from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, run
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -141,7 +130,7 @@ async def test_tools_capability_is_declared_and_without_it_the_methods_are_not_f
 @REVISIONS
 async def test_tools_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str) -> None:
     server = tool_giving("x")
-    async with greeted_client(server, kind, revision) as one, greeted_client(server) as other:
+    async with connected_client(server, kind, revision) as one, connected_client(server) as other:
         await one.nothing_more()
         await other.nothing_more()
         server.tools.add(lambda: "new", "u")
@@ -196,7 +185,7 @@ async def test_tools_list_shows_the_members_that_the_revision_has(kind: str, rev
     if revision >= "2025-11-25":
         icon: Object = {"src": "https://example.com/w.png", "mimeType": "image/png", "sizes": ["48x48"]}
         listed["icons"] = [icon]
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         assert (await wire.ask("tools/list"))["result"] == {"tools": [listed]}
 
 
@@ -240,7 +229,7 @@ async def test_tools_list_input_schemas_are_valid_and_of_type_object(kind: str, 
     async def with_context(context: Context, number: float | None = None) -> str:
         return ""
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         tools = (await wire.ask("tools/list"))["result"]["tools"]  # type: ignore[index,call-overload]
         assert isinstance(tools, list) and len(tools) == 8
         for tool in tools:
@@ -305,7 +294,7 @@ async def test_tools_add_name_outside_the_rules_is_logged_and_served(caplog: pyt
         caplog.clear()
         server.tools.add(lambda: "", name)
         assert "SHOULD" in caplog.text and name[:40] in caplog.text
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         assert "isError" not in await result_of(wire, "a,b")
 
 
@@ -316,7 +305,7 @@ async def test_tool_names_are_case_sensitive_and_unique() -> None:
     server.tools.add(lambda: "large", "GET_USER")
     with pytest.raises(ValueError, match="already registered"):
         server.tools.add(lambda: "", "get_user")
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         assert (await result_of(wire, "get_user"))["content"] == [text("small")]
         assert (await result_of(wire, "GET_USER"))["content"] == [text("large")]
         assert code_of(await call(wire, "Get_User")) == INVALID_PARAMS
@@ -345,7 +334,7 @@ async def test_tools_call_malformed_params_or_unknown_tool_is_invalid_params(kin
         {"arguments": {}},
     ]
 
-    async with greeted_client(tool_giving("x"), kind, revision) as wire:
+    async with connected_client(tool_giving("x"), kind, revision) as wire:
         for params in wrong:
             answer = await wire.ask("tools/call", params)  # type: ignore[arg-type]
             assert code_of(answer) == INVALID_PARAMS, params
@@ -394,7 +383,7 @@ async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(kin
         seen.append((a, mode, items, node))
         return "done"
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for arguments in wrong:
             answer = await call(wire, "t", arguments)
             if revision >= "2025-11-25":
@@ -428,7 +417,7 @@ async def test_tools_call_arguments_are_checked_against_the_given_schema(kind: s
     async def t(**arguments: object) -> TextContent:
         return TextContent(json.dumps(arguments))
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         wrong: list[Object] = [{}, {"a": 0}, {"a": 10}, {"a": "5"}]
         for arguments in wrong:
             answer = await call(wire, "t", arguments)
@@ -441,7 +430,7 @@ async def test_tools_call_arguments_are_checked_against_the_given_schema(kind: s
 @KINDS
 @EVERY
 async def test_tools_call_arguments_may_be_missing_if_none_is_required(kind: str, revision: str) -> None:
-    async with greeted_client(tool_giving("x"), kind, revision) as wire:
+    async with connected_client(tool_giving("x"), kind, revision) as wire:
         assert await result_of(wire) == await result_of(wire, arguments={})
 
 
@@ -475,7 +464,7 @@ async def test_tools_call_makes_content_of_the_returned_value(kind: str, revisio
     ]
 
     for value, content, bare in cases:
-        async with greeted_client(tool_giving(value), kind, revision) as wire:
+        async with connected_client(tool_giving(value), kind, revision) as wire:
             expected: Object = {"toolResult": bare} if revision == "2024-10-07" else {"content": content}
             assert await result_of(wire) == expected
 
@@ -484,7 +473,7 @@ async def test_tools_call_makes_content_of_the_returned_value(kind: str, revisio
 @pytest.mark.parametrize("revision", NAMES[1:])
 async def test_tools_call_blocks_that_the_revision_lacks_become_text(kind: str, revision: str) -> None:
     blocks = [AudioContent.of(b"\x00", "audio/wav"), ResourceLink("file:///a", "a")]
-    async with greeted_client(tool_giving(blocks), kind, revision) as wire:
+    async with connected_client(tool_giving(blocks), kind, revision) as wire:
         content = (await result_of(wire))["content"]
         assert isinstance(content, list)
         sound, link = content
@@ -540,7 +529,7 @@ async def test_tools_call_structured_content_conforms_and_is_repeated_as_text(ki
         "own",
         output_schema=schema,
     )
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         tools = (await wire.ask("tools/list"))["result"]["tools"]  # type: ignore[index,call-overload]
         for tool in tools:  # type: ignore[union-attr]
             assert isinstance(tool, dict)
@@ -589,7 +578,7 @@ async def test_tools_call_result_that_breaks_the_output_schema_is_not_sent(
     server = Server("s")
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     server.tools.add(wrong_results()[wrong], "t", output_schema=schema)
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         answer = await call(wire)
         assert failed(answer, revision) and "secret" not in json.dumps(answer)
     assert "output schema" in caplog.text, "the operator learns which tool is wrong"
@@ -600,7 +589,7 @@ async def test_tools_call_result_that_breaks_the_output_schema_is_not_sent(
 async def test_tools_call_error_result_need_not_match_the_output_schema(kind: str, revision: str) -> None:
     schema: Object = {"type": "object", "required": ["n"]}
     value = CallToolResult([TextContent("no such city")], is_error=True)
-    async with greeted_client(tool_giving(value, output_schema=schema), kind, revision) as wire:
+    async with connected_client(tool_giving(value, output_schema=schema), kind, revision) as wire:
         assert failed(await call(wire), revision, "no such city")
 
 
@@ -620,7 +609,7 @@ async def test_tools_call_tool_error_is_a_result_with_is_error(kind: str, revisi
     def in_a_thread(date: str) -> int:
         raise ToolError(f"{date} is in the past")
 
-    async with greeted_client(server, kind, revision) as wire:
+    async with connected_client(server, kind, revision) as wire:
         for name in ("on_the_loop", "in_a_thread"):
             answer = await call(wire, name, {"date": "1970-01-01"})
             assert failed(answer, revision, "1970-01-01 is in the past")
@@ -668,7 +657,7 @@ async def test_tools_call_exception_is_a_plain_error_for_the_model_and_a_traceba
     else:
         server.tools.add(lambda: failing(name), "t")
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         answer = await call(wire)
         told = json.dumps(answer)
         assert failed(answer, "2025-11-25", "failed")
@@ -707,7 +696,7 @@ async def test_tools_call_exception_is_a_plain_error_for_the_model_and_a_traceba
 async def test_tools_call_output_that_json_cannot_hold_is_an_error_and_the_session_goes_on(
     kind: str, revision: str, value: object
 ) -> None:
-    async with greeted_client(tool_giving(value), kind, revision) as wire:
+    async with connected_client(tool_giving(value), kind, revision) as wire:
         answer = await call(wire)
         if "error" in answer:
             assert code_of(answer) == INTERNAL_ERROR
@@ -757,7 +746,7 @@ async def test_tools_call_exception_group_reports_the_first_and_logs_the_rest(
 
         server.tools.add(raises, "t")
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         assert failed(await call(wire, "alone"), "2025-11-25", told)
         assert not caplog.records, "nothing that the operator does not expect"
         assert failed(await call(wire), "2025-11-25", told)
@@ -771,7 +760,7 @@ async def test_tools_call_protocol_error_in_a_group_is_the_response() -> None:
     async def t() -> None:
         raise first_failure(ProtocolError(-32050, "not today"))
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         assert (await call(wire))["error"] == {"code": -32050, "message": "not today"}
 
 
@@ -782,7 +771,7 @@ async def test_tools_call_function_may_raise_a_protocol_error() -> None:
     async def t() -> None:
         raise ProtocolError(-32050, "not today", {"until": "tomorrow"})
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         error: Object = {"code": -32050, "message": "not today", "data": {"until": "tomorrow"}}
         assert (await call(wire))["error"] == error
 
@@ -809,7 +798,7 @@ def test_tools_call_flood_runs_few_tools_at_a_time_and_refuses_the_rest(kind: st
             await gate.wait()
             return number
 
-        async with greeted_client(server, kind, revision) as wire:
+        async with connected_client(server, kind, revision) as wire:
             for number in range(10):
                 await wire.send(request("tools/call", {"name": "slow", "arguments": {"number": number}}, number))
             refused = [await wire.receive_object() for _ in range(7)]
@@ -839,7 +828,7 @@ async def serve_one(wire: Wire, result: Object) -> Object:
 @REVISIONS
 async def test_client_call_tool_returns_the_result(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"tools": {}})
+        await handshake(client, wire, revision, {"tools": {}})
         calling = asyncio.create_task(client.call_tool("add", {"a": 1}))
         if revision == "2024-10-07":
             asked = await serve_one(wire, {"toolResult": {"sum": 3}})
@@ -855,7 +844,7 @@ async def test_client_call_tool_returns_the_result(revision: str) -> None:
 @pytest.mark.parametrize("revision", NAMES[1:])
 async def test_client_call_tool_returns_tool_errors_and_raises_protocol_errors(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"tools": {}})
+        await handshake(client, wire, revision, {"tools": {}})
         calling = asyncio.create_task(client.call_tool("t"))
         await serve_one(wire, {"content": [text("no such city")], "isError": True})
         result = await calling
@@ -888,7 +877,7 @@ async def test_client_call_tool_checks_structured_content_against_the_listed_sch
     ]
 
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"tools": {}})
+        await handshake(client, wire, revision, {"tools": {}})
         listing = asyncio.create_task(client.list_tools())
         await serve_one(wire, {"tools": [tool]})
         await listing
@@ -916,7 +905,7 @@ async def test_client_call_tool_refuses_invalid_results_and_goes_on(revision: st
     wrong: list[JSON] = [None, {}, "x", [3], [{}], [{"type": "text"}], [{"type": "text", "text": 3}], [{"text": "x"}]]
 
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"tools": {}})
+        await handshake(client, wire, revision, {"tools": {}})
         for content in wrong:
             calling = asyncio.create_task(client.call_tool("t"))
             await serve_one(wire, {"content": content})
@@ -931,7 +920,7 @@ async def test_client_call_tool_refuses_invalid_results_and_goes_on(revision: st
 @pytest.mark.parametrize("schema", [None, "object", [], 3])
 async def test_client_list_tools_refuses_an_input_schema_that_is_not_an_object(schema: JSON) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, "2025-11-25", {"tools": {}})
+        await handshake(client, wire, "2025-11-25", {"tools": {}})
         listing = asyncio.create_task(client.list_tools())
         await serve_one(wire, {"tools": [{"name": "t", "inputSchema": schema}]})
         with pytest.raises(InvalidMessage, match="inputSchema"):
@@ -956,7 +945,7 @@ async def test_client_ignores_tool_annotations(revision: str, annotations: Objec
     # The hints reach the program, for people to see. The messages are the same with every hint: no call is served
     # from a cache because the tool is "read-only", or sent again because the tool is "idempotent".
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"tools": {}})
+        await handshake(client, wire, revision, {"tools": {}})
         listing = asyncio.create_task(client.list_tools())
         tool: Object = {"name": "t", "inputSchema": {"type": "object"}, "annotations": annotations}
         await serve_one(wire, {"tools": [tool]})
@@ -986,7 +975,7 @@ async def test_client_ignores_tool_annotations(revision: str, annotations: Objec
 @REVISIONS
 async def test_client_call_tool_timeout(revision: str) -> None:
     async with raw_server(lambda transport: Client(transport, timeout=5)) as (client, wire):
-        await greet(client, wire, revision, {"tools": {}})
+        await handshake(client, wire, revision, {"tools": {}})
         with pytest.raises(RequestTimeout):
             await client.call_tool("t", timeout=0.01)
         asked = await wire.receive_object()
@@ -1003,7 +992,7 @@ async def test_client_call_tool_timeout(revision: str) -> None:
 @REVISIONS
 async def test_client_tools_methods_are_refused_without_the_tools_capability(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
-        await greet(client, wire, revision, {"prompts": {}})
+        await handshake(client, wire, revision, {"prompts": {}})
         with pytest.raises(CapabilityError, match="tools"):
             await client.list_tools()
         with pytest.raises(CapabilityError, match="tools"):
@@ -1015,7 +1004,7 @@ async def test_client_tools_methods_are_refused_without_the_tools_capability(rev
 async def test_client_tools_list_changed_reaches_the_program(revision: str) -> None:
     heard = asyncio.Event()
     async with raw_server(lambda transport: Client(transport, on_tools_changed=heard.set)) as (client, wire):
-        await greet(client, wire, revision, {"tools": {"listChanged": True}})
+        await handshake(client, wire, revision, {"tools": {"listChanged": True}})
         await wire.send(CHANGED)
         async with asyncio.timeout(PATIENCE):
             await heard.wait()

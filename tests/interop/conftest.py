@@ -1,11 +1,11 @@
-"""Our server against other people's clients, and our client against other people's servers: see tests/peers.py."""
+"""Our server against other projects' clients, and our client against their servers: see tests/installed_peers.py."""
 
 from pathlib import Path
 
 import pytest
 
+from tests.installed_peers import peers
 from tests.interop.recorded import Recorded
-from tests.peers import peers
 
 __all__ = ["peers"]
 

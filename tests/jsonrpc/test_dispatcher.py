@@ -29,7 +29,7 @@ from mcp_ref.jsonrpc.messages import (
     decode,
     encode,
 )
-from tests.support import run
+from tests.settings import run
 
 
 class Recorder:

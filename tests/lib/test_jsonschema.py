@@ -20,7 +20,7 @@ from mcp_ref.lib.jsonschema.limits import Budget, BudgetExceeded
 from mcp_ref.lib.jsonschema.patterns import Pattern
 from mcp_ref.lib.jsonschema.resources import resolve_uri
 from tests.metaschemas import METASCHEMAS
-from tests.support import DATA, ROOT
+from tests.settings import DATA, ROOT
 
 SUITE = DATA / "json-schema-suite" if DATA is not None else None
 DRAFT_07 = "http://json-schema.org/draft-07/schema#"

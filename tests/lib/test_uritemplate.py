@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from mcp_ref.lib.uritemplate import MAX_TEMPLATE, TemplateError, UriTemplate, Value
-from tests.support import DATA
+from tests.settings import DATA
 
 SUITE = DATA / "uritemplate-suite" if DATA else None
 

@@ -13,17 +13,9 @@ import pytest
 from mcp_ref import CapabilityError, ConnectionClosed, Context, McpError, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.support import (
-    MODERN,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    greeted_client,
-    initialize,
-    notification,
-    raw_client,
-    request,
-)
+from tests.messages import initialize, notification, request
+from tests.raw_peers import Wire, connected_client, raw_client
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
@@ -72,7 +64,7 @@ async def test_context_has_client_info_capabilities_and_revision(kind: str, revi
 
     capabilities: Object = {"sampling": {}, "roots": {"listChanged": False}}
     meta: Object = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
-    async with greeted_client(server, kind, revision, capabilities) as wire:
+    async with connected_client(server, kind, revision, capabilities) as wire:
         for id in ("a", 0):
             await wire.send(calling("look", id=id, _meta=meta))
             await wire.receive()
@@ -125,7 +117,7 @@ async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema(kind
         seen.append(context)
         return []
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         for method in ("tools/list", "prompts/list"):
             listed = str((await wire.ask(method))["result"])
             assert "here" not in listed and "ctx" not in listed and "context" not in listed
@@ -208,7 +200,7 @@ async def test_context_elicit_sample_and_list_roots_return_the_results_of_the_cl
 ) -> None:
     _, method, result, word = ASKING[capability]
 
-    async with greeted_client(asking_server(capability), kind, revision, {capability: {}}) as wire:
+    async with connected_client(asking_server(capability), kind, revision, {capability: {}}) as wire:
         await wire.send(calling(tool))
         await answer(wire, method, result)  # type: ignore[arg-type]
         assert word in text_in(await wire.receive_object())
@@ -221,7 +213,7 @@ async def test_context_elicit_sample_and_list_roots_return_the_results_of_the_cl
 async def test_context_requests_without_the_capability_are_not_sent_and_the_tool_fails(
     kind: str, revision: str, capability: str, tool: str
 ) -> None:
-    async with greeted_client(asking_server(capability), kind, revision, {}) as wire:
+    async with connected_client(asking_server(capability), kind, revision, {}) as wire:
         await wire.send(calling(tool))
         assert f"did not declare {capability}" in text_in(await wire.receive_object())
         await wire.nothing_more()
@@ -238,7 +230,7 @@ async def test_context_missing_capability_raises_capability_error() -> None:
             return "without roots, then"
         return "with roots"
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         await wire.send(calling("careful"))
         assert text_in(await wire.receive_object()) == "without roots, then"
 
@@ -249,7 +241,7 @@ async def test_context_missing_capability_raises_capability_error() -> None:
 async def test_context_elicit_error_or_malformed_result_fails_the_tool_with_the_reason(
     kind: str, capability: str, tool: str
 ) -> None:
-    async with greeted_client(asking_server(capability), kind, capabilities={capability: {}}) as wire:
+    async with connected_client(asking_server(capability), kind, capabilities={capability: {}}) as wire:
         await wire.send(calling(tool))
         asked = await wire.receive_object()
         error: Object = {"code": -1, "message": "User rejected the request"}
@@ -289,7 +281,7 @@ async def test_context_request_ends_when_the_client_leaves(kind: str, capability
             ended.append(error)
             raise
 
-    async with greeted_client(server, kind, capabilities={capability: {}}) as wire:
+    async with connected_client(server, kind, capabilities={capability: {}}) as wire:
         await wire.send(calling("ask"))
         assert (await wire.receive_object())["method"] == ASKING[capability][1]
     assert len(ended) == 1
@@ -317,7 +309,7 @@ async def test_context_run_in_a_worker_thread_ends_when_the_client_leaves(kind: 
                 outcome.append(type(error))
         done.set()
 
-    async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+    async with connected_client(server, kind, capabilities={"roots": {}}) as wire:
         await wire.send(calling("outlive"))
         await wire.nothing_more()
     gate.set()
@@ -339,7 +331,7 @@ async def test_context_run_in_a_worker_thread_ends_when_the_call_is_cancelled(ki
             outcome.append(type(error))
         done.set()
 
-    async with greeted_client(server, kind, capabilities={"roots": {}}) as wire:
+    async with connected_client(server, kind, capabilities={"roots": {}}) as wire:
         await wire.send(calling("ask"))
         asked = await wire.receive_object()
         assert asked["method"] == "roots/list"
@@ -361,7 +353,7 @@ async def test_context_run_on_the_event_loop_raises_runtime_error() -> None:
             context.run(context.log("info", "x"))
         return "told"
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         await wire.send(calling("confused"))
         assert text_in(await wire.receive_object()) == "told"
 
@@ -381,7 +373,7 @@ async def test_cancelled_tool_may_clean_up_and_sends_nothing_more(kind: str) -> 
             tidied.set()
         return "never"
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         await wire.send(calling("wait", _meta={"progressToken": "t"}))
         assert (await wire.receive_object())["method"] == "notifications/message"
         await wire.send(notification("notifications/cancelled", {"requestId": "q"}))
@@ -399,7 +391,7 @@ async def test_context_request_after_the_response_is_not_sent() -> None:
         kept.append(context)
         return "kept"
 
-    async with greeted_client(server, capabilities={"roots": {}}) as wire:
+    async with connected_client(server, capabilities={"roots": {}}) as wire:
         await wire.ask("tools/call", {"name": "keep"})
         with pytest.raises(McpError, match="roots/list was not sent"):
             await kept[0].list_roots()

@@ -31,19 +31,10 @@ from mcp_ref.features.tools import CallToolResult, Tool
 from mcp_ref.jsonrpc.errors import InvalidMessage, McpError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, MAX_DEPTH, Object
 from mcp_ref.revisions import LEGACY, revision_named
-from tests.support import (
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    greet,
-    greeted_client,
-    notification,
-    python,
-    raw_client,
-    raw_server,
-    request,
-    run,
-)
+from tests.forked_python import python
+from tests.messages import notification, request
+from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server
+from tests.settings import PATIENCE, SERVER_TRANSPORTS, run
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 OLDEST_AND_LATEST = pytest.mark.parametrize("revision", [LEGACY[1].name, LEGACY[-1].name])
@@ -256,7 +247,7 @@ def test_client_refuses_malformed_results_or_reads_them_as_annotated_and_goes_on
 
     async def test() -> None:
         async with raw_server(Client) as (client, wire):
-            await greet(client, wire, revision, EVERYTHING)
+            await handshake(client, wire, revision, EVERYTHING)
             assert has_type(await outcome(client, wire, valid), promised)
             refused = 0
             for wrong in wrong_shapes(valid):
@@ -316,7 +307,7 @@ def test_client_refuses_a_malformed_initialize_result(caplog: pytest.LogCaptureF
 def test_client_survives_every_output_schema_in_tools_list(schema: Object, caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with raw_server(Client) as (client, wire):
-            await greet(client, wire, "2025-11-25", EVERYTHING)
+            await handshake(client, wire, "2025-11-25", EVERYTHING)
             for rounds in range(2):
                 listing = asyncio.create_task(client.list_tools())
                 tool: Object = {"name": "t", "inputSchema": schema, "outputSchema": schema}
@@ -364,7 +355,7 @@ def answer_with(result: bytes, id: JSON) -> bytes:
 )
 async def test_invalid_json_response_ends_its_call_at_once_and_not_the_others(result: bytes) -> None:
     async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         first, second = asyncio.create_task(client.call_tool("t")), asyncio.create_task(client.call_tool("t"))
         ids = [(await wire.receive_object())["id"] for _ in range(2)]
         await wire.send(answer_with(result, ids[0]))
@@ -377,7 +368,7 @@ async def test_invalid_json_response_ends_its_call_at_once_and_not_the_others(re
 
 async def test_duplicate_response_is_ignored_and_an_id_of_another_type_does_not_match() -> None:
     async with raw_server(lambda transport: Client(transport, timeout=None)) as (client, wire):
-        await greet(client, wire, "2025-11-25", EVERYTHING)
+        await handshake(client, wire, "2025-11-25", EVERYTHING)
         call = asyncio.create_task(client.call_tool("t"))
         id = (await wire.receive_object())["id"]
         assert isinstance(id, int)
@@ -407,7 +398,7 @@ def test_malformed_notifications_do_not_disturb_a_client(revision: str, caplog: 
 
     async def test() -> None:
         async with raw_server(lambda transport: Client(transport, on_log=logged.append)) as (client, wire):
-            await greet(client, wire, revision, EVERYTHING)
+            await handshake(client, wire, revision, EVERYTHING)
             for valid in NOTIFICATIONS:
                 for params in wrong_shapes(valid["params"]):
                     await wire.send({**valid, "params": params})
@@ -495,7 +486,7 @@ def test_malformed_requests_to_a_client_are_invalid_params(
 
     async def test() -> None:
         async with raw_server(client_of) as (client, wire):
-            await greet(client, wire)
+            await handshake(client, wire)
             good = await wire.ask(method, valid)
             assert "result" in good, good
             for params in wrong_shapes(valid):
@@ -618,7 +609,7 @@ def test_malformed_requests_to_a_server_get_errors_and_the_next_is_served(
     not_found = revision_named(revision).resource_not_found_code
 
     async def test() -> None:
-        async with greeted_client(featured(), kind, revision) as wire:
+        async with connected_client(featured(), kind, revision) as wire:
             for method, valid in REQUESTS.items():
                 for params in [*wrong_shapes(valid), *wrong_shapes({"cursor": "x"} if "list" in method else {})]:
                     await wire.send({"jsonrpc": "2.0", "id": "q", "method": method, "params": params})
@@ -674,7 +665,7 @@ def test_malformed_notifications_do_not_disturb_a_server(kind: str, caplog: pyte
     ]
 
     async def test() -> None:
-        async with greeted_client(featured(), kind, capabilities={"roots": {"listChanged": True}}) as wire:
+        async with connected_client(featured(), kind, capabilities={"roots": {"listChanged": True}}) as wire:
             for each in valid:
                 for params in wrong_shapes(each["params"]):
                     if isinstance(params, dict):

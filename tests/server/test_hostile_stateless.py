@@ -10,9 +10,11 @@ import pytest
 from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, InvalidMessage, McpError
 from mcp_ref.client.negotiation import ServerIdentity
 from mcp_ref.jsonrpc.messages import JSON, Object
-from tests.alone import META, answer, asked_for, discovered, meet, params_of, refusal
+from tests.messages import notification
+from tests.raw_peers import Wire, raw_server
+from tests.raw_stateless_server import META, answer, asked_for, discovered, meet, params_of, refusal
 from tests.server.test_hostile import EVERYTHING, NOTIFICATIONS, RESULTS, has_type, no_failure_inside, wrong_shapes
-from tests.support import PATIENCE, Wire, notification, raw_server, run
+from tests.settings import PATIENCE, run
 
 ASKED = {method: case for method, case in RESULTS.items() if method not in ("ping", "logging/setLevel")}
 

@@ -15,8 +15,8 @@ from typing import cast
 import pytest
 
 from mcp_ref import Client, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult, RemoteError
-from tests.http_program import Program, serving
-from tests.support import PATIENCE, run
+from tests.server_programs import Program, serving
+from tests.settings import PATIENCE, run
 
 REPLICA = Path(__file__).parent / "replica.py"
 CALLS = 1000

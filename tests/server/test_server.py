@@ -17,17 +17,10 @@ from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import R2024_11_05, R2025_03_26, Revision
 from mcp_ref.server.offer import WORKERS
-from tests.support import (
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    greeted_client,
-    initialize,
-    notification,
-    python,
-    raw_client,
-    request,
-)
+from tests.forked_python import python
+from tests.messages import initialize, notification, request
+from tests.raw_peers import Wire, connected_client, raw_client
+from tests.settings import PATIENCE, SERVER_TRANSPORTS
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 
@@ -114,7 +107,7 @@ async def test_server_tool_accepts_methods_partials_wrapped_functions_and_callab
     server.tools.add(logged(counter.add), "logged")
     server.tools.add(functools.partial(counter.add, n=10), "ten")
     server.tools.add(counter, "itself")
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         listed = (await wire.ask("tools/list"))["result"]
         assert isinstance(listed, dict) and isinstance(listed["tools"], list)
         tools = {tool["name"]: tool for tool in listed["tools"] if isinstance(tool, dict)}
@@ -179,12 +172,12 @@ async def test_server_capabilities_are_those_of_the_features_with_items(
 @KINDS
 async def test_server_capability_that_is_declared_after_initialize_is_for_the_next_client(kind: str) -> None:
     server = Server("s")
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         use_tools(server)
         await wire.nothing_more()  # an undeclared feature is not announced either
         error = (await wire.ask("tools/list"))["error"]
         assert isinstance(error, dict) and error["code"] == METHOD_NOT_FOUND
-        async with greeted_client(server, kind) as later:
+        async with connected_client(server, kind) as later:
             assert "result" in await later.ask("tools/list")
 
 
@@ -197,7 +190,7 @@ TOOLS_CHANGED = notification("notifications/tools/list_changed")
 async def test_tools_list_changed_is_sent_once_for_many_changes(kind: str) -> None:
     server = Server("s")
     use_tools(server)
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         await wire.nothing_more()
         for number in range(100):
             server.tools.add(lambda: "", f"n{number}")
@@ -236,7 +229,7 @@ async def test_tools_may_add_and_remove_tools_also_from_a_worker_thread(kind: st
         server.tools.remove("grow")
         return "done"
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         told: list[Object] = []  # how often, and when, depends on how fast the thread is
 
         async def answer(message: Object) -> Object:
@@ -272,7 +265,7 @@ async def test_plain_function_that_blocks_does_not_stop_other_requests(kind: str
     async def quick() -> str:
         return "quick"
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         for number in range(5):
             await wire.send(calling("blocked", id=number))
         await wire.nothing_more()
@@ -291,7 +284,7 @@ async def test_plain_functions_run_in_at_most_workers_threads() -> None:
         together.wait(PATIENCE)  # breaks unless so many are in here at once
         return threading.current_thread().name
 
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         for number in range(2 * WORKERS):
             await wire.send(calling("meet", id=number))
         names = {text_in(await wire.receive_object()) for _ in range(2 * WORKERS)}
@@ -308,7 +301,7 @@ async def test_async_functions_run_concurrently_on_the_event_loop(kind: str) -> 
         await together.wait()
         return threading.current_thread() is here
 
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         for number in range(10):
             await wire.send(calling("meet", id=number))
         assert {text_in(await wire.receive_object()) for _ in range(10)} == {"true"}
@@ -359,7 +352,7 @@ async def test_executor_of_the_caller_runs_plain_functions_and_is_not_shut_down(
 
     try:
         for _ in range(2):  # a connection that ends takes the executor from no other
-            async with greeted_client(server, kind) as wire:
+            async with connected_client(server, kind) as wire:
                 assert await text_of(wire, "where") == "the host's main thread"
                 assert await text_of(wire, "fails") == "Tool fails failed"
                 assert await text_of(wire, "on_the_loop") == threading.current_thread().name
@@ -377,7 +370,7 @@ async def test_worker_thread_has_the_context_variables_of_the_request() -> None:
         return variable.get()
 
     variable.set("set where the server was started")
-    async with greeted_client(server) as wire:
+    async with connected_client(server) as wire:
         assert await text_of(wire, "read") == "set where the server was started"
 
 
@@ -394,7 +387,7 @@ async def test_worker_thread_exceptions_of_any_kind_become_responses(kind: str, 
     server.resources.add("test://a", fails)
     server.completions.add("fails", "x", lambda value: fails())
     reference: Object = {"ref": {"type": "ref/prompt", "name": "fails"}, "argument": {"name": "x", "value": ""}}
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         assert await text_of(wire, "fails") == "Tool fails failed"
         for method, params in (
             ("prompts/get", {"name": "fails"}),
@@ -477,7 +470,7 @@ async def test_tools_list_has_pages_for_ten_thousand_tools_and_the_last_can_be_c
     for name in ten_thousand():
         server.tools.add(add, name)
     for kind in SERVER_TRANSPORTS[:2]:  # one server: to register so many tools takes seconds
-        async with greeted_client(server, kind) as wire:
+        async with connected_client(server, kind) as wire:
             names: list[object] = []
             cursor: Object = {}
             for _ in range(10):

@@ -12,7 +12,9 @@ from mcp_ref.jsonrpc.messages import JSON, Notification, Outgoing, Request, Requ
 from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.base import Lost, Receive, Transport
 from mcp_ref.transports.memory import HIGH_WATER, memory_pair
-from tests.support import PATIENCE, greet, notification, raw_server
+from tests.messages import notification
+from tests.raw_peers import handshake, raw_server
+from tests.settings import PATIENCE
 
 NAMES = [revision.name for revision in LEGACY]
 
@@ -124,7 +126,7 @@ async def test_a_client_may_be_given_a_server_of_the_same_program() -> None:
 
 async def test_a_server_that_goes_away_fails_what_waits_and_what_comes_later() -> None:
     async with raw_server(lambda t: Client(t, timeout=None)) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         ping = asyncio.create_task(client.ping())
         assert (await wire.receive_object())["method"] == "ping"
         transport = client.session.transport

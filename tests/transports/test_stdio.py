@@ -17,7 +17,9 @@ import pytest
 from mcp_ref import Client, ConnectionClosed, InvalidMessage, RemoteError
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.transports.stdio import INHERITED, StdioClientTransport, server_environment
-from tests.support import HOME, alone, initialize, notification, python, request, result_of, run
+from tests.forked_python import python
+from tests.messages import initialize, notification, request, result_of, stateless_request
+from tests.settings import HOME, run
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="these tests speak of signals and process groups")
 
@@ -119,8 +121,8 @@ def test_nothing_that_a_tool_prints_reaches_the_protocol_and_its_children_get_no
 def test_without_a_handshake_there_are_messages_too_and_nothing_else_on_standard_output() -> None:
     text = "caf\u00e9 \u2028\n\U0001f600"
     env = {**os.environ, "LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "latin-1"}
-    noisy = alone("tools/call", {"name": "noisy"}, 1, {"roots": {}})
-    answers = talk([noisy, alone("tools/call", {"name": "echo", "arguments": {"text": text}}, 2)], env=env)
+    noisy = stateless_request("tools/call", {"name": "noisy"}, 1, {"roots": {}})
+    answers = talk([noisy, stateless_request("tools/call", {"name": "echo", "arguments": {"text": text}}, 2)], env=env)
     found = {answer["id"]: result_of(answer)["content"] for answer in answers}  # answers alone, each on a line
     assert "stdin: ''b''" in json.dumps(found[1]) and found[2] == [{"type": "text", "text": text}]
 

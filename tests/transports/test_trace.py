@@ -13,7 +13,7 @@ from mcp_ref import Client, McpError, Server, tracer
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.transports.base import Trace
 from mcp_ref.transports.trace import MAX_SHOWN, redact, trace_from_environment
-from tests.support import run
+from tests.settings import run
 
 
 def line_of(frame: bytes, color: bool = False) -> str:

@@ -20,24 +20,13 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.revisions import LATEST_LEGACY
 from mcp_ref.server.http import HttpApp
-from tests.support import (
-    ALONE_TRANSPORTS,
-    PATIENCE,
-    SERVER_TRANSPORTS,
-    Wire,
-    alone,
-    error_of,
-    greeted_client,
-    initialize,
-    notification,
-    raw_client,
-    request,
-    result_of,
-)
-from tests.web import Talk, Web, eventually, on_the_web
+from tests.messages import error_of, initialize, notification, request, result_of, stateless_request
+from tests.raw_http_client import Talk, Web, eventually, served_over_http
+from tests.raw_peers import Wire, connected_client, raw_client
+from tests.settings import PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-ALONE = pytest.mark.parametrize("kind", ALONE_TRANSPORTS)
+ALONE = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 ABLE: Object = {"elicitation": {}, "sampling": {}, "roots": {}}
 EXTENDED: Object = {**ABLE, "extensions": {EXTENSION: {}}}
 FORM: Object = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -176,7 +165,7 @@ class Peer:
         if self.capabilities is None:
             await self.wire.send(request(method, params or {}, self._ids))
         else:
-            await self.wire.send(alone(method, params, self._ids, self.capabilities))
+            await self.wire.send(stateless_request(method, params, self._ids, self.capabilities))
         return self._ids
 
     async def answer(self, id: JSON) -> Object:
@@ -243,7 +232,7 @@ class Peer:
 
 @contextlib.asynccontextmanager
 async def legacy(work: Work, kind: str) -> AsyncIterator[Peer]:
-    async with greeted_client(work.server, kind, capabilities=ABLE) as wire:
+    async with connected_client(work.server, kind, capabilities=ABLE) as wire:
         yield Peer(wire)
 
 
@@ -299,7 +288,7 @@ async def test_tasks_capability_is_declared_by_servers_with_task_tools(kind: str
 async def test_tools_call_with_task_on_a_server_without_tasks_is_served_directly(kind: str) -> None:
     server = Server("s")
     server.tool("plain")(lambda: TextContent("plain"))
-    async with greeted_client(server, kind) as wire:
+    async with connected_client(server, kind) as wire:
         peer = Peer(wire)
         assert text_in(await peer.ask("tools/call", {"name": "plain", "task": {"ttl": 5000}})) == "plain"
         for method in ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list"):
@@ -309,7 +298,7 @@ async def test_tools_call_with_task_on_a_server_without_tasks_is_served_directly
 @KINDS
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
 async def test_tasks_methods_are_unknown_before_2025_11_25(kind: str, revision: str) -> None:
-    async with greeted_client(at_work().server, kind, revision) as wire:
+    async with connected_client(at_work().server, kind, revision) as wire:
         peer = Peer(wire)
         assert text_in(await peer.ask("tools/call", {"name": "plain", "task": "whatever"})) == "plain"
         assert (await peer.refused("tools/call", {"name": "must", "task": {}}))[0] == NOT_FOUND
@@ -503,10 +492,10 @@ async def test_task_of_an_authenticated_principal_is_known_in_all_its_sessions()
         return asking.headers.get("authorization")
 
     work = at_work()
-    async with on_the_web(work.server, authenticate=whoever) as web:
+    async with served_over_http(work.server, authenticate=whoever) as web:
         talks = [Talk(web, authorization=name) for name in ("ann", "ann", "bob")]
         for talk in talks:
-            await talk.greet()
+            await talk.handshake()
         call: Object = {"name": "wait", "task": {}}
         created = (await talks[0].post(request("tools/call", call))).json
         assert isinstance(created, dict) and isinstance(created["result"], dict)
@@ -516,7 +505,7 @@ async def test_task_of_an_authenticated_principal_is_known_in_all_its_sessions()
         found = [(await talk.post(asking)).json for talk in talks]
         assert ["result" in each for each in found if isinstance(each, dict)] == [True, True, False]
         # the other era has other messages for tasks: there the task is unknown
-        wires = [alone("tasks/get", {"taskId": task["taskId"]}, 1, EXTENDED)] * 2
+        wires = [stateless_request("tasks/get", {"taskId": task["taskId"]}, 1, EXTENDED)] * 2
         headers = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": "tasks/get", "Mcp_Name": str(task["taskId"])}
         seen = [
             (await Talk(web, authorization=name).post(each, **headers)).json
@@ -533,17 +522,17 @@ async def test_task_of_one_era_is_unknown_in_the_other() -> None:
         return "ann"
 
     work = at_work()
-    async with on_the_web(work.server, authenticate=whoever) as web:
+    async with served_over_http(work.server, authenticate=whoever) as web:
         talk = Talk(web)
-        await talk.greet(capabilities=ABLE)
+        await talk.handshake(capabilities=ABLE)
         created = (await talk.post(request("tools/call", {"name": "ask", "task": {}}))).json
         assert isinstance(created, dict) and isinstance(created["result"], dict)
         earlier = created["result"]["task"]
         assert isinstance(earlier, dict)
         answer: Object = {"taskId": earlier["taskId"], "inputResponses": {"who": {"action": "decline"}}}
-        refused = (await talk.post(alone("tasks/update", answer, 2, EXTENDED))).json
+        refused = (await talk.post(stateless_request("tasks/update", answer, 2, EXTENDED))).json
         assert error_of(refused, INVALID, 2)
-        created = (await talk.post(alone("tools/call", {"name": "must"}, 3, EXTENDED))).json
+        created = (await talk.post(stateless_request("tools/call", {"name": "must"}, 3, EXTENDED))).json
         later = result_of(created)["taskId"]
         listed = result_of((await talk.post(request("tasks/list", {}, 4))).json)["tasks"]
         assert isinstance(listed, list)
@@ -557,10 +546,10 @@ async def test_task_input_request_is_sent_again_in_the_next_session_of_the_reque
 
     work = at_work()
     work.go.set()
-    async with on_the_web(work.server, authenticate=whoever) as web:
+    async with served_over_http(work.server, authenticate=whoever) as web:
         first, second = (Talk(web, authorization="ann") for _ in range(2))
         for talk in (first, second):
-            await talk.greet(capabilities=ABLE)
+            await talk.handshake(capabilities=ABLE)
         created = (await first.post(request("tools/call", {"name": "ask", "task": {}}))).json
         task = cast("dict[str, dict[str, Object]]", created)["result"]["task"]
         for talk in (first, second):
@@ -815,7 +804,7 @@ class Nobody:
 @KINDS
 async def test_tasks_are_stopped_with_the_last_session(kind: str) -> None:
     work = at_work()
-    for meet in (legacy, modern) if kind in ALONE_TRANSPORTS else (legacy,):
+    for meet in (legacy, modern) if kind in STATELESS_TRANSPORTS else (legacy,):
         async with meet(work, kind) as peer:
             await peer.start("wait")
             await peer.start("ask")
@@ -863,7 +852,7 @@ async def test_task_that_begins_while_the_http_server_stops_is_stopped() -> None
     [site] = work.server.offer.serving
     assert isinstance(site, HttpApp)
     web = Web(site, ("127.0.0.1", port or 0))
-    reply = await Talk(web).send(alone("tools/call", {"name": "late"}, capabilities=EXTENDED))
+    reply = await Talk(web).send(stateless_request("tools/call", {"name": "late"}, capabilities=EXTENDED))
     await work.has(work.begun)
     stopping = asyncio.create_task(serving.__aexit__(None, None, None))
     await eventually(lambda: site not in work.server.offer.serving)
@@ -1042,7 +1031,9 @@ async def test_tasks_extension_progress_message_becomes_the_status_message(kind:
     work = at_work()
     async with modern(work, kind) as peer:
         for token, message in (({"progressToken": "p"}, "halfway"), ({}, None)):
-            meta = cast("dict[str, JSON]", alone("x", {}, 1, EXTENDED, logLevel="debug", **token)["params"])["_meta"]
+            meta = cast(
+                "dict[str, JSON]", stateless_request("x", {}, 1, EXTENDED, logLevel="debug", **token)["params"]
+            )["_meta"]
             await peer.wire.send(request("tools/call", {"name": "report", "_meta": meta}, "call"))
             created = await peer.result("call")
             await work.has(work.begun)
@@ -1070,11 +1061,11 @@ async def test_tasks_extension_input_before_begin_task_uses_retries_and_later_ta
 
 @pytest.mark.parametrize("method", ["tasks/get", "tasks/update", "tasks/cancel"])
 async def test_tasks_extension_mcp_name_header_has_the_task_id(method: str) -> None:
-    async with on_the_web(at_work().server) as web:
+    async with served_over_http(at_work().server) as web:
         params: Object = {"taskId": "abc", "inputResponses": {}}
         usual = {"MCP_Protocol_Version": "2026-07-28", "Mcp_Method": method}
         for name, code in (("abc", INVALID), ("abd", -32020), (None, -32020)):
-            reply = await Talk(web).post(alone(method, params, 1, EXTENDED), **usual, Mcp_Name=name)
+            reply = await Talk(web).post(stateless_request(method, params, 1, EXTENDED), **usual, Mcp_Name=name)
             assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
             assert reply.json["error"]["code"] == code
             assert reply.status == (400 if code == -32020 else 200)

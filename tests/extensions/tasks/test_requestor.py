@@ -34,7 +34,8 @@ from mcp_ref.extensions.tasks.requestor import MAX_POLL, MIN_POLL
 from mcp_ref.extensions.tasks.types import EXTENSION, Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import RELATED_TASK
 from mcp_ref.jsonrpc.messages import Object
-from tests.support import PATIENCE, Wire, greet, raw_server
+from tests.raw_peers import Wire, handshake, raw_server
+from tests.settings import PATIENCE
 
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 KINDS = pytest.mark.parametrize("kind", ["memory", "http"])
@@ -298,7 +299,7 @@ DONE: Object = {"content": [{"type": "text", "text": "done"}]}
 )
 async def test_no_task_is_asked_for_where_the_server_has_not_declared_it() -> None:
     async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        params = await greet(client, wire, capabilities={"tools": {}})
+        params = await handshake(client, wire, capabilities={"tools": {}})
         assert isinstance(params["capabilities"], dict) and "tasks" not in params["capabilities"]
         listing = asyncio.create_task(client.list_tools())
         await answer(wire, "tools/list", {"tools": [TOOL]})
@@ -312,7 +313,7 @@ async def test_no_task_is_asked_for_where_the_server_has_not_declared_it() -> No
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#associating-task-related-messages-4")
 async def test_a_tool_that_turns_out_to_need_a_task_is_called_again_as_one() -> None:
     async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await greet(client, wire, capabilities=TASKS)
+        await handshake(client, wire, capabilities=TASKS)
         calling = asyncio.create_task(client.call_tool("t"))
         asked = await wire.receive_object()
         refusal: Object = {"code": -32601, "message": "Task augmentation required"}
@@ -343,7 +344,7 @@ async def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatc
     monkeypatch.setattr(tasks_client, "asyncio", Asyncio())
 
     async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await greet(client, wire, capabilities=TASKS)
+        await handshake(client, wire, capabilities=TASKS)
         client._tools._task_support["t"] = "required"
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", {"task": task(ttl=60_000)})
@@ -358,7 +359,7 @@ async def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatc
 @pytest.mark.spec("2025-11-25/basic/utilities/cancellation#behavior-requirements-4")
 async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_the_server_is_told_of_a_task() -> None:
     async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await greet(client, wire, capabilities=TASKS)
+        await handshake(client, wire, capabilities=TASKS)
         client._tools._task_support["t"] = "required"
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=1)})
@@ -383,7 +384,7 @@ async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_th
 )
 async def test_a_client_does_not_rely_on_being_told() -> None:
     async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await greet(client, wire, capabilities=TASKS)
+        await handshake(client, wire, capabilities=TASKS)
         client._tools._task_support["t"] = "required"
         calling = asyncio.create_task(client.call_tool("t"))
         await answer(wire, "tools/call", {"task": task(ttl=60_000, pollInterval=20)})
@@ -397,7 +398,7 @@ async def test_a_client_does_not_rely_on_being_told() -> None:
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-listing-3")
 async def test_cursors_are_given_back_as_they_came() -> None:
     async with raw_server(lambda transport: Client(transport, revision="2025-11-25")) as (client, wire):
-        await greet(client, wire, capabilities=TASKS)
+        await handshake(client, wire, capabilities=TASKS)
         listing = asyncio.create_task(client.list_tasks())
         cursors = ["", "after 1", "\u00e4\n"]
         await answer(wire, "tasks/list", {"tasks": [task(ttl=None)], "nextCursor": cursors[0]})
@@ -553,7 +554,7 @@ async def test_a_client_serves_tasks_like_a_server() -> None:
         return Client(transport, revision="2025-11-25", sampling=slow, elicitation=user, tasks=True)  # type: ignore[arg-type]
 
     async with raw_server(make) as (client, wire):
-        params = await greet(client, wire)
+        params = await handshake(client, wire)
         assert isinstance(params["capabilities"], dict)
         requests: Object = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
         assert params["capabilities"]["tasks"] == {"list": {}, "cancel": {}, "requests": requests}
@@ -591,7 +592,7 @@ async def test_a_client_that_has_not_said_so_answers_as_ever() -> None:
         return Client(transport, revision="2025-11-25", sampling=model)  # type: ignore[arg-type]
 
     async with raw_server(make) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         say: Object = {"messages": [], "maxTokens": 5, "task": {"ttl": 60_000}}
         result = (await wire.ask("sampling/createMessage", say))["result"]
         assert isinstance(result, dict) and result["model"] == "m"
@@ -605,7 +606,7 @@ async def test_the_answer_to_a_question_of_a_task_says_that_it_is_the_tasks() ->
         return Client(transport, revision="2025-11-25", elicitation=user)  # type: ignore[arg-type]
 
     async with raw_server(make) as (client, wire):
-        await greet(client, wire)
+        await handshake(client, wire)
         tag: Object = {RELATED_TASK: {"taskId": "t"}}
         form: Object = {"mode": "form", "message": "Name?", "requestedSchema": FORM, "_meta": tag}
         result = (await wire.ask("elicitation/create", form))["result"]

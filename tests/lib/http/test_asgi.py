@@ -13,8 +13,9 @@ from mcp_ref import Context, Server
 from mcp_ref.lib.http import asgi
 from mcp_ref.lib.http.asgi import application
 from mcp_ref.lib.http.message import Exchange, Handler, HttpLimits
-from tests.http_wires import alone_headers
-from tests.support import PATIENCE, alone
+from tests.http_wire import mirrored_headers
+from tests.messages import stateless_request
+from tests.settings import PATIENCE
 
 Message = MutableMapping[str, object]
 
@@ -372,8 +373,8 @@ async def test_asgi_disconnect_cancels_a_tool_whose_task_group_has_failed(says: 
         finally:
             ended.set()
 
-    frame = json.dumps(alone("tools/call", {"name": "work", "arguments": {}}, logLevel="info")).encode()
-    headers = {"Host": "localhost", "Content-Type": "application/json", **alone_headers(frame)}
+    frame = json.dumps(stateless_request("tools/call", {"name": "work", "arguments": {}}, logLevel="info")).encode()
+    headers = {"Host": "localhost", "Content-Type": "application/json", **mirrored_headers(frame)}
     call = Call(body(frame))
     asked = scope(headers=[(name.lower().encode(), value.encode()) for name, value in headers.items()])
     answering = asyncio.ensure_future(server.asgi()(asked, call.receive, call.send))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.lib.http.client import ClientLimits, HttpClient, HttpError, HttpTimeout, StaleConnection
-from tests.support import PATIENCE, run
+from tests.settings import PATIENCE, run
 
 PEM = Path(__file__).parent / "localhost.pem"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"

@@ -20,7 +20,7 @@ import pytest
 from mcp_ref.lib.http.connection import Phase
 from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.server import HttpServer, serve
-from tests.support import PATIENCE, run
+from tests.settings import PATIENCE, run
 
 OK = [("Content-Type", "text/plain")]
 

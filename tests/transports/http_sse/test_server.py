@@ -11,8 +11,21 @@ from mcp_ref import Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.transports.streamable_http.session import EndpointLimits
-from tests.support import MODERN, alone, error_of, initialize, notification, request
-from tests.web import CHANGED, JSON_TYPE, SSE_TYPE, Held, Reply, Web, answered, call, eventually, on_the_web, said
+from tests.messages import error_of, initialize, notification, request, stateless_request
+from tests.raw_http_client import (
+    CHANGED,
+    JSON_TYPE,
+    SSE_TYPE,
+    Held,
+    Reply,
+    Web,
+    answered,
+    call,
+    eventually,
+    said,
+    served_over_http,
+)
+from tests.settings import MODERN
 
 OLD = "2024-11-05"
 NO_SESSION = "unknown session: GET the stream first, and POST to the endpoint that it names"
@@ -41,7 +54,7 @@ class Old:
         await self.say(message)
         return await self.stream.object()
 
-    async def greet(self, revision: str = OLD, capabilities: Object | None = None) -> None:
+    async def handshake(self, revision: str = OLD, capabilities: Object | None = None) -> None:
         answer = await self.ask(initialize(revision, capabilities))
         assert isinstance(answer["result"], dict) and answer["result"]["protocolVersion"] == revision
         await self.say(notification("notifications/initialized"))
@@ -65,12 +78,12 @@ async def connected(web: Web, *lines: str, path: str = "/sse") -> Old:
 @pytest.mark.parametrize("revision", [OLD, "2025-11-25"])
 async def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says(revision: str) -> None:
     held = Held()
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         client = await connected(web)
         assert client.endpoint.startswith("/messages?session=")
         assert client.stream.headers["cache-control"] == "no-cache, no-transform"
         assert client.stream.headers["x-accel-buffering"] == "no"
-        await client.greet(revision, {"roots": {}})
+        await client.handshake(revision, {"roots": {}})
         await client.say(call("count", to=2))
         assert [await client.stream.object() for _ in range(3)] == [said(0), said(1), answered("counted")]
         held.announce()
@@ -86,11 +99,11 @@ async def test_the_stream_names_the_endpoint_and_brings_all_that_the_server_says
 
 async def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
     held = Held()
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         one, two = await connected(web), await connected(web)
         assert one.endpoint != two.endpoint
-        await one.greet()
-        await two.greet()
+        await one.handshake()
+        await two.handshake()
         await one.say(call("hold", name="one"))
         await two.say(call("hold", name="two"))
         assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
@@ -103,9 +116,9 @@ async def test_every_client_has_an_endpoint_and_answers_of_its_own() -> None:
     ("body", "code"), [(b"{", -32700), (b"", -32700), (b"\xff", -32700), (b'{"jsonrpc":"2.0","id":1}', -32600)]
 )
 async def test_post_of_an_invalid_message_gets_its_error_on_the_stream(body: bytes, code: int) -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         client = await connected(web)
-        await client.greet()
+        await client.handshake()
         await client.say(body)
         answer = await client.stream.object()
         assert isinstance(answer["error"], dict) and answer["error"]["code"] == code
@@ -113,9 +126,9 @@ async def test_post_of_an_invalid_message_gets_its_error_on_the_stream(body: byt
 
 
 async def test_a_batch_of_the_revision_that_has_them_is_answered_by_one_event() -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         client = await connected(web)
-        await client.greet("2025-03-26")
+        await client.handshake("2025-03-26")
         await client.say([request("ping", id=1), request("ping", id=2)])
         assert await client.stream.message() == [{"jsonrpc": "2.0", "id": id, "result": {}} for id in (1, 2)]
 
@@ -125,9 +138,9 @@ async def test_a_batch_of_the_revision_that_has_them_is_answered_by_one_event() 
     ["", "?", "?session=", "?session=x", "?x=SAME", "?session=SAME&session=SAME", "?session=SAME" + "&x=1" * 100],
 )
 async def test_post_without_the_callers_own_session_is_404(query: str) -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         client = await connected(web)
-        await client.greet()
+        await client.handshake()
         own = client.endpoint
         client.endpoint = "/messages" + query.replace("SAME", own.partition("=")[2])
         reply = await client.post(request("ping"))
@@ -138,9 +151,9 @@ async def test_post_without_the_callers_own_session_is_404(query: str) -> None:
 
 async def test_http_sse_session_ends_with_its_stream() -> None:
     held = Held()
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         client = await connected(web)
-        await client.greet()
+        await client.handshake()
         await client.say(call("hold", name="x"))
         await held.has_begun()
         await client.stream.cut()
@@ -156,9 +169,9 @@ async def test_http_sse_session_ends_with_its_stream() -> None:
 
 async def test_the_stream_ends_with_the_server() -> None:
     held = Held()
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         client = await connected(web)
-        await client.greet()
+        await client.handshake()
         await client.say(call("hold", name="x"))
         await held.has_begun()
         held.go.set()
@@ -169,58 +182,58 @@ async def test_the_stream_ends_with_the_server() -> None:
 
 
 async def test_there_is_a_bounded_number_of_sessions() -> None:
-    async with on_the_web(Server("s"), limits=EndpointLimits(sessions=1)) as web:
+    async with served_over_http(Server("s"), limits=EndpointLimits(sessions=1)) as web:
         first = await connected(web)
         refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
         assert refused.headers["retry-after"].isdigit()
-        await first.greet()  # it is unharmed
+        await first.handshake()  # it is unharmed
         await first.stream.cut()
         assert web.site._older is not None
         sessions = web.site._older.sessions
         await eventually(lambda: not sessions)
-        await (await connected(web)).greet()
+        await (await connected(web)).handshake()
 
 
 async def test_the_stream_is_shown_to_be_alive() -> None:
-    async with on_the_web(Server("s"), limits=EndpointLimits(keep_alive=0.01)) as web:
+    async with served_over_http(Server("s"), limits=EndpointLimits(keep_alive=0.01)) as web:
         client = await connected(web)
         assert await client.stream.block() == ": "
-        await client.greet()
+        await client.handshake()
 
 
 async def test_a_session_is_its_owners() -> None:
     async def by_name(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")
 
-    async with on_the_web(Server("s"), authenticate=by_name) as web:
+    async with served_over_http(Server("s"), authenticate=by_name) as web:
         client = await connected(web, "Authorization: me")
-        await client.greet()
+        await client.handshake()
         client.lines = ("Authorization: other",)
         reply = await client.post(request("ping"))
         assert (reply.status, reply.why) == (404, NO_SESSION)
 
 
 async def test_both_endpoints_are_beside_the_newer_one() -> None:
-    async with on_the_web(Server("s"), path="/a/b") as web:
+    async with served_over_http(Server("s"), path="/a/b") as web:
         client = await connected(web, path="/a/sse")
         assert client.endpoint.startswith("/a/messages?")
-        await client.greet()
+        await client.handshake()
         assert (await web.ask("GET", "/sse")).status == 404
 
 
 async def test_a_server_may_do_without_the_older_transport() -> None:
-    async with on_the_web(Server("s"), older=False) as web:
+    async with served_over_http(Server("s"), older=False) as web:
         assert (await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")).status == 404
         assert (await web.ask("POST", "/messages", b"{}", f"Content-Type: {JSON_TYPE}")).status == 404
 
 
 async def test_stateless_request_is_refused_as_by_an_older_server_and_the_handshake_goes_on() -> None:
     held = Held()
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         old = await connected(web)
-        error = error_of(await old.ask(alone("server/discover")), -32600)
+        error = error_of(await old.ask(stateless_request("server/discover")), -32600)
         assert MODERN not in str(error)
-        await old.greet()
-        error_of(await old.ask(alone("server/discover", id=2)), -32601, 2)
+        await old.handshake()
+        error_of(await old.ask(stateless_request("server/discover", id=2)), -32601, 2)
         assert await old.ask(call("add", 3, a=2, b=3)) == answered("5", 3)

@@ -10,8 +10,8 @@ import pytest
 
 from mcp_ref import Client, ClientLimits, Context, HttpClient, Server
 from mcp_ref.lib.http.message import HttpRequest
-from tests.support import PATIENCE
-from tests.web import JSON_TYPE, SSE_TYPE, STREAMABLE, Held, Web, eventually, on_the_web
+from tests.raw_http_client import JSON_TYPE, SSE_TYPE, STREAMABLE, Held, Web, eventually, served_over_http
+from tests.settings import PATIENCE
 
 
 class Seen:
@@ -76,7 +76,7 @@ def accepted(request: HttpRequest) -> set[str]:
 @pytest.mark.parametrize("revision", STREAMABLE)
 async def test_a_whole_conversation_is_asked_as_its_revision_wants_it(revision: str) -> None:
     seen = Seen()
-    async with on_the_web(Held().server, authenticate=seen.note) as web:
+    async with served_over_http(Held().server, authenticate=seen.note) as web:
         async with Client(url(web), revision=revision, roots=[]) as client:
             await eventually(lambda: any(request.method == "GET" for request in seen.requests))
             assert (await client.call_tool("add", {"a": 1, "b": 2})).text == "3"  # answered as JSON
@@ -108,7 +108,7 @@ async def test_a_whole_conversation_is_asked_as_its_revision_wants_it(revision: 
 @pytest.mark.parametrize("revision", STREAMABLE)
 async def test_a_client_whose_session_the_server_has_ended_begins_a_new_one(revision: str) -> None:
     seen = Seen()
-    async with on_the_web(Held().server, authenticate=seen.note) as web:
+    async with served_over_http(Held().server, authenticate=seen.note) as web:
         async with Client(url(web), revision=revision) as client:
             await eventually(lambda: any(request.method == "GET" for request in seen.requests))
             endpoint = web.site._endpoint

@@ -19,8 +19,9 @@ from mcp_ref.transports.streamable_http.checks import (
     accepted,
     media_type,
 )
-from tests.support import PATIENCE, initialize, notification, request
-from tests.web import BOTH, JSON_TYPE, SSE_TYPE, STREAMABLE, Talk, Web, greeted, on_the_web
+from tests.messages import initialize, notification, request
+from tests.raw_http_client import BOTH, JSON_TYPE, SSE_TYPE, STREAMABLE, Talk, Web, http_session, served_over_http
+from tests.settings import PATIENCE
 
 EVERYWHERE = [
     ("POST", "/mcp"),
@@ -62,7 +63,7 @@ def fault(method: str, *fields: tuple[str, str]) -> tuple[int, str] | None:
 @pytest.mark.parametrize("name", [name for name in CRITICAL if name != "host"])
 @pytest.mark.parametrize("second", ["same", "other"])
 async def test_a_header_that_decides_something_stands_there_once(name: str, second: str) -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         for method, path in EVERYWHERE:
             lines = [f"{name}: same", f"{name.upper()}: {second}"]
             reply = await web.ask(method, path, b"", *lines)
@@ -74,7 +75,7 @@ async def test_two_hosts_are_refused() -> None:
     found = refusal(RequestChecks(), "GET", ("Host", "localhost"))
     assert (found.status, str(found)) == (400, "duplicate header host: send it once")
 
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         assert (await web.ask("POST", "/mcp", b"", "Host: 127.0.0.1")).status == 400
 
 
@@ -104,7 +105,7 @@ async def test_two_hosts_are_refused() -> None:
     ],
 )
 async def test_origin_of_a_foreign_web_page_is_403_on_every_path_and_method(origin: str) -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         for method, path in EVERYWHERE:
             reply = await web.ask(method, path, b"", f"Origin: {origin}", f"Accept: {BOTH}")
             assert reply.status == 403, (method, path)
@@ -116,7 +117,7 @@ async def test_origin_of_a_foreign_web_page_is_403_on_every_path_and_method(orig
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example:80", "localhost.", "0.0.0.0", "x@localhost"])
 async def test_host_with_a_foreign_name_is_403_on_every_path_and_method(host: str) -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         for method, path in EVERYWHERE:
             reply = await web.ask(method, path, b"", f"Accept: {BOTH}", host=host)
             assert reply.status == 403, (method, path)
@@ -182,7 +183,7 @@ async def test_by_default_a_server_is_bound_to_this_machine() -> None:
 async def test_a_page_of_an_allowed_origin_may_use_the_server_and_read_its_answers() -> None:
     origin = "https://app.example"
 
-    async with on_the_web(Server("s"), allowed_origins=[origin]) as web:
+    async with served_over_http(Server("s"), allowed_origins=[origin]) as web:
         talk = Talk(web)
         asked = await web.ask("OPTIONS", "/mcp", b"", f"Origin: {origin}", "Access-Control-Request-Method: POST")
         assert (asked.status, asked.body) == (204, b"")
@@ -215,7 +216,7 @@ async def test_a_page_of_an_allowed_origin_may_use_the_server_and_read_its_answe
 
 
 async def test_response_to_a_request_without_origin_has_no_cors_headers() -> None:
-    async with greeted(Server("s")) as talk:
+    async with http_session(Server("s")) as talk:
         for reply in (await talk.web.ask("OPTIONS", "/mcp"), await talk.post(request("ping"))):
             assert not [name for name in reply.headers if name.startswith("access-control") or name == "vary"]
         assert (await talk.web.ask("OPTIONS", "/mcp")).headers["allow"] == "GET, POST, DELETE, OPTIONS"
@@ -228,7 +229,7 @@ async def test_response_to_a_request_without_origin_has_no_cors_headers() -> Non
     ("path", "allowed"), [("/mcp", "GET, POST, DELETE"), ("/sse", "GET"), ("/messages", "POST")], ids=str
 )
 async def test_http_method_unsupported_is_405_and_allow_lists_the_supported_ones(path: str, allowed: str) -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         for method in {"GET", "POST", "DELETE", "PUT", "PATCH", "TRACE"} - set(allowed.split(", ")):
             reply = await web.ask(method, path)
             assert reply.status == 405, method
@@ -243,7 +244,7 @@ async def test_http_method_unsupported_is_405_and_allow_lists_the_supported_ones
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", None])
 async def test_content_type_that_a_web_page_can_send_without_preflight_is_415(kind: str | None) -> None:
-    async with greeted(Server("s")) as talk:
+    async with http_session(Server("s")) as talk:
         reply = await talk.post(request("ping"), Content_Type=kind)
         assert (reply.status, reply.why) == (415, f"Content-Type must be application/json, not {kind or ''!r}")
         lines = [] if kind is None else [f"Content-Type: {kind}"]
@@ -284,7 +285,7 @@ def test_accept_may_be_several_headers() -> None:
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", ""])
 async def test_a_client_that_takes_nothing_that_we_have_is_told_what_we_have(accept: str) -> None:
-    async with greeted(Server("s")) as talk:
+    async with http_session(Server("s")) as talk:
         post = await talk.post(request("ping"), Accept=accept)
         assert (post.status, post.why) == (406, f"Accept must list {JSON_TYPE} and {SSE_TYPE}")
         for get in (await talk.get(Accept=accept), await talk.get(Accept=JSON_TYPE)):
@@ -300,7 +301,7 @@ async def test_a_client_that_takes_nothing_that_we_have_is_told_what_we_have(acc
 )
 @pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
 async def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(version: str) -> None:
-    async with greeted(Server("s", revisions=LEGACY)) as talk:
+    async with http_session(Server("s", revisions=LEGACY)) as talk:
         for reply in (
             await talk.post(request("ping"), MCP_Protocol_Version=version),
             await talk.get(MCP_Protocol_Version=version),
@@ -319,7 +320,7 @@ async def test_a_revision_that_we_do_not_speak_is_refused_on_every_method(versio
 )
 @pytest.mark.parametrize("version", ["", "1.0", "2025-11-26", "2025-06-18, 2025-06-18", "x" * 1000])
 async def test_version_header_unsupported_is_400_also_if_both_eras_are_served(version: str) -> None:
-    async with greeted(Server("s")) as talk:
+    async with http_session(Server("s")) as talk:
         messages: list[JSON | bytes] = [request("ping"), initialize(), b"{", []]
         for message in [*messages, notification("notifications/initialized")]:
             reply = await talk.post(message, MCP_Protocol_Version=version)
@@ -338,7 +339,7 @@ async def test_version_header_unsupported_is_400_also_if_both_eras_are_served(ve
 )
 @pytest.mark.parametrize("more", [[], ["2026-07-28"]], ids=["one era", "both eras"])
 async def test_a_revision_that_this_server_does_not_speak_is_refused_though_there_is_one(more: list[str]) -> None:
-    async with greeted(Server("s", revisions=["2025-03-26", "2025-06-18", *more]), "2025-06-18") as talk:
+    async with http_session(Server("s", revisions=["2025-03-26", "2025-06-18", *more]), "2025-06-18") as talk:
         for reply in (
             await talk.post(request("ping"), MCP_Protocol_Version="2025-11-25"),
             await talk.post(notification("notifications/initialized"), MCP_Protocol_Version="2025-11-25"),
@@ -357,7 +358,7 @@ async def test_a_revision_that_this_server_does_not_speak_is_refused_though_ther
 )
 @pytest.mark.parametrize("revision", STREAMABLE)
 async def test_without_the_header_the_session_says_which_revision_is_spoken(revision: str) -> None:
-    async with greeted(Server("s"), revision) as talk:
+    async with http_session(Server("s"), revision) as talk:
         for header in (None, revision):
             reply = await talk.post([request("ping", id=1)], MCP_Protocol_Version=header)
             assert reply.status == (200 if revision == "2025-03-26" else 400)
@@ -377,20 +378,20 @@ async def test_first_check_that_fails_decides_the_status() -> None:
     twice = ["Content-Type: a", "Content-Type: a"]
     origin, accept, version = "Origin: http://evil.example", "Accept: x/y", "MCP-Protocol-Version: 1"
     own = f"Content-Type: {JSON_TYPE}"
-    async with on_the_web(Server("s"), authenticate=nobody) as web:
+    async with served_over_http(Server("s"), authenticate=nobody) as web:
         assert await _ask(web, *twice, origin, accept, version, host="evil", method="PUT") == 400
         assert await _ask(web, origin, accept, version, host="evil", method="PUT") == 403
         assert await _ask(web, origin, accept, version, method="PUT") == 403
         assert await _ask(web, accept, version, method="PUT") == 405
         assert await _ask(web, accept, version) == 401
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         assert await _ask(web, accept, version) == 415
         assert await _ask(web, own, accept, version) == 406
         assert await _ask(web, own, version) == 400
 
 
 async def test_checked_requests_are_forgotten_with_their_connection() -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         for lines in ([], [f"Content-Type: {JSON_TYPE}", "Accept: x/y"]):
             assert await _ask(web, *lines) in (415, 406)
         await web.close()
@@ -400,7 +401,7 @@ async def test_checked_requests_are_forgotten_with_their_connection() -> None:
 
 
 async def test_a_path_where_nothing_is_says_where_the_server_is() -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         for path in ("/", "/mcp/", "/MCP", "//mcp", "/mcp/../mcp", "/%6dcp"):
             reply = await web.ask("POST", path, b"{}", f"Content-Type: {JSON_TYPE}")
             assert (reply.status, reply.why) == (404, f"there is nothing at {path!r}; the MCP endpoint is /mcp")
@@ -409,7 +410,7 @@ async def test_a_path_where_nothing_is_says_where_the_server_is() -> None:
 async def test_a_refusal_is_a_json_rpc_error_without_an_id() -> None:
     body: Object = {"jsonrpc": "2.0", "error": {"code": -32600, "message": "why"}}
 
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         reply = await web.ask("GET", "/nothing")
         assert isinstance(reply.json, dict) and reply.json.keys() == body.keys()
         assert "id" not in reply.json

@@ -35,7 +35,7 @@ from mcp_ref.transports.http_sse.client import SseClientTransport
 from mcp_ref.transports.streamable_http import client as streamable_http_client
 from mcp_ref.transports.streamable_http import resumption
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
-from tests.scripted import (
+from tests.scripted_http_server import (
     JSON_HEADERS,
     SSE,
     Scripted,
@@ -51,7 +51,7 @@ from tests.scripted import (
     silence,
     status,
 )
-from tests.support import PATIENCE, run
+from tests.settings import PATIENCE, run
 
 LATEST = "2025-11-25"
 STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]
@@ -92,7 +92,7 @@ class Talk:
         params: Object = {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": info}
         return Request("init", "initialize", params)
 
-    async def greet(self) -> None:
+    async def handshake(self) -> None:
         self.send(self.initialize())
         answered = await self.next()
         assert isinstance(answered, Response), answered
@@ -111,7 +111,7 @@ async def talk(url: str, revision: str = LATEST, greeted: bool = True, **headers
     await transport.start(made.received.put_nowait, made.lost.append)
     try:
         if greeted:
-            await made.greet()
+            await made.handshake()
         yield made
     finally:
         async with asyncio.timeout(PATIENCE):
@@ -1062,7 +1062,7 @@ async def _greeting(site: Scripted, client: Talk) -> None:
 
 
 async def _asking(site: Scripted, client: Talk) -> None:
-    await client.greet()
+    await client.handshake()
     site.on("ping", silence, events(hold=True))
     client.send(Request(1, "ping"))
     client.send(Request(2, "ping"))
@@ -1070,7 +1070,7 @@ async def _asking(site: Scripted, client: Talk) -> None:
 
 
 async def _pausing(site: Scripted, client: Talk) -> None:
-    await client.greet()
+    await client.handshake()
     site.on("ping", events(b"id: 1\nretry: 60000\ndata:\n\n"))
     client.send(Request(1, "ping"))
     await eventually(lambda: "ping" in site.keys and site.under_way == 0)
@@ -1078,12 +1078,12 @@ async def _pausing(site: Scripted, client: Talk) -> None:
 
 async def _listening(site: Scripted, client: Talk) -> None:
     site.on("GET", events(b": hi\n\n", hold=True))
-    await client.greet()
+    await client.handshake()
     await eventually(lambda: "GET" in site.keys)
 
 
 async def _noticing(site: Scripted, client: Talk) -> None:
-    await client.greet()
+    await client.handshake()
     site.on("notifications/progress", silence)
     client.send(Notification("notifications/progress"))
     client.send(Notification("notifications/progress"))
@@ -1092,7 +1092,7 @@ async def _noticing(site: Scripted, client: Talk) -> None:
 
 
 async def _renewing(site: Scripted, client: Talk) -> None:
-    await client.greet()
+    await client.handshake()
     site.on("ping", status(404))
     site.on("initialize", silence)
     client.send(Request(1, "ping"))
@@ -1108,7 +1108,7 @@ async def _trying_older(site: Scripted, client: Talk) -> None:
 
 async def _older_open(site: Scripted, client: Talk) -> None:
     older(site)
-    await client.greet()
+    await client.handshake()
     site.steps["ping"][:0] = [silence]
     client.send(Request(1, "ping"))
     await eventually(lambda: "ping" in site.keys)

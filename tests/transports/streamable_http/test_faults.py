@@ -30,8 +30,9 @@ from mcp_ref.lib.http.message import HttpLimits
 from mcp_ref.lib.http.server import HttpServer, serve
 from mcp_ref.server.http import HttpApp, HttpOptions
 from mcp_ref.transports.streamable_http.session import EndpointLimits, HttpSession
-from tests.http_program import Program, serving
-from tests.support import PATIENCE, initialize, notification, request, run
+from tests.messages import initialize, notification, request
+from tests.server_programs import Program, serving
+from tests.settings import PATIENCE, run
 
 pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts what a process holds by /proc")
 

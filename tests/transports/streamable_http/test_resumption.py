@@ -19,8 +19,8 @@ from mcp_ref import Client, ConnectionClosed, Context, Server, SyncClient
 from mcp_ref.jsonrpc.errors import McpError
 from mcp_ref.transports.streamable_http import resumption
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
-from tests.http_program import serving
-from tests.support import PATIENCE, run
+from tests.server_programs import serving
+from tests.settings import PATIENCE, run
 
 LATEST = "2025-11-25"
 STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]

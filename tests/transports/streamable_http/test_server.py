@@ -12,8 +12,8 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HeaderList, Headers, HttpRequest, StreamingResponse
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from mcp_ref.transports.streamable_http.session import EndpointLimits
-from tests.support import PATIENCE, initialize, notification, request, run
-from tests.web import (
+from tests.messages import initialize, notification, request
+from tests.raw_http_client import (
     CHANGED,
     JSON_TYPE,
     POLLED,
@@ -24,11 +24,12 @@ from tests.web import (
     answered,
     call,
     eventually,
-    greeted,
+    http_session,
     messages,
-    on_the_web,
     said,
+    served_over_http,
 )
+from tests.settings import PATIENCE, run
 
 BATCHES = "2025-03-26"
 every_revision = pytest.mark.parametrize("revision", STREAMABLE)
@@ -52,7 +53,7 @@ def cancelled(id: JSON) -> Object:
 )
 @every_revision
 async def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> None:
-    async with greeted(Held().server, revision) as talk:
+    async with http_session(Held().server, revision) as talk:
         reply = await talk.post(call("add", "x", a=1, b=2))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("3", "x"))
         assert "mcp-session-id" not in reply.headers
@@ -74,7 +75,7 @@ async def test_an_answer_that_nothing_comes_before_is_json(revision: str) -> Non
 )
 @every_revision
 async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(revision: str) -> None:
-    async with greeted(Held().server, revision) as talk:
+    async with http_session(Held().server, revision) as talk:
         reply = await talk.post(call("count", to=2))
         assert (reply.status, reply.kind) == (200, SSE_TYPE)
         assert reply.headers["cache-control"] == "no-cache, no-transform"
@@ -85,7 +86,7 @@ async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-9")
 @every_revision
 async def test_every_event_has_an_id_and_an_empty_one_begins_the_stream_where_streams_are_polled(revision: str) -> None:
-    async with greeted(Held().server, revision, limits=EndpointLimits(retry=2500)) as talk:
+    async with http_session(Held().server, revision, limits=EndpointLimits(retry=2500)) as talk:
         events = await (await talk.post(call("count", to=1))).events()
         assert len({event.pop("id") for event in events}) == len(events)
         own = [{"data": json.dumps(data, separators=(",", ":"))} for data in (said(0), answered("counted"))]
@@ -95,9 +96,9 @@ async def test_every_event_has_an_id_and_an_empty_one_begins_the_stream_where_st
 @every_revision
 async def test_a_client_that_takes_events_only_gets_the_answer_as_one(revision: str) -> None:
     held = Held()
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         talk = Talk(web, accept=SSE_TYPE)
-        await talk.greet(revision)
+        await talk.handshake(revision)
         assert await (await talk.post(call("add", a=1, b=2))).messages() == [answered("3")]
 
 
@@ -105,9 +106,9 @@ async def test_a_client_that_takes_events_only_gets_the_answer_as_one(revision: 
 @pytest.mark.parametrize("whose", ["the client takes nothing else", "the server says so"])
 async def test_json_responses_send_earlier_messages_to_the_listening_stream(revision: str, whose: str) -> None:
     held = Held()
-    async with on_the_web(held.server, json_responses=whose == "the server says so") as web:
+    async with served_over_http(held.server, json_responses=whose == "the server says so") as web:
         talk = Talk(web)
-        await talk.greet(revision)
+        await talk.handshake(revision)
         if whose != "the server says so":
             talk.accept = JSON_TYPE
         reply = await talk.post(call("count", to=1))
@@ -117,9 +118,9 @@ async def test_json_responses_send_earlier_messages_to_the_listening_stream(revi
 
 
 async def test_a_server_that_answers_by_json_only_still_gives_events_to_who_takes_nothing_else() -> None:
-    async with on_the_web(Held().server, json_responses=True) as web:
+    async with served_over_http(Held().server, json_responses=True) as web:
         talk = Talk(web, accept=SSE_TYPE)
-        await talk.greet()
+        await talk.handshake()
         assert await (await talk.post(call("count", to=1))).messages() == [answered("counted")]
 
 
@@ -132,7 +133,7 @@ async def test_a_server_that_answers_by_json_only_still_gives_events_to_who_take
 async def test_post_without_a_request_is_202_without_a_body(revision: str) -> None:
     nobody_waits: list[Object] = [{"jsonrpc": "2.0", "id": 9, "result": {}}, error(9, 1, "no"), error("never", 1, "no")]
 
-    async with greeted(Held().server, revision) as talk:
+    async with http_session(Held().server, revision) as talk:
         for message in (notification("notifications/cancelled", {"requestId": 5}), *nobody_waits):
             reply = await talk.post(message)
             assert (reply.status, reply.body, reply.kind) == (202, b"", None), message
@@ -162,7 +163,7 @@ async def test_post_without_a_request_is_202_without_a_body(revision: str) -> No
 async def test_post_of_an_invalid_message_is_400_with_the_error(
     revision: str, body: bytes, code: int, id: JSON
 ) -> None:
-    async with greeted(Held().server, revision) as talk:
+    async with http_session(Held().server, revision) as talk:
         reply = await talk.post(body)
         assert reply.status == 400
         assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
@@ -176,7 +177,7 @@ async def test_post_of_an_invalid_message_is_400_with_the_error(
 
 @every_revision
 async def test_an_error_of_the_server_is_an_answer_like_any_other(revision: str) -> None:
-    async with greeted(Held().server, revision) as talk:
+    async with http_session(Held().server, revision) as talk:
         reply = await talk.post(request("no/such", id="x"))
         assert (reply.status, reply.json) == (200, error("x", -32601, "Method not found: no/such"))
 
@@ -184,7 +185,7 @@ async def test_an_error_of_the_server_is_an_answer_like_any_other(revision: str)
 @every_revision
 async def test_request_id_in_flight_is_400_and_does_no_harm(revision: str) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         first = await talk.send(call("hold", 1, name="first"))
         await held.has_begun()
         again = await talk.post(call("add", 1, a=1, b=2))
@@ -200,9 +201,9 @@ async def test_request_id_in_flight_is_400_and_does_no_harm(revision: str) -> No
 
 async def test_two_clients_may_use_the_same_ids_at_the_same_time() -> None:
     held = Held()
-    async with greeted(held.server) as one:
+    async with http_session(held.server) as one:
         two = Talk(one.web)
-        await two.greet()
+        await two.handshake()
         first, second = await one.send(call("hold", name="one")), await two.send(call("hold", name="two"))
         assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
         held.go.set()
@@ -212,7 +213,7 @@ async def test_two_clients_may_use_the_same_ids_at_the_same_time() -> None:
 
 async def test_streams_beyond_the_limit_of_a_session_are_429() -> None:
     held = Held()
-    async with greeted(held.server, limits=EndpointLimits(streams=3)) as talk:
+    async with http_session(held.server, limits=EndpointLimits(streams=3)) as talk:
         calls = [await talk.send(call("hold", n, name="x")) for n in range(2)]  # the third listens, carried or not
         for _ in calls:
             await held.has_begun()
@@ -220,7 +221,7 @@ async def test_streams_beyond_the_limit_of_a_session_are_429() -> None:
         assert (refused.status, refused.why) == (429, "the session has 3 streams already; wait for a response")
         assert (await talk.post(notification("notifications/initialized"))).status == 202  # needs no stream
         other = Talk(talk.web)
-        await other.greet()
+        await other.handshake()
         assert (await other.post(call("add", a=1, b=2))).status == 200
         held.go.set()
         for reply in calls:
@@ -230,7 +231,7 @@ async def test_streams_beyond_the_limit_of_a_session_are_429() -> None:
 
 async def test_every_open_stream_is_shown_to_be_alive() -> None:
     held = Held()
-    async with greeted(held.server, limits=EndpointLimits(keep_alive=0.01)) as talk:
+    async with http_session(held.server, limits=EndpointLimits(keep_alive=0.01)) as talk:
         listening = await talk.get()
         posted = await talk.post(call("hold", name="x", say=True))
         for reply in (listening, posted):
@@ -267,7 +268,7 @@ async def test_every_open_stream_is_shown_to_be_alive() -> None:
 @every_revision
 async def test_each_message_comes_on_one_stream_the_one_it_belongs_to(revision: str) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         listening = await talk.get()
         assert (listening.status, listening.kind) == (200, SSE_TYPE)
         one = await talk.post(call("hold", 1, name="one", say=True))
@@ -285,7 +286,7 @@ async def test_each_message_comes_on_one_stream_the_one_it_belongs_to(revision: 
 async def test_a_question_of_the_server_comes_on_the_stream_of_its_cause_and_is_answered_by_a_post(
     revision: str,
 ) -> None:
-    async with greeted(Held().server, revision, {"roots": {}}) as talk:
+    async with http_session(Held().server, revision, {"roots": {}}) as talk:
         asked = await talk.post(call("ask", "mine"))
         question = await asked.object()
         assert question["method"] == "roots/list"
@@ -296,7 +297,7 @@ async def test_a_question_of_the_server_comes_on_the_stream_of_its_cause_and_is_
 
 
 async def test_a_broken_answer_to_a_question_of_the_server_is_refused_and_ends_its_wait() -> None:
-    async with greeted(Held().server, capabilities={"roots": {}}) as talk:
+    async with http_session(Held().server, capabilities={"roots": {}}) as talk:
         asked = await talk.post(call("ask"))
         question = await asked.object()
         reply = await talk.post({"jsonrpc": "2.0", "id": question["id"], "result": 5})
@@ -308,7 +309,7 @@ async def test_a_broken_answer_to_a_question_of_the_server_is_refused_and_ends_i
 @every_revision
 async def test_listening_stream_messages_wait_for_the_first_get(revision: str) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         held.announce()
         assert (await talk.post(call("count", to=1))).status == 200
         listening = await talk.get()
@@ -319,16 +320,18 @@ async def test_listening_stream_messages_wait_for_the_first_get(revision: str) -
 
 async def test_listening_stream_drops_the_oldest_messages_beyond_its_limit() -> None:
     limits = EndpointLimits(waiting_events=3)
-    async with on_the_web(Held().server, json_responses=True, limits=limits) as web:
+    async with served_over_http(Held().server, json_responses=True, limits=limits) as web:
         talk = Talk(web)
-        await talk.greet()
+        await talk.handshake()
         await talk.post(call("count", to=10))
         listening = await talk.get()
         assert [await listening.message() for _ in range(3)] == [said(7), said(8), said(9)]
     size = len(json.dumps(said(5), separators=(",", ":")))
-    async with on_the_web(Held().server, json_responses=True, limits=EndpointLimits(waiting_bytes=2 * size + 1)) as web:
+    async with served_over_http(
+        Held().server, json_responses=True, limits=EndpointLimits(waiting_bytes=2 * size + 1)
+    ) as web:
         talk = Talk(web)
-        await talk.greet()
+        await talk.handshake()
         await talk.post(call("count", to=10))
         listening = await talk.get()
         assert [await listening.message() for _ in range(2)] == [said(8), said(9)]
@@ -337,7 +340,7 @@ async def test_listening_stream_drops_the_oldest_messages_beyond_its_limit() -> 
 @every_revision
 async def test_get_again_replaces_the_former_listening_response(revision: str) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         former = await talk.get()
         latter = await talk.get()
         assert messages(await former.events()) == []  # it has ended
@@ -352,7 +355,7 @@ async def test_get_again_replaces_the_former_listening_response(revision: str) -
 @pytest.mark.parametrize("say", [False, True], ids=["before anything came", "in a stream"])
 async def test_cancelled_request_ends_its_stream_without_a_response(revision: str, say: bool) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         sent = await talk.send(call("hold", 7, name="x", say=say))
         await held.has_begun()
         assert (await talk.post(cancelled(7))).status == 202
@@ -372,7 +375,7 @@ async def test_cancelled_request_ends_its_stream_without_a_response(revision: st
 @pytest.mark.parametrize("say", [False, True], ids=["before anything came", "in a stream"])
 async def test_a_client_that_leaves_has_not_cancelled(revision: str, say: bool) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         sent = await talk.send(call("hold", name="x", say=say))
         await held.has_begun()
         if say:
@@ -401,7 +404,7 @@ async def test_a_batch_is_answered_by_one_array() -> None:
     spoiled: JSON = {"jsonrpc": "2.0", "id": "b", "method": 5}
     silent = notification("notifications/cancelled", {"requestId": 99})
 
-    async with greeted(Held().server, BATCHES) as talk:
+    async with http_session(Held().server, BATCHES) as talk:
         reply = await talk.post([call("add", 1, a=1, b=2), silent, call("add", 2, a=3, b=4)])
         assert (reply.status, reply.kind) == (200, JSON_TYPE)
         assert isinstance(reply.json, list)
@@ -418,7 +421,7 @@ async def test_a_batch_is_answered_by_one_array() -> None:
 
 
 async def test_a_batch_without_anything_to_be_served_is_refused_with_its_errors() -> None:
-    async with greeted(Held().server, BATCHES) as talk:
+    async with http_session(Held().server, BATCHES) as talk:
         spoiled: list[JSON] = [{"jsonrpc": "2.0", "id": 4, "method": 5}, "x"]
         reply = await talk.post(spoiled)
         assert reply.status == 400
@@ -433,7 +436,7 @@ async def test_a_batch_without_anything_to_be_served_is_refused_with_its_errors(
 
 async def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
     held = Held()
-    async with greeted(held.server, BATCHES) as talk:
+    async with http_session(held.server, BATCHES) as talk:
         reply = await talk.post([request("ping", id=1), request("ping", id=2), request("ping", id=1)])
         assert (reply.status, reply.why) == (400, "two requests of the batch have the same id")
         first = await talk.send([call("hold", 1, name="x")])
@@ -453,7 +456,7 @@ async def test_two_requests_of_a_batch_have_two_ids_that_are_free() -> None:
 )
 async def test_the_stream_of_a_batch_brings_what_its_requests_cause_and_ends_with_their_answers() -> None:
     held = Held()
-    async with greeted(held.server, BATCHES) as talk:
+    async with http_session(held.server, BATCHES) as talk:
         both: list[JSON] = [call("hold", 1, name="one", say=True), call("hold", 2, name="two", say=True)]
         reply = await talk.post(both)
         assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
@@ -467,7 +470,7 @@ async def test_the_stream_of_a_batch_brings_what_its_requests_cause_and_ends_wit
 
 async def test_a_cancelled_member_of_a_batch_is_left_out_and_the_end_is_the_answer_when_all_are() -> None:
     held = Held()
-    async with greeted(held.server, BATCHES) as talk:
+    async with http_session(held.server, BATCHES) as talk:
         sent = await talk.send([call("hold", 1, name="x"), request("ping", id=2)])
         await held.has_begun()
         await talk.post([cancelled(1)])
@@ -481,7 +484,7 @@ async def test_a_cancelled_member_of_a_batch_is_left_out_and_the_end_is_the_answ
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-3")
 async def test_initialize_in_a_batch_begins_nothing() -> None:
-    async with greeted(Held().server, BATCHES) as talk:
+    async with http_session(Held().server, BATCHES) as talk:
         stranger = await Talk(talk.web).post([initialize(BATCHES)])
         assert stranger.status == 400 and "mcp-session-id" not in stranger.headers
         assert len(talk.web.site._endpoint.sessions) == 1
@@ -491,7 +494,7 @@ async def test_initialize_in_a_batch_begins_nothing() -> None:
 
 
 async def test_a_request_beside_an_answer_is_refused_and_the_answer_counts() -> None:
-    async with greeted(Held().server, BATCHES, {"roots": {}}) as talk:
+    async with http_session(Held().server, BATCHES, {"roots": {}}) as talk:
         asked = await talk.post(call("ask"))
         question = await asked.object()
         own: Object = {"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}}
@@ -503,7 +506,7 @@ async def test_a_request_beside_an_answer_is_refused_and_the_answer_counts() -> 
 @pytest.mark.parametrize("revision", [revision for revision in STREAMABLE if revision != BATCHES])
 async def test_a_revision_without_batches_says_so(revision: str) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         silent = notification("notifications/cancelled", {"requestId": 99})
         batches: list[list[JSON]] = [[call("hold", name="x")], [silent], [silent, request("ping")]]
         for batch in batches:
@@ -522,7 +525,7 @@ async def test_a_result_that_json_cannot_hold_spoils_no_other_of_its_batch() -> 
     async def broken() -> TextContent:
         return TextContent("\ud800")
 
-    async with greeted(server, BATCHES) as talk:
+    async with http_session(server, BATCHES) as talk:
         reply = await talk.post([call("broken", 1), request("ping", id=2), request("ping", id=3)])
         assert reply.json == [
             error(1, -32603, "Internal error: the result cannot be written as JSON"),
@@ -535,7 +538,7 @@ async def test_a_result_that_json_cannot_hold_spoils_no_other_of_its_batch() -> 
 
 async def test_stopping_server_ends_its_streams_and_refuses_new_requests_with_503() -> None:
     held = Held()
-    async with greeted(held.server) as talk:
+    async with http_session(held.server) as talk:
         listening = await talk.get()
         sent = await talk.send(call("hold", name="x"))
         await held.has_begun()
@@ -570,7 +573,7 @@ class Unsent:
 
 async def test_a_tool_does_not_wait_for_a_response_that_failed_to_begin() -> None:
     held = Held()
-    async with greeted(held.server) as talk:
+    async with http_session(held.server) as talk:
         assert talk.id is not None
         with pytest.raises(RuntimeError, match="sockets"):
             await talk.web.site.handle(Unsent(call("hold", name="x", say=True), talk.id))
@@ -599,7 +602,7 @@ class Broken(MemoryEventStore):
 def test_a_store_that_fails_costs_the_way_back_and_no_message(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         store = Broken()
-        async with greeted(Held().server, store=store) as talk:
+        async with http_session(Held().server, store=store) as talk:
             store.fails = True
             events = await (await talk.post(call("count", to=1))).events()
             assert messages(events) == [said(0), answered("counted")]

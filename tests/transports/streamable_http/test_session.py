@@ -18,8 +18,8 @@ from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from mcp_ref.transports.streamable_http.session import EndpointLimits
 from mcp_ref.transports.streamable_http.sqlite_store import SqliteEventStore
-from tests.support import initialize, notification, request, run
-from tests.web import (
+from tests.messages import initialize, notification, request
+from tests.raw_http_client import (
     CHANGED,
     JSON_TYPE,
     POLLED,
@@ -32,11 +32,12 @@ from tests.web import (
     answered,
     call,
     eventually,
-    greeted,
+    http_session,
     messages,
-    on_the_web,
     said,
+    served_over_http,
 )
+from tests.settings import run
 
 every_revision = pytest.mark.parametrize("revision", STREAMABLE)
 GONE = "unknown session, or it has ended: begin a new one with an initialize request"
@@ -62,7 +63,7 @@ async def everything(talk: Talk) -> list[Reply]:
 )
 @every_revision
 async def test_every_session_has_an_id_of_its_own_that_nobody_can_guess(revision: str) -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         replies = [await Talk(web).post(initialize(revision)) for _ in range(20)]
         ids = [reply.headers["mcp-session-id"] for reply in replies]
         assert len({id[:8] for id in ids}) == len({id[-8:] for id in ids}) == len(ids)
@@ -85,7 +86,7 @@ async def test_every_session_has_an_id_of_its_own_that_nobody_can_guess(revision
 @pytest.mark.parametrize("accept", [JSON_TYPE, SSE_TYPE])
 async def test_only_an_initialize_that_succeeds_leaves_anything(body: JSON | bytes, accept: str) -> None:
     store, server = MemoryEventStore(), Server("s")
-    async with on_the_web(server, store=store) as web:
+    async with served_over_http(server, store=store) as web:
         reply = await Talk(web, accept=accept).post(body)
         assert "mcp-session-id" not in reply.headers
         if reply.status == 200:
@@ -99,15 +100,15 @@ async def test_only_an_initialize_that_succeeds_leaves_anything(body: JSON | byt
 
 
 async def test_initialize_is_answered_as_events_where_the_client_takes_nothing_else() -> None:
-    async with on_the_web(Server("s")) as web:
+    async with served_over_http(Server("s")) as web:
         talk = Talk(web, accept=SSE_TYPE)
-        assert (await talk.greet())["protocolVersion"] == POLLED
+        assert (await talk.handshake())["protocolVersion"] == POLLED
         assert (await talk.post(request("ping"))).kind == SSE_TYPE
 
 
 @every_revision
 async def test_a_session_is_initialized_once(revision: str) -> None:
-    async with greeted(Server("s"), revision) as talk:
+    async with http_session(Server("s"), revision) as talk:
         again = (await talk.post(initialize(revision))).json
         assert isinstance(again, dict) and isinstance(again["error"], dict)
         assert again["error"]["code"] == -32600
@@ -124,7 +125,7 @@ async def test_a_session_is_initialized_once(revision: str) -> None:
 )
 @every_revision
 async def test_session_id_missing_is_400_even_if_there_is_only_one_session(revision: str) -> None:
-    async with greeted(Server("s"), revision) as talk:
+    async with http_session(Server("s"), revision) as talk:
         for reply in await everything(Talk(talk.web)):
             assert reply.status == 400
             assert reply.why.startswith("Mcp-Session-Id is missing: begin with an initialize request")
@@ -142,7 +143,7 @@ async def test_session_id_missing_is_400_even_if_there_is_only_one_session(revis
 @every_revision
 async def test_a_session_that_its_client_ended_is_gone_at_once_with_all_that_it_held(revision: str) -> None:
     store, server = MemoryEventStore(), Held().server
-    async with greeted(server, revision, store=store) as talk:
+    async with http_session(server, revision, store=store) as talk:
         events = await (await talk.post(call("count", to=1))).events()
         listening = await talk.get()
         ended = await talk.delete()
@@ -156,7 +157,7 @@ async def test_a_session_that_its_client_ended_is_gone_at_once_with_all_that_it_
 
 @pytest.mark.parametrize("id", ["", "x", "x" * 4000, "\xff", "../..", "get"])
 async def test_session_id_unknown_is_404(id: str) -> None:
-    async with greeted(Server("s")) as talk:
+    async with http_session(Server("s")) as talk:
         talk.id = id
         for reply in await everything(talk):
             assert (reply.status, reply.why) == (404, GONE)
@@ -167,7 +168,7 @@ def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(
 ) -> None:
     async def test() -> None:
         held, store = Held(), MemoryEventStore()
-        async with greeted(held.server, store=store) as talk:
+        async with http_session(held.server, store=store) as talk:
             posted = await talk.post(call("hold", name="x", say=True))
             await held.has_begun()
             assert (await talk.delete()).status == 204
@@ -183,18 +184,18 @@ def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(
 
 async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_that_listens() -> None:
     held = Held()
-    async with on_the_web(held.server, limits=EndpointLimits(session_idle=0.05)) as web:
+    async with served_over_http(held.server, limits=EndpointLimits(session_idle=0.05)) as web:
         busy, listens = Talk(web), Talk(web)
         sessions = web.site._endpoint.sessions
-        await busy.greet()
+        await busy.handshake()
         sent = await busy.send(call("hold", name="x"))
         await held.has_begun()
         await sent.cut()  # nobody waits for it any more, but it is at work
-        await listens.greet()
+        await listens.handshake()
         listening = await listens.get()
         for _ in range(3):
             idle = Talk(web)
-            await idle.greet()  # later than the others
+            await idle.handshake()  # later than the others
             await eventually(lambda: idle.id not in sessions)  # noqa: B023
         assert set(sessions) == {busy.id, listens.id}
         assert (await idle.post(request("ping"))).status == 404
@@ -207,7 +208,7 @@ async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_t
 @pytest.mark.parametrize("cut", [False, True], ids=["answered", "its client has left"])
 async def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_beginning(cut: bool) -> None:
     held = Held()
-    async with greeted(held.server) as talk:
+    async with http_session(held.server) as talk:
         assert talk.id is not None
         session = talk.web.site._endpoint.sessions[talk.id]
         sent = await talk.send(call("hold", name="x", say=cut))
@@ -225,12 +226,12 @@ async def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_b
 
 async def test_session_limit_ends_the_longest_idle_session_or_refuses_with_503() -> None:
     held = Held()
-    async with on_the_web(held.server, limits=EndpointLimits(sessions=2)) as web:
+    async with served_over_http(held.server, limits=EndpointLimits(sessions=2)) as web:
         first, second, third, fourth = Talk(web), Talk(web), Talk(web), Talk(web)
-        await first.greet()
-        await second.greet()
+        await first.handshake()
+        await second.handshake()
         assert (await first.post(request("ping"))).status == 200  # now the second is idle for longer
-        await third.greet()
+        await third.handshake()
         assert [(await talk.post(request("ping"))).status for talk in (first, second, third)] == [200, 404, 200]
         await first.get()
         sent = await third.send(call("hold", name="x"))
@@ -241,7 +242,7 @@ async def test_session_limit_ends_the_longest_idle_session_or_refuses_with_503()
         assert set(web.site._endpoint.sessions) == {first.id, third.id}
         held.go.set()
         assert (await web.take(sent)).json == answered("x")
-        await fourth.greet()
+        await fourth.handshake()
         assert set(web.site._endpoint.sessions) == {first.id, fourth.id}
 
 
@@ -263,7 +264,7 @@ async def by_token(request: HttpRequest) -> str | None:
     "2025-11-25/basic/transports#security-warning-4",
 )
 async def test_authenticate_without_a_principal_is_401() -> None:
-    async with on_the_web(Server("s"), authenticate=by_token) as web:
+    async with served_over_http(Server("s"), authenticate=by_token) as web:
         for authorization in (None, "Basic x", "Bearer "):
             talk = Talk(web, id="x", authorization=authorization)
             lines = [f"Authorization: {authorization}"] if authorization else []
@@ -278,9 +279,9 @@ async def test_authenticate_without_a_principal_is_401() -> None:
 
 @pytest.mark.spec("2025-11-25/client/elicitation#security-considerations-1")
 async def test_a_session_is_its_owners_and_does_not_exist_for_others() -> None:
-    async with on_the_web(Held().server, authenticate=by_token) as web:
+    async with served_over_http(Held().server, authenticate=by_token) as web:
         mine = Talk(web, authorization="Bearer me")
-        await mine.greet()
+        await mine.handshake()
         events = await (await mine.post(call("count", to=1))).events()
         theirs = Talk(web, mine.id, authorization="Bearer other")
         for reply in (
@@ -296,9 +297,9 @@ def test_authenticate_that_raises_fails_its_request_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def test() -> None:
-        async with on_the_web(Server("s"), authenticate=by_token) as web:
+        async with served_over_http(Server("s"), authenticate=by_token) as web:
             mine = Talk(web, authorization="Bearer me")
-            await mine.greet()
+            await mine.handshake()
             reply = await mine.post(request("ping"), Authorization="Bearer trouble")
             assert reply.status == 500 and b"directory" not in reply.body
             assert (await mine.post(request("ping"))).json == PONG
@@ -316,7 +317,7 @@ def stored(text: list[dict[str, str]]) -> list[tuple[str, str]]:
 
 @every_revision
 async def test_after_every_event_of_a_stream_exactly_the_rest_can_be_had_again(revision: str) -> None:
-    async with greeted(Held().server, revision) as talk:
+    async with http_session(Held().server, revision) as talk:
         events = stored(await (await talk.post(call("count", to=4))).events())
         await (await talk.post(call("count", to=4))).events()  # of another stream
         await (await talk.get()).cut()
@@ -332,7 +333,7 @@ async def test_after_every_event_of_a_stream_exactly_the_rest_can_be_had_again(r
 @pytest.mark.parametrize("when", ["before the rest is said", "after the rest is said"])
 async def test_last_event_id_replays_the_rest_each_event_once_and_in_order(revision: str, when: str) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         posted = await talk.post(call("hold", name="x", say=True))
         while (event := await posted.event()) is not None and not event["data"]:
             pass
@@ -353,7 +354,7 @@ async def test_last_event_id_replays_the_rest_each_event_once_and_in_order(revis
 async def test_however_often_the_connection_is_lost_while_the_tool_talks_each_event_comes_once(
     revision: str, taken: int
 ) -> None:
-    async with greeted(Held().server, revision) as talk:
+    async with http_session(Held().server, revision) as talk:
         reply, events, losses = await talk.post(call("count", to=60)), list[dict[str, str]](), 0
         while messages(events[-1:]) != [answered("counted")]:
             for _ in range(taken):
@@ -371,7 +372,7 @@ async def test_however_often_the_connection_is_lost_while_the_tool_talks_each_ev
 @every_revision
 async def test_last_event_id_on_a_new_connection_replaces_the_former_connection(revision: str) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         posted = await talk.post(call("hold", name="x", say=True))
         event = await posted.event()
         assert event is not None
@@ -385,9 +386,9 @@ async def test_last_event_id_on_a_new_connection_replaces_the_former_connection(
 @every_revision
 async def test_a_stream_that_listens_is_taken_up_where_it_broke(revision: str) -> None:
     held = Held()
-    async with on_the_web(held.server, json_responses=True) as web:
+    async with served_over_http(held.server, json_responses=True) as web:
         talk = Talk(web)
-        await talk.greet(revision)
+        await talk.handshake(revision)
         first = await talk.get()
         await talk.post(call("count", to=2))
         event = await first.event()
@@ -411,7 +412,7 @@ async def test_listening_stream_begins_with_an_event_id_if_streams_are_polled(
     revision: str,
 ) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         first = await talk.get()
         held.announce()
         event = await first.event()
@@ -427,10 +428,10 @@ async def test_listening_stream_begins_with_an_event_id_if_streams_are_polled(
 
 @every_revision
 async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_nothing(revision: str) -> None:
-    async with on_the_web(Held().server, store=MemoryEventStore(max_events=3)) as web:
+    async with served_over_http(Held().server, store=MemoryEventStore(max_events=3)) as web:
         talk, other = Talk(web), Talk(web)
-        await talk.greet(revision)
-        await other.greet(revision)
+        await talk.handshake(revision)
+        await other.handshake(revision)
         theirs = await (await other.post(call("count", to=1))).events()
         mine = await (await talk.post(call("count", to=8))).events()
         stream, _, number = mine[-1]["id"].rpartition(".")
@@ -450,7 +451,7 @@ async def test_an_event_that_is_unknown_or_gone_or_of_another_session_brings_not
 @every_revision
 async def test_no_two_events_of_a_session_have_the_same_id(revision: str) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         listening = await talk.get()
         events = []
         for _ in range(3):
@@ -472,7 +473,7 @@ async def test_no_two_events_of_a_session_have_the_same_id(revision: str) -> Non
 @every_revision
 async def test_nothing_of_another_stream_is_said_again(revision: str) -> None:
     held = Held()
-    async with greeted(held.server, revision) as talk:
+    async with http_session(held.server, revision) as talk:
         one = await talk.post(call("hold", 1, name="one", say=True))
         two = await talk.post(call("hold", 2, name="two", say=True))
         first = await one.event()
@@ -496,7 +497,7 @@ async def test_nothing_of_another_stream_is_said_again(revision: str) -> None:
 @pytest.mark.parametrize("say", [False, True], ids=["before anything was said", "in a stream"])
 async def test_a_tool_lets_go_of_its_connection_and_the_client_comes_back_for_the_rest(say: bool) -> None:
     held = Held()
-    async with greeted(held.server, limits=EndpointLimits(retry=7)) as talk:
+    async with http_session(held.server, limits=EndpointLimits(retry=7)) as talk:
         posted = await talk.post(call("hold", name="x", say=say, let_go=True))
         primed, *events = await posted.events()
         assert (primed["data"], primed["retry"]) == ("", "7")
@@ -518,7 +519,7 @@ async def test_a_connection_can_be_let_go_of_again_and_again() -> None:
             await turns.acquire()
         return "done"
 
-    async with greeted(server) as talk:
+    async with http_session(server) as talk:
         reply, said_by_then = await talk.post(call("long")), []
         for _ in range(3):
             events = await reply.events()
@@ -540,7 +541,7 @@ async def test_close_stream_does_nothing_if_the_client_would_not_resume(revision
     async def try_it(context: Context) -> bool:
         return context.close_stream()
 
-    async with greeted(server, revision) as talk:
+    async with http_session(server, revision) as talk:
         reply = await talk.post(call("try_it"), Accept=accept)
         answer = reply.json if accept == JSON_TYPE else await reply.object()
         assert "false" in str(answer)
@@ -555,7 +556,7 @@ async def process(server: Server, path: Path, limits: EndpointLimits | None = No
     store = SqliteEventStore(str(path / "events.db"))
     try:
         options = HttpOptions(store=store, limits=limits or EndpointLimits(), authenticate=by_token)
-        async with on_the_web(server, **options) as web:
+        async with served_over_http(server, **options) as web:
             yield web
     finally:
         store.close()
@@ -569,7 +570,7 @@ def me(web: Web, id: str | None = None) -> Talk:
 async def test_a_session_goes_on_in_the_next_process(revision: str, tmp_path: Path) -> None:
     async with process(Held().server, tmp_path) as web:
         talk = me(web)
-        await talk.greet(revision, {"roots": {}})
+        await talk.handshake(revision, {"roots": {}})
         events = await (await talk.post(call("count", to=2))).events()
         id = talk.id
     held = Held()
@@ -593,7 +594,7 @@ async def test_response_sent_while_the_process_stops_waits_in_the_next_process(t
     held = Held()
     async with process(held.server, tmp_path) as web:
         talk = me(web)
-        await talk.greet()
+        await talk.handshake()
         posted = await talk.post(call("hold", name="x", say=True))
         first = await posted.event()
         assert first is not None
@@ -609,7 +610,7 @@ async def test_response_sent_while_the_process_stops_waits_in_the_next_process(t
 async def test_two_requests_at_once_revive_a_session_once(tmp_path: Path, first: str) -> None:
     async with process(Held().server, tmp_path) as web:
         talk = me(web)
-        await talk.greet()
+        await talk.handshake()
     server = Held().server
     async with process(server, tmp_path) as web:
         talk = me(web, talk.id)
@@ -628,8 +629,8 @@ async def test_two_requests_at_once_revive_a_session_once(tmp_path: Path, first:
 async def test_a_session_that_has_ended_or_is_anothers_is_not_revived(tmp_path: Path) -> None:
     async with process(Server("s"), tmp_path) as web:
         ended, mine = me(web), me(web)
-        await ended.greet()
-        await mine.greet()
+        await ended.handshake()
+        await mine.handshake()
         assert (await ended.delete()).status == 204
     async with process(Server("s"), tmp_path) as web:
         theirs = Talk(web, mine.id, authorization="Bearer other")
@@ -643,11 +644,11 @@ async def test_a_session_that_has_ended_or_is_anothers_is_not_revived(tmp_path: 
 async def test_a_revived_session_counts_like_any_other(tmp_path: Path) -> None:
     async with process(Server("s"), tmp_path) as web:
         old = me(web)
-        await old.greet()
+        await old.handshake()
     limits = EndpointLimits(sessions=1)
     async with process(Server("s"), tmp_path, limits) as web:
         new = me(web)
-        await new.greet()
+        await new.handshake()
         await new.get()
         assert (await me(web, old.id).post(request("ping"))).status == 503
         await new.delete()

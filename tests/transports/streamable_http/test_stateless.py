@@ -18,20 +18,20 @@ from mcp_ref.jsonrpc.messages import (
 )
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.transports.streamable_http.session import EndpointLimits
-from tests.support import (
-    META,
-    MODERN,
-    PATIENCE,
-    alone,
-    complete,
-    error_of,
-    initialize,
-    notification,
-    request,
-    result_of,
-    run,
+from tests.messages import complete, error_of, initialize, notification, request, result_of, stateless_request
+from tests.raw_http_client import (
+    BOTH,
+    JSON_TYPE,
+    SSE_TYPE,
+    Held,
+    Reply,
+    Talk,
+    eventually,
+    messages,
+    said,
+    served_over_http,
 )
-from tests.web import BOTH, JSON_TYPE, SSE_TYPE, Held, Reply, Talk, eventually, messages, on_the_web, said
+from tests.settings import META, MODERN, PATIENCE, run
 
 SPEAKS = pytest.mark.parametrize("speaks", [["2025-11-25", MODERN], [MODERN]], ids=["both eras", "modern alone"])
 
@@ -44,7 +44,7 @@ class Site(Held):
 
 
 def call(tool: str, id: JSON = 1, /, level: str | None = "info", **arguments: JSON) -> Object:
-    return alone("tools/call", {"name": tool, "arguments": arguments}, id, logLevel=level)
+    return stateless_request("tools/call", {"name": tool, "arguments": arguments}, id, logLevel=level)
 
 
 def answered(text: str, id: JSON = 1) -> Object:
@@ -69,7 +69,7 @@ async def opened(reply: Reply) -> Reply:
     "2026-07-28/basic/transports/index#messages-2",
 )
 async def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) -> None:
-    async with on_the_web(Site(speaks).server) as web:
+    async with served_over_http(Site(speaks).server) as web:
         reply = await Talk(web).post(call("add", a=1, b=2))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("3"))
         assert "mcp-session-id" not in reply.headers
@@ -84,7 +84,7 @@ async def test_an_answer_that_nothing_comes_before_is_json(speaks: list[str]) ->
     "2026-07-28/basic/transports/streamable-http#receiving-messages-4",
 )
 async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_it(speaks: list[str]) -> None:
-    async with on_the_web(Site(speaks).server) as web:
+    async with served_over_http(Site(speaks).server) as web:
         reply = await opened(await Talk(web).post(call("count", to=3)))
         events = await reply.events()
         assert messages(events) == [said(0), said(1), said(2), answered("counted")]
@@ -93,7 +93,7 @@ async def test_an_answer_that_something_comes_before_is_a_stream_that_ends_with_
 
 async def test_notifications_are_sent_at_once() -> None:
     held = Site()
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         reply = await opened(await Talk(web).post(call("hold", name="a", say=True)))
         assert await reply.message() == said("a begins")
         held.go.set()
@@ -101,31 +101,31 @@ async def test_notifications_are_sent_at_once() -> None:
 
 
 async def test_post_accepting_only_json_gets_one_json_response() -> None:
-    async with on_the_web(Site().server) as web:
+    async with served_over_http(Site().server) as web:
         reply = await Talk(web, accept=JSON_TYPE).post(call("count", to=3))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
 
 
 async def test_a_server_that_answers_by_json_alone_does_so_here_too() -> None:
-    async with on_the_web(Site().server, json_responses=True) as web:
+    async with served_over_http(Site().server, json_responses=True) as web:
         reply = await Talk(web).post(call("count", to=3))
         assert (reply.status, reply.kind, reply.json) == (200, JSON_TYPE, answered("counted"))
 
 
 async def test_post_accepting_only_events_gets_the_response_as_event_and_refusals_as_json() -> None:
     for json_responses in (False, True):
-        async with on_the_web(Site().server, json_responses=json_responses) as web:
+        async with served_over_http(Site().server, json_responses=json_responses) as web:
             talk = Talk(web, accept=SSE_TYPE)
             reply = await opened(await talk.post(call("add", a=1, b=2)))
             assert await reply.messages() == [answered("3")]
-            refused = await talk.post(alone("no/such"))
+            refused = await talk.post(stateless_request("no/such"))
             assert refused.status == 404
             error_of(refused.json, METHOD_NOT_FOUND)
 
 
 async def test_a_stream_is_refused_to_who_takes_none() -> None:
-    async with on_the_web(Site().server) as web:
-        frame = alone("subscriptions/listen", {"notifications": {}})
+    async with served_over_http(Site().server) as web:
+        frame = stateless_request("subscriptions/listen", {"notifications": {}})
         reply = await Talk(web, accept=JSON_TYPE).post(frame)
         assert (reply.status, "text/event-stream" in reply.why) == (406, True)
 
@@ -138,12 +138,12 @@ async def test_an_error_of_serving_is_an_answer_like_any_other(speaks: list[str]
     def broken() -> str:
         raise OSError("no")
 
-    async with on_the_web(server) as web:
+    async with served_over_http(server) as web:
         for frame, code in (
             (call("none"), INVALID_PARAMS),
-            (alone("tools/call", {"name": "add", "arguments": 3}), INVALID_PARAMS),
-            (alone("tools/list", {"cursor": "x"}), INVALID_PARAMS),
-            (alone("prompts/get", {"name": "broken"}), -32603),
+            (stateless_request("tools/call", {"name": "add", "arguments": 3}), INVALID_PARAMS),
+            (stateless_request("tools/list", {"cursor": "x"}), INVALID_PARAMS),
+            (stateless_request("prompts/get", {"name": "broken"}), -32603),
         ):
             reply = await Talk(web).post(frame)
             assert (reply.status, reply.kind) == (200, JSON_TYPE)
@@ -154,8 +154,8 @@ async def test_an_error_of_serving_is_an_answer_like_any_other(speaks: list[str]
 @pytest.mark.parametrize("method", ["no/such", "ping", "initialize", "resources/list", "roots/list", ""])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#protocol-version-header-5")
 async def test_a_method_that_is_not_there_is_a_404_with_the_error(speaks: list[str], method: str) -> None:
-    async with on_the_web(Site(speaks).server) as web:
-        reply = await Talk(web).post(alone(method, {}, "m"))
+    async with served_over_http(Site(speaks).server) as web:
+        reply = await Talk(web).post(stateless_request(method, {}, "m"))
         assert (reply.status, reply.kind) == (404, JSON_TYPE)
         error_of(reply.json, METHOD_NOT_FOUND, "m")
 
@@ -176,7 +176,7 @@ NOTIFICATIONS: list[Object] = [
 )
 async def test_a_notification_is_accepted_without_a_body(speaks: list[str], message: Object) -> None:
     held = Site(speaks)
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         talk = Talk(web)
         waiting = await talk.send(call("hold", name="a"))
         await held.has_begun()
@@ -187,7 +187,7 @@ async def test_a_notification_is_accepted_without_a_body(speaks: list[str], mess
 
 
 async def test_notification_to_a_modern_server_needs_no_header_but_a_wrong_one_is_400() -> None:
-    async with on_the_web(Site([MODERN]).server) as web:
+    async with served_over_http(Site([MODERN]).server) as web:
         assert (await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=None)).status == 202
         for version in ("2025-11-25", "x", ""):
             reply = await Talk(web).post(NOTIFICATIONS[1], MCP_Protocol_Version=version)
@@ -204,7 +204,7 @@ async def test_notification_to_a_modern_server_needs_no_header_but_a_wrong_one_i
         (b"3", INVALID_REQUEST),
         (b"[]", INVALID_REQUEST),
         (b"{}", INVALID_REQUEST),
-        (json.dumps([alone("tools/list")]).encode(), INVALID_REQUEST),
+        (json.dumps([stateless_request("tools/list")]).encode(), INVALID_REQUEST),
         (json.dumps([NOTIFICATIONS[1]]).encode(), INVALID_REQUEST),
         (b'{"jsonrpc": "2.0", "id": 1, "result": {}}', INVALID_REQUEST),
         (b'{"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}', INVALID_REQUEST),
@@ -215,7 +215,7 @@ async def test_notification_to_a_modern_server_needs_no_header_but_a_wrong_one_i
 )
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-8")
 async def test_post_of_a_response_or_batch_is_400(speaks: list[str], body: bytes, code: int) -> None:
-    async with on_the_web(Site(speaks).server) as web:
+    async with served_over_http(Site(speaks).server) as web:
         reply = await Talk(web).post(body, MCP_Protocol_Version=MODERN)
         assert reply.status == 400
         assert isinstance(reply.json, dict) and isinstance(reply.json["error"], dict)
@@ -225,7 +225,7 @@ async def test_post_of_a_response_or_batch_is_400(speaks: list[str], body: bytes
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "HEAD", "PATCH"])
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-1")
 async def test_get_and_delete_are_405_on_a_modern_server(method: str) -> None:
-    async with on_the_web(Site([MODERN]).server) as web:
+    async with served_over_http(Site([MODERN]).server) as web:
         for lines in ((), ("Mcp-Session-Id: x",), (f"MCP-Protocol-Version: {MODERN}",), ("Last-Event-ID: 1",)):
             reply = await web.send(method, "/mcp", b"", f"Accept: {BOTH}", *lines)
             head = await asyncio.wait_for(reply.reader.readuntil(b"\r\n\r\n"), PATIENCE)
@@ -239,9 +239,9 @@ async def test_get_and_delete_are_405_on_a_modern_server(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_get_and_delete_naming_a_modern_revision_are_405_beside_the_legacy_era(method: str) -> None:
-    async with on_the_web(Site().server) as web:
+    async with served_over_http(Site().server) as web:
         talk = Talk(web)
-        await talk.greet()
+        await talk.handshake()
         headers = talk.lines(Content_Type=None, MCP_Protocol_Version=MODERN)
         reply = await web.ask(method, web.site.path, b"", *headers)
         assert reply.status == 405 and reply.headers["allow"] == "POST, OPTIONS"
@@ -255,9 +255,9 @@ async def test_get_and_delete_naming_a_modern_revision_are_405_beside_the_legacy
     "2026-07-28/basic/transports/streamable-http#earlier-streamable-http-revisions-3",
 )
 async def test_a_session_id_is_ignored_and_none_is_given(speaks: list[str]) -> None:
-    async with on_the_web(Site(speaks).server) as web:
+    async with served_over_http(Site(speaks).server) as web:
         for id in (None, "x", "", "\u00e9"):
-            for frame in (call("add", a=1, b=2), alone("server/discover"), call("count", to=1)):
+            for frame in (call("add", a=1, b=2), stateless_request("server/discover"), call("count", to=1)):
                 reply = await Talk(web, id).post(frame, Last_Event_ID="7")
                 assert reply.status == 200 and "mcp-session-id" not in reply.headers
         assert not web.site._endpoint.sessions
@@ -265,9 +265,9 @@ async def test_a_session_id_is_ignored_and_none_is_given(speaks: list[str]) -> N
 
 async def test_stateless_request_with_a_session_id_is_served_without_the_session() -> None:
     held = Site()
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         talk = Talk(web)
-        await talk.greet(capabilities={"roots": {}})
+        await talk.handshake(capabilities={"roots": {}})
         reply = await talk.post(call("ask"))
         assert reply.status == 400 and "mcp-session-id" not in reply.headers
         error_of(reply.json, -32021)
@@ -278,10 +278,14 @@ async def test_stateless_request_with_a_session_id_is_served_without_the_session
 
 
 async def test_batch_in_a_session_serves_no_stateless_request() -> None:
-    async with on_the_web(Site(["2025-03-26", MODERN]).server) as web:
+    async with served_over_http(Site(["2025-03-26", MODERN]).server) as web:
         talk = Talk(web)
-        await talk.greet("2025-03-26")
-        members = [call("add", 1, a=1, b=2), alone("server/discover", id=2), alone("subscriptions/listen", id=3)]
+        await talk.handshake("2025-03-26")
+        members = [
+            call("add", 1, a=1, b=2),
+            stateless_request("server/discover", id=2),
+            stateless_request("subscriptions/listen", id=3),
+        ]
         reply = await talk.post([*members])
         answers = reply.json
         assert isinstance(answers, list) and reply.status == 200
@@ -308,7 +312,7 @@ def test_a_client_that_leaves_has_cancelled(
 ) -> None:
     async def test() -> None:
         held = Site(speaks)
-        async with on_the_web(held.server) as web:
+        async with served_over_http(held.server) as web:
             talk = Talk(web)
             one, other = await talk.send(call("hold", name="a", say=say)), await talk.send(call("hold", name="b"))
             assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
@@ -358,7 +362,7 @@ def test_a_function_that_will_not_be_cancelled_comes_to_its_end_and_nobody_is_to
             steps.put_nowait("it is done")
             return "its result"
 
-        async with on_the_web(server) as web:
+        async with served_over_http(server) as web:
             reply = await Talk(web).send(call("insists"))
             assert await next_step() == "it has begun"
             if say:
@@ -391,7 +395,7 @@ async def test_a_plain_function_whose_client_has_left_is_told_when_it_asks_next(
         context.run(context.log("info", "late"))  # nobody hears it
         loop.call_soon_threadsafe(heard.set)
 
-    async with on_the_web(server) as web:
+    async with served_over_http(server) as web:
         reply = await Talk(web).send(call("work"))
         await asyncio.to_thread(begun.wait, PATIENCE)
         await reply.cut()
@@ -409,9 +413,9 @@ async def test_handler_exception_ends_its_request_only(error: type[BaseException
     async def p() -> str:
         raise error
 
-    async with on_the_web(server) as web:
+    async with served_over_http(server) as web:
         for _ in range(2):
-            reply = await Talk(web).post(alone("prompts/get", {"name": "p"}))
+            reply = await Talk(web).post(stateless_request("prompts/get", {"name": "p"}))
             assert reply.status == 200
             assert error_of(reply.json, -32603)["message"] == "Internal error"
 
@@ -422,10 +426,10 @@ async def test_handler_exception_ends_its_request_only(error: type[BaseException
 @SPEAKS
 async def test_a_silent_stream_is_shown_to_be_alive(speaks: list[str]) -> None:
     held = Site(speaks)
-    async with on_the_web(held.server, limits=EndpointLimits(keep_alive=0.01)) as web:
+    async with served_over_http(held.server, limits=EndpointLimits(keep_alive=0.01)) as web:
         talk = Talk(web)
         streams = [await talk.post(call("hold", name="a", say=True))]
-        streams.append(await talk.post(alone("subscriptions/listen", {"notifications": {}}, 2)))
+        streams.append(await talk.post(stateless_request("subscriptions/listen", {"notifications": {}}, 2)))
         for stream in streams:
             await stream.message()
             for _ in range(2):
@@ -449,7 +453,7 @@ def test_a_client_that_does_not_read_makes_its_tool_wait_and_no_other() -> None:
         async def add(a: int, b: int) -> TextContent:
             return TextContent(str(a + b))
 
-        async with on_the_web(server) as web:
+        async with served_over_http(server) as web:
             talk = Talk(web)
             slow = await talk.post(call("talk_on"))
             for _ in range(100):
@@ -464,12 +468,14 @@ def test_a_client_that_does_not_read_makes_its_tool_wait_and_no_other() -> None:
 @pytest.mark.spec("2026-07-28/server/utilities/logging#per-request-log-level-2")
 async def test_many_are_served_at_once_and_each_hears_what_belongs_to_its_request() -> None:
     held, number = Site(), 50
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         talk = Talk(web)
         # all with the same id: it is unique among those of one client, and these may be many
         sent = [await talk.send(call("hold", 1, name=f"n{i}", say=True)) for i in range(number)]
         replies = [await web.take(reply) for reply in sent]
-        listening = await talk.post(alone("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, 1))
+        listening = await talk.post(
+            stateless_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, 1)
+        )
         await listening.message()
         for i, reply in enumerate(replies):
             assert await reply.message() == said(f"n{i} begins")
@@ -493,8 +499,8 @@ async def test_elicitation_ends_the_stream_with_an_input_required_result() -> No
         await context.log("info", "asking")
         return TextContent(str(len(await context.list_roots())))
 
-    async with on_the_web(server) as web:
-        frame = alone("tools/call", {"name": "ask"}, 1, {"roots": {}}, logLevel="info")
+    async with served_over_http(server) as web:
+        frame = stateless_request("tools/call", {"name": "ask"}, 1, {"roots": {}}, logLevel="info")
         logged, answer = await (await Talk(web).post(frame)).messages()
         assert logged == said("asking")
         result = result_of(answer)
@@ -506,8 +512,8 @@ async def test_elicitation_ends_the_stream_with_an_input_required_result() -> No
 async def test_stateless_requests_and_subscriptions_have_limits_of_their_own() -> None:
     # The package limits concurrent requests. A rate for each client is the policy of the server's author.
     held = Site()
-    async with on_the_web(held.server, limits=EndpointLimits(requests=2, subscriptions=1)) as web:
-        talk, listen = Talk(web), alone("subscriptions/listen", {"notifications": {}})
+    async with served_over_http(held.server, limits=EndpointLimits(requests=2, subscriptions=1)) as web:
+        talk, listen = Talk(web), stateless_request("subscriptions/listen", {"notifications": {}})
         waiting = [await talk.send(call("hold", name=name)) for name in ("a", "b")]
         assert {await held.has_begun(), await held.has_begun()} == {"a", "b"}
         listening = await talk.post(listen)
@@ -529,9 +535,9 @@ async def test_stateless_requests_and_subscriptions_have_limits_of_their_own() -
 @SPEAKS
 async def test_stopping_server_ends_its_streams_and_refuses_new_requests_with_503(speaks: list[str]) -> None:
     held = Site(speaks)
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         talk = Talk(web)
-        listening = await talk.post(alone("subscriptions/listen", {"notifications": {}}, "l"))
+        listening = await talk.post(stateless_request("subscriptions/listen", {"notifications": {}}, "l"))
         waiting = await talk.post(call("hold", name="a", say=True))
         await listening.message()
         await web.site.close()
@@ -550,7 +556,7 @@ def _ended(id: JSON) -> Object:
 
 async def test_requests_in_flight_end_when_the_listener_closes() -> None:
     held = Site()
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         waiting = await Talk(web).post(call("hold", name="a", say=True))
         assert await waiting.message() == said("a begins")
     assert held.ended == ["a was cancelled"]
@@ -559,7 +565,7 @@ async def test_requests_in_flight_end_when_the_listener_closes() -> None:
 async def test_trace_sees_every_frame_of_stateless_requests() -> None:
     held, seen = Site(), list[tuple[str, JSON]]()
     held.server.trace = lambda direction, frame: seen.append((direction, json.loads(frame)))
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         frame = call("count", to=1)
         await (await Talk(web).post(frame)).messages()
         await Talk(web).post(NOTIFICATIONS[0])
@@ -574,7 +580,7 @@ async def test_close_stream_does_nothing_for_a_stateless_request() -> None:
         await context.log("info", "begun")
         return TextContent(str(context.close_stream()))
 
-    async with on_the_web(server) as web:
+    async with served_over_http(server) as web:
         assert (await (await Talk(web).post(call("let_go"))).messages())[-1] == answered("False")
 
 
@@ -588,7 +594,7 @@ async def test_close_stream_does_nothing_for_a_stateless_request() -> None:
 )
 async def test_foreign_pages_and_names_are_refused_before_anything_else(speaks: list[str]) -> None:
     held = Site(speaks)
-    async with on_the_web(held.server) as web:
+    async with served_over_http(held.server) as web:
         for message in (call("add", a=1, b=2), notification("notifications/x"), b"{"):
             reply = await Talk(web).post(message, Origin="https://evil.example")
             assert reply.status == 403
@@ -600,7 +606,7 @@ async def test_foreign_pages_and_names_are_refused_before_anything_else(speaks: 
 async def test_a_page_may_send_the_headers_that_a_request_needs() -> None:
     origin = "http://localhost:3000"
     for speaks in ([MODERN], ["2025-11-25", MODERN]):
-        async with on_the_web(Site(speaks).server) as web:
+        async with served_over_http(Site(speaks).server) as web:
             wanted = "Access-Control-Request-Headers: mcp-param-region,mcp-method, Mcp-Param-A_b,x-evil,mcp-param-"
             asked = await web.ask("OPTIONS", "/mcp", b"", f"Origin: {origin}", wanted)
             assert asked.status == 204
@@ -618,13 +624,13 @@ async def test_stateless_request_without_a_principal_is_401(speaks: list[str]) -
     async def authenticate(request: HttpRequest) -> str | None:
         return request.headers.get("authorization")
 
-    async with on_the_web(Site(speaks).server, authenticate=authenticate) as web:
+    async with served_over_http(Site(speaks).server, authenticate=authenticate) as web:
         assert (await Talk(web).post(call("add", a=1, b=2))).status == 401
         assert (await Talk(web, authorization="ada").post(call("add", a=1, b=2))).json == answered("3")
 
 
 async def test_a_handshake_and_a_request_alone_share_the_endpoint() -> None:
-    async with on_the_web(Site().server) as web:
+    async with served_over_http(Site().server) as web:
         kept = await web.ask("POST", "/mcp", json.dumps(initialize()).encode(), *Talk(web).lines())
         assert "mcp-session-id" in kept.headers
         assert (await Talk(web).post(call("add", a=1, b=2))).json == answered("3")

@@ -21,8 +21,8 @@ from mcp_ref.lib.http.message import Exchange, HeaderList
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.streamable_http import stateless_client
 from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
-from tests.alone import META, MODERN, answer, discovered, params_of
-from tests.scripted import (
+from tests.raw_stateless_server import META, MODERN, answer, discovered, params_of
+from tests.scripted_http_server import (
     JSON_HEADERS,
     SSE,
     Scripted,
@@ -36,7 +36,7 @@ from tests.scripted import (
     silence,
     status,
 )
-from tests.support import PATIENCE, run
+from tests.settings import PATIENCE, run
 
 OFFERS: Object = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}, "logging": {}}
 USUAL = {"host", "accept-encoding", "content-length"}

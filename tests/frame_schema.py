@@ -32,7 +32,7 @@ from mcp_ref.server import stateless
 from mcp_ref.server.announcer import OpenSubscriptions
 from mcp_ref.server.offer import Offer
 from mcp_ref.transports.base import Tell
-from tests.support import DATA
+from tests.settings import DATA
 
 if TYPE_CHECKING:
     from mcp_ref.session import Session

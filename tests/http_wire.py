@@ -1,4 +1,4 @@
-"""Bare clients over HTTP, for `support.raw_client`: frames go out as POSTs, and come in from every answer and stream.
+"""Bare clients over HTTP, for `raw_peers.raw_client`: frames go out as POSTs, and come in from every answer and stream.
 
 What a POST carries has been handed to the server when `send` returns, so that frames are served in the order in which
 they were sent, as on the other transports.
@@ -22,14 +22,14 @@ from mcp_ref.lib.http.sse import Event, EventParser
 from mcp_ref.server.http import HttpApp, HttpOptions
 
 if TYPE_CHECKING:
-    from tests.support import Wire
+    from tests.raw_peers import Wire
 
 PATIENCE = 10.0
 MAX = 1 << 28
 BOTH = "application/json, text/event-stream"
 
 
-def alone_headers(frame: bytes) -> dict[str, str]:
+def mirrored_headers(frame: bytes) -> dict[str, str]:
     """The headers that repeat what a request of 2026-07-28 says; none for other frames."""
     try:
         message = json.loads(frame)
@@ -189,7 +189,7 @@ class _Streamable(_Talk):
                 await answered.wait()
 
     async def _post(self, frame: bytes, answered: asyncio.Event) -> None:
-        headers = {"Accept": BOTH, "Content-Type": "application/json", **alone_headers(frame)}
+        headers = {"Accept": BOTH, "Content-Type": "application/json", **mirrored_headers(frame)}
         if self.session is not None:
             headers["Mcp-Session-Id"] = self.session
         with contextlib.suppress(HttpError):

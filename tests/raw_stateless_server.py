@@ -6,7 +6,8 @@ import asyncio
 
 from mcp_ref import Client
 from mcp_ref.jsonrpc.messages import JSON, Object
-from tests.support import PATIENCE, Wire
+from tests.raw_peers import Wire
+from tests.settings import PATIENCE
 
 MODERN = "2026-07-28"
 META = "io.modelcontextprotocol/"

@@ -1,4 +1,4 @@
-"""What the tests share: raw peers that speak bytes, so that behaviour is asserted on the wire."""
+"""Raw peers: clients and servers that write and read bytes, so that a test asserts what is on the wire."""
 
 from __future__ import annotations
 
@@ -6,57 +6,15 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-import mcp_ref
 from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from mcp_ref.transports.stdio import StdioServerTransport
-from tests.forked_python import forked
-from tests.http_wires import http_wire
-
-MODERN = "2026-07-28"
-"""The revision in which every request stands alone."""
-
-META = "io.modelcontextprotocol/"
-"""Before the names of what every request of it says about itself."""
-
-T = TypeVar("T")
-
-ROOT = Path(__file__).resolve().parent.parent
-HOME = Path(mcp_ref.__file__).parent.parent
-"""Where the package is imported from: this project, or a zip."""
-
-PATIENCE = 10.0
-"""Seconds that any single wait of a test may take before the test fails."""
-
-
-def _find_data() -> Path | None:
-    named = os.environ.get("MCP_REF_DATA")
-    path = Path(named) if named else ROOT.parent / "shared" / "data"
-    if path.is_dir():
-        return path
-    if os.environ.get("CI"):
-        raise RuntimeError(f"the spec's data are not at {path}; in CI they must be: set MCP_REF_DATA")
-    return None
-
-
-DATA = _find_data()
-"""The spec's schemas and requirements; None where they are not, and tests that need them are skipped."""
-
-
-def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
-    """Run a test's coroutine on a fresh loop, for at most so many seconds."""
-
-    async def bounded() -> T:
-        async with asyncio.timeout(seconds):
-            return await test
-
-    return asyncio.run(bounded())
+from tests.http_wire import http_wire
+from tests.messages import CACHEABLE, initialize, notification, request, result_of, stateless_request
+from tests.settings import META, MODERN, PATIENCE
 
 
 class Wire:
@@ -83,11 +41,11 @@ class Wire:
         assert isinstance(value, dict), value
         return value
 
-    async def ask_alone(
+    async def ask_stateless(
         self, method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
     ) -> Object:
         """Send a request of 2026-07-28 and give its answer; what comes before it must be nothing."""
-        await self.send(alone(method, params, id, capabilities, **meta))
+        await self.send(stateless_request(method, params, id, capabilities, **meta))
         return await self.receive_object()
 
     async def ask(self, method: str, params: Object | None = None, id: JSON = "q") -> Object:
@@ -102,11 +60,11 @@ class Wire:
 
     async def nothing_else(self) -> None:
         """The same, in 2026-07-28."""
-        answer = await self.ask_alone("server/discover", id="nothing-else")
+        answer = await self.ask_stateless("server/discover", id="nothing-else")
         assert answer["id"] == "nothing-else", answer
 
 
-class AloneWire(Wire):
+class StatelessWire(Wire):
     """The bare end for tests that run in all revisions: it adds to requests what 2026-07-28 wants of all of them, and
     takes off results what it wants of all of them, if it is there and right."""
 
@@ -124,7 +82,9 @@ class AloneWire(Wire):
             meta = params.get("_meta", {})
             assert isinstance(meta, dict)
             # earlier revisions send all log messages unless they are told otherwise
-            stamped = alone(frame["method"], params, frame["id"], self._capabilities, logLevel="debug")["params"]
+            stamped = stateless_request(frame["method"], params, frame["id"], self._capabilities, logLevel="debug")[
+                "params"
+            ]
             assert isinstance(stamped, dict) and isinstance(stamped["_meta"], dict)
             frame = {**frame, "params": {**stamped, "_meta": {**stamped["_meta"], **meta}}}
             change = self._cacheable.add if frame["method"] in CACHEABLE else self._cacheable.discard
@@ -150,89 +110,6 @@ class AloneWire(Wire):
         await self.nothing_else()
 
 
-CACHEABLE = (
-    "server/discover",
-    "tools/list",
-    "prompts/list",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-)
-"""The methods whose results say how long they may be kept."""
-
-
-def request(method: str, params: Object | None = None, id: JSON = 1) -> Object:
-    """A request as on the wire."""
-    return {"jsonrpc": "2.0", "id": id, "method": method, **({"params": params} if params is not None else {})}
-
-
-def notification(method: str, params: Object | None = None) -> Object:
-    """A notification as on the wire."""
-    return {"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})}
-
-
-def initialize(revision: str = "2025-11-25", capabilities: Object | None = None, id: JSON = "init") -> Object:
-    """The first request of every legacy connection."""
-    info: Object = {"name": "raw", "version": "1"}
-    params: Object = {"protocolVersion": revision, "capabilities": capabilities or {}, "clientInfo": info}
-    return request("initialize", params, id)
-
-
-def alone(
-    method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
-) -> Object:
-    """A request of 2026-07-28, which stands alone. meta: more of `_meta`, or None for what is to be left out:
-    `protocolVersion`, `clientCapabilities`, `clientInfo`, `logLevel` by these names, others as they are."""
-    said: Object = {
-        "protocolVersion": MODERN,
-        "clientInfo": {"name": "raw", "version": "1"},
-        "clientCapabilities": capabilities or {},
-    }
-    own = {*said, "logLevel"}
-    given = {META + name if name in own else name: value for name, value in {**said, **meta}.items()}
-    return request(
-        method, {**(params or {}), "_meta": {name: value for name, value in given.items() if value is not None}}, id
-    )
-
-
-def who() -> Object:
-    """Who the servers of these tests are, as each result of 2026-07-28 says it."""
-    return {f"{META}serverInfo": {"name": "s", "version": "0.0.0"}}
-
-
-def complete(id: JSON = 1, **result: JSON) -> Object:
-    """The answer that a server named "s" gives in 2026-07-28."""
-    return {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta": who(), **result}}
-
-
-def result_of(answer: JSON) -> Object:
-    """The result in an answer."""
-    assert isinstance(answer, dict) and isinstance(answer.get("result"), dict), answer
-    result = answer["result"]
-    assert isinstance(result, dict)
-    return result
-
-
-def error_of(answer: JSON, code: int, id: JSON = 1) -> Object:
-    """The error in an answer, which has that code and answers that request."""
-    assert isinstance(answer, dict) and isinstance(answer.get("error"), dict), answer
-    error = answer["error"]
-    assert isinstance(error, dict) and error["code"] == code and answer["id"] == id, answer
-    assert isinstance(error["message"], str) and error["message"]
-    return error
-
-
-SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").split()
-"""The kinds of `raw_client`: every one is to give the same behaviour. CI runs them all, once: also "http-json",
-"http+sse" and "asgi"."""
-
-ALONE_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
-"""Those that 2026-07-28 has."""
-
-CONNECTED_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio", "http+sse")]
-"""Those on which something can be said before the handshake, and its errors come back as messages."""
-
-
 @contextlib.asynccontextmanager
 async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire]:
     """A bare client of a server of ours, over one of SERVER_TRANSPORTS, before the handshake."""
@@ -245,14 +122,14 @@ async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire
 
 
 @contextlib.asynccontextmanager
-async def greeted_client(
+async def connected_client(
     server: Server, kind: str = "memory", revision: str = "2025-11-25", capabilities: Object | None = None
 ) -> AsyncIterator[Wire]:
     """A bare client, after the handshake; in 2026-07-28, which has none, one whose every request says what it has to,
     and whose results are shown without what every result says."""
     async with raw_client(server, kind) as wire:
         if revision == MODERN:
-            yield AloneWire(wire, capabilities)
+            yield StatelessWire(wire, capabilities)
             return
         await wire.send(initialize(revision, capabilities))
         answer = await wire.receive_object()
@@ -355,7 +232,7 @@ async def raw_server(client: Callable[[MemoryTransport], Client]) -> AsyncIterat
         await made.close()
 
 
-async def handshake_of(wire: Wire) -> Object:
+async def legacy_initialize(wire: Wire) -> Object:
     """The client's `initialize`, from a server of the earlier era, which does not know what else it may be asked."""
     asked = await wire.receive_object()
     if asked["method"] == "server/discover":
@@ -366,12 +243,14 @@ async def handshake_of(wire: Wire) -> Object:
     return asked
 
 
-async def greet(client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None) -> Object:
+async def handshake(
+    client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None
+) -> Object:
     """Shake hands from the server's side, or say who we are in 2026-07-28; gives the params of the client's request."""
     if revision == MODERN:
         return await meet(client, wire, capabilities or {})
     connecting = asyncio.create_task(client.connect())
-    asked = await handshake_of(wire)
+    asked = await legacy_initialize(wire)
     info: Object = {"name": "raw", "version": "1"}
     result: Object = {"protocolVersion": revision, "capabilities": capabilities or {}, "serverInfo": info}
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
@@ -401,16 +280,6 @@ async def reply(wire: Wire, method: str, result: Object) -> Object:
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete", **result}})
     assert isinstance(asked["params"], dict)
     return asked["params"]
-
-
-def quick_python(source: str) -> list[str]:
-    """Return a command like that of `python`, for a process that starts quickly; see `tests/forked_python.py`."""
-    return forked(*python(source)[1:])
-
-
-def python(source: str) -> list[str]:
-    """The command that runs a piece of Python, with this project importable."""
-    return [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{source}"]
 
 
 def add_and_remove(server: Server, feature: str) -> None:

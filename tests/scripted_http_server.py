@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange, HeaderList, HttpRequest
 from mcp_ref.lib.http.server import serve
-from tests.support import PATIENCE
+from tests.settings import PATIENCE
 
 SSE: HeaderList = [("Content-Type", "text/event-stream")]
 JSON_HEADERS: HeaderList = [("Content-Type", "application/json")]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support import PATIENCE, ROOT
+from tests.settings import PATIENCE, ROOT
 
 
 @dataclass

@@ -16,8 +16,9 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.server import serve
 from mcp_ref.revisions import REVISIONS, Revision
 from mcp_ref.server.http import HttpApp, HttpOptions
-from tests.http_wires import alone_headers
-from tests.support import PATIENCE, initialize, notification, request
+from tests.http_wire import mirrored_headers
+from tests.messages import initialize, notification, request
+from tests.settings import PATIENCE
 
 JSON_TYPE, SSE_TYPE = "application/json", "text/event-stream"
 BOTH = f"{JSON_TYPE}, {SSE_TYPE}"
@@ -186,7 +187,7 @@ class Talk:
     async def send(self, message: JSON | bytes, **headers: str | None) -> Reply:
         """POST a message; its answer is not waited for. One that stands alone says in its headers what it has to."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
-        headers = {**{name.replace("-", "_"): value for name, value in alone_headers(body).items()}, **headers}
+        headers = {**{name.replace("-", "_"): value for name, value in mirrored_headers(body).items()}, **headers}
         return await self.web.send("POST", self.web.site.path, body, *self.lines(**headers))
 
     async def post(self, message: JSON | bytes, **headers: str | None) -> Reply:
@@ -202,7 +203,7 @@ class Talk:
         """End the session."""
         return await self.web.ask("DELETE", self.web.site.path, b"", *self.lines(Content_Type=None, **headers))
 
-    async def greet(self, revision: str = POLLED, capabilities: Object | None = None) -> Object:
+    async def handshake(self, revision: str = POLLED, capabilities: Object | None = None) -> Object:
         """Shake hands; gives the InitializeResult."""
         reply = await self.post(initialize(revision, capabilities))
         self.id = reply.headers["mcp-session-id"]
@@ -214,7 +215,7 @@ class Talk:
 
 
 @contextlib.asynccontextmanager
-async def on_the_web(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
+async def served_over_http(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
     """A server over HTTP, with its insides in reach."""
     site = HttpApp(server.offer, trace=server.trace, **options)
     listening = await serve(site.handle)
@@ -229,13 +230,13 @@ async def on_the_web(server: Server, **options: Unpack[HttpOptions]) -> AsyncIte
 
 
 @contextlib.asynccontextmanager
-async def greeted(
+async def http_session(
     server: Server, revision: str = POLLED, capabilities: Object | None = None, **options: Unpack[HttpOptions]
 ) -> AsyncIterator[Talk]:
     """A server over HTTP, and one client after the handshake."""
-    async with on_the_web(server, **options) as web:
+    async with served_over_http(server, **options) as web:
         talk = Talk(web)
-        await talk.greet(revision, capabilities)
+        await talk.handshake(revision, capabilities)
         yield talk
 
 
