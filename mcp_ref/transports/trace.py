@@ -161,11 +161,9 @@ class Requests(Protocol):
 
     def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
-    ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Make a request, as `HttpClient.request` does."""
+    ) -> AbstractAsyncContextManager[HttpResponse]: ...
 
-    async def close(self) -> None:
-        """Close all connections."""
+    async def close(self) -> None: ...
 
 
 class TracedRequests:

@@ -41,9 +41,7 @@ class SseClientTransport(Transport):
         self, url: str, *, headers: Mapping[str, str] | None = None, http: Requests, trace: Trace | None = None
     ) -> None:
         self.url = url
-        self._headers = dict(headers or {})
-        self._http = http
-        self._trace = trace
+        self._headers, self._http, self._trace = dict(headers or {}), http, trace
         self._receive: Receive | None = None
         self._end = EndReport()
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()

@@ -82,10 +82,8 @@ class SseEndpoint:
             stream_path: RequestChecks(hosts, origins, ("GET",)),
             post_path: RequestChecks(hosts, origins, ("POST",)),
         }
-        self._serve = serve
+        self._serve, self._authenticate, self._trace = serve, authenticate, trace
         self._limits = limits or EndpointLimits()
-        self._authenticate = authenticate
-        self._trace = trace
         self._tasks: set[asyncio.Task[None]] = set()
         self._heartbeat = Heartbeat(self._limits.keep_alive, self._keep_alive)
         self._closing = False

@@ -17,7 +17,8 @@ Reasons:
   session or origin, and the server another.
 - 2 and 3 stop DNS rebinding, with which a web page attacks a server on the visitor's own machine. The page comes from
   evil.example; then the attacker's DNS changes that name to 127.0.0.1. The browser still regards requests to the name
-  as the page's own, and lets it read the responses. But it sends the true `Origin` and `Host: evil.example`.
+  as the page's own, and lets it read the responses. But each request has `Host: evil.example`, and a POST `Origin` too.
+  So only the names of loopback are allowed by default, as a local server SHOULD bind to loopback only.
 - 6: without asking the server first, a web page can send text/plain or a form, but not JSON.
 
     Revision    Origin                                   MCP-Protocol-Version

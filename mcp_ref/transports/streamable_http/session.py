@@ -102,8 +102,7 @@ class Stream:
         accepts_json: bool = False,
         accepts_sse: bool = True,
     ) -> None:
-        self.session = session
-        self.name = name
+        self.session, self.name = session, name
         self.ids = ids
         """The ids of the requests whose responses end the stream."""
         self.accepts_sse = accepts_sse

@@ -43,9 +43,7 @@ class SessionTable:
     def __init__(self, serve: Serve, store: EventStore, limits: EndpointLimits, trace: Trace | None) -> None:
         self.by_id: dict[str, HttpSession] = {}
         self.store = store
-        self._serve = serve
-        self._limits = limits
-        self._trace = trace
+        self._serve, self._limits, self._trace = serve, limits, trace
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = False
 

@@ -93,10 +93,7 @@ class StatelessExchange:
         accepts_json: bool,
         accepts_sse: bool,
     ) -> None:
-        self._exchange = exchange
-        self._request = request
-        self._headers = headers
-        self._trace = trace
+        self._exchange, self._request, self._headers, self._trace = exchange, request, headers, trace
         self._accepts_json, self._accepts_sse = accepts_json, accepts_sse
         self._response: StreamingResponse | None = None
         self._waiting: list[bytes] = []  # events, until the stream is open
