@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMappi
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from .. import features
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
 from ..basic.meta import EmptyResult, NotificationParams, RequestParams, checked_extensions
 from ..basic.progress import ProgressHandler
@@ -392,8 +393,7 @@ class Client(Connector):
             arguments: The other arguments that are known, by name.
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
-        from ..features import completion  # lazy: the caller has imported this page already, for `ref`
-
+        completion = features.completion
         context = completion.CompleteContext(arguments) if arguments is not None else None
         params = completion.CompleteRequestParams(ref, completion.CompleteArgument(argument, value), context)
         result = await self.request("completion/complete", params, completion.CompleteResult, timeout)
