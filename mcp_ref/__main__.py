@@ -49,73 +49,59 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     whole.add_argument("--version", action="store_true", help="print the version")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", dest="name")
 
-    def command(name: str, help: str, *, asks: bool = False) -> argparse.ArgumentParser:
-        usage = f"{PROGRAM} {name} [options] {{}}" + (" -- SERVER ..." if asks else "")
+    def command(name: str, positionals: str, help: str, *, asks: bool = False) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
         made.set_defaults(asks=asks, command=[])
-        made.usage = usage
+        made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, "-- SERVER ..." if asks else "")))
         if asks:
             made.epilog = EPILOG
             connection_options(made)
         return made
 
-    def takes(made: argparse.ArgumentParser, *positionals: str) -> None:
-        made.usage = (made.usage or "").format(" ".join(positionals)).replace("  ", " ")
-
-    made = command("demo", "watch a client and a server use every feature, message by message")
+    made = command("demo", "", "watch a client and a server use every feature, message by message")
     made.add_argument("--http", action="store_true", help="use Streamable HTTP, and show what it adds")
-    takes(made)
 
-    made = command("run", "serve a Server object over standard input and output, or over HTTP")
+    made = command("run", "FILE[:NAME]", "serve a Server object over standard input and output, or over HTTP")
     made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
     made.add_argument("--revision", metavar="R", help="speak only this revision")
     made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
     web_options(made)
-    takes(made, "FILE[:NAME]")
 
-    made = command("list", "list what a server offers", asks=True)
-    takes(made)
+    command("list", "", "list what a server offers", asks=True)
 
-    made = command("call", "call a tool", asks=True)
+    made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", asks=True)
     made.add_argument("tool", metavar="TOOL")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
-    takes(made, "TOOL [NAME=VALUE ...]")
 
-    made = command("read", "read a resource; its bytes are written unchanged to a file or pipe", asks=True)
+    made = command("read", "URI", "read a resource; its bytes are written unchanged to a file or pipe", asks=True)
     made.add_argument("uri", metavar="URI")
-    takes(made, "URI")
 
-    made = command("watch", "watch a resource: print the URI of each changed resource at or below it", asks=True)
+    made = command("watch", "URI", "watch a resource: print the URI of each changed resource at or below it", asks=True)
     made.add_argument("uri", metavar="URI")
     made.add_argument("--count", metavar="N", type=number, help="stop after N changes (default: at Ctrl-C)")
-    takes(made, "URI")
 
-    made = command("prompt", "get a prompt's messages", asks=True)
+    made = command("prompt", "NAME [NAME=VALUE ...]", "get a prompt's messages", asks=True)
     made.add_argument("prompt", metavar="NAME")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
-    takes(made, "NAME [NAME=VALUE ...]")
 
-    made = command("complete", "suggest values for an argument of a prompt or resource template", asks=True)
+    made = command("complete", "PROMPT|TEMPLATE ARGUMENT [VALUE [NAME=VALUE ...]]",
+                   "suggest values for an argument of a prompt or resource template", asks=True)  # fmt: skip
     made.add_argument("ref", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
     made.add_argument("argument", metavar="ARGUMENT")
     made.add_argument("value", metavar="VALUE", nargs="?", default="", help="the text typed so far")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
                       help="other arguments that are already known")  # fmt: skip
-    takes(made, "PROMPT|TEMPLATE ARGUMENT [VALUE [NAME=VALUE ...]]")
 
-    made = command("revisions", "compare the revisions of the protocol, or list the changes of one revision")
+    made = command("revisions", "[REVISION]",
+                   "compare the revisions of the protocol, or list the changes of one revision")  # fmt: skip
     made.add_argument("revision", metavar="REVISION", nargs="?")
-    made.add_argument("--json", action="store_true", help="print JSON, for programs")
-    takes(made, "[REVISION]")
 
-    made = command("toc", "list the pages of the specification and the modules that implement each page")
+    made = command("toc", "[REVISION]", "list the pages of the specification and the modules that implement each page")
     made.add_argument("revision", metavar="REVISION", nargs="?")
-    made.add_argument("--json", action="store_true", help="print JSON, for programs")
-    takes(made, "[REVISION]")
 
-    made = command("limits", "list every limit of the package with its default")
-    made.add_argument("--json", action="store_true", help="print JSON, for programs")
-    takes(made)
+    command("limits", "", "list every limit of the package with its default")
+    for name in ("revisions", "toc", "limits"):
+        commands.choices[name].add_argument("--json", action="store_true", help="print JSON, for programs")
     return whole, commands.choices
 
 
@@ -236,11 +222,9 @@ def run(options: argparse.Namespace) -> int:
         case "limits":
             _module("cli.limits").show_limits(options.json)
         case "run":
-            code: int = _module("cli.serve").serve(options)
-            return code
+            return int(_module("cli.serve").serve(options))
         case _:
-            code = _module("cli.ask").ask(options)
-            return code
+            return int(_module("cli.ask").ask(options))
     return OK
 
 

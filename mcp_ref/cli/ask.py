@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import sys
+from collections.abc import Iterable
 
 from ..basic.lifecycle import CapabilityError, UnsupportedRevision
 from ..client.client import Client
@@ -42,9 +43,9 @@ def ask(options: argparse.Namespace) -> int:
         return fail(1, error)
 
 
-def fail(code: int, error: Exception) -> int:
-    """Print an error and return the exit code."""
-    show.note(str(error))
+def fail(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:
+    """Print an error, with a suggestion if the `known` names do not include `name`. Return the exit code."""
+    show.note(f"{error}{'' if name in known else did_you_mean(name, known)}")
     return code
 
 
@@ -129,20 +130,10 @@ async def conversation(client: Client, options: argparse.Namespace) -> int:
         if sys.stderr.isatty() and options.name != "list":
             show.note(who(client))
         if options.log is not None:
-            await set_level(client, options.log)
-        match options.name:
-            case "list":
-                return await list_all(client, options)
-            case "call":
-                return await call(client, options)
-            case "read":
-                return await read(client, options)
-            case "watch":
-                return await watch(client, options)
-            case "prompt":
-                return await prompt(client, options)
-            case _:
-                return await complete(client, options)
+            if options.log not in LEVELS:
+                raise UsageError(f"unknown log level {options.log!r}{did_you_mean(options.log, LEVELS)}")
+            await client.set_logging_level(options.log)
+        return await COMMANDS[options.name](client, options)
 
 
 def who(client: Client) -> str:
@@ -151,19 +142,9 @@ def who(client: Client) -> str:
     return f"{info.title or info.name} {info.version}, revision {client.revision}".strip()
 
 
-async def set_level(client: Client, level: str) -> None:
-    """Set the minimum log level. Raise UsageError for an unknown level."""
-    if level not in LEVELS:
-        raise UsageError(f"unknown log level {level!r}{did_you_mean(level, LEVELS)}")
-    await client.set_logging_level(level)
-
-
 def encoded(value: object) -> Object:
     """Return a result as JSON of the latest revision, whichever revision is spoken."""
     return codec_for(REVISIONS[-1]).encode(value)
-
-
-# ---------------------------------------------------------------------------------------------------- the commands
 
 
 async def list_all(client: Client, options: argparse.Namespace) -> int:
@@ -210,7 +191,7 @@ async def call(client: Client, options: argparse.Namespace) -> int:
             timeout=options.timeout if options.timeout is not None else patience,
         )
     except RemoteError as error:
-        show.note(f"{error}{hint(options.tool, list(tools))}")
+        fail(1, error, options.tool, tools)
         remind(tool, arguments)
         return 1
     if options.json:
@@ -237,8 +218,7 @@ async def read(client: Client, options: argparse.Namespace) -> int:
     try:
         result = await client.read_resource(options.uri)
     except RemoteError as error:
-        show.note(f"{error}{hint(options.uri, [resource.uri for resource in await client.list_resources()])}")
-        return 1
+        return fail(1, error, options.uri, [resource.uri for resource in await client.list_resources()])
     if options.json:
         show.as_json(encoded(result))
     else:
@@ -260,8 +240,7 @@ async def watch(client: Client, options: argparse.Namespace) -> int:
                 sys.stdout.flush()
     except (RemoteError, CapabilityError) as error:
         known = await client.list_resources() if client.server_can("resources") else []
-        show.note(f"{error}{hint(options.uri, [resource.uri for resource in known])}")
-        return 1
+        return fail(1, error, options.uri, [resource.uri for resource in known])
     return 0
 
 
@@ -271,7 +250,7 @@ async def prompt(client: Client, options: argparse.Namespace) -> int:
         result = await client.get_prompt(options.prompt, read_texts(options.arguments))
     except RemoteError as error:
         prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
-        show.note(f"{error}{hint(options.prompt, list(prompts))}")
+        fail(1, error, options.prompt, prompts)
         if options.prompt in prompts:
             show.note(f"{options.prompt} takes: {show.prompt_row(prompts[options.prompt])[1] or 'nothing'}")
         return 1
@@ -291,8 +270,7 @@ async def complete(client: Client, options: argparse.Namespace) -> int:
     try:
         result = await client.complete(ref, options.argument, options.value, known)
     except RemoteError as error:
-        show.note(f"{error}{hint(options.ref, await completable(client, is_uri))}")
-        return 1
+        return fail(1, error, options.ref, await completable(client, is_uri))
     if options.json:
         show.as_json(encoded(result))
     else:
@@ -309,6 +287,4 @@ async def completable(client: Client, is_uri: bool) -> list[str]:
     return [prompt.name for prompt in await client.list_prompts()] if client.server_can("prompts") else []
 
 
-def hint(name: str, known: list[str]) -> str:
-    """Return a suggestion for a name that the server does not list, or an empty string."""
-    return "" if name in known else did_you_mean(name, known)
+COMMANDS = {"list": list_all, "call": call, "read": read, "watch": watch, "prompt": prompt, "complete": complete}

@@ -16,8 +16,6 @@ from dataclasses import asdict, dataclass
 from .. import READING_ORDER
 from . import show
 
-_SKIPPED = ("cli/", "demo/", "__init__.py", "__main__.py", "version.py")
-
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -43,14 +41,14 @@ def limits() -> Iterator[Limit]:
     """Yield every limit of the package, in reading order."""
     package = __package__.rpartition(".")[0]
     for path in READING_ORDER:
-        if path.startswith(_SKIPPED) or path.endswith("__init__.py"):
+        if path.startswith(("cli/", "demo/", "version.py")) or path.endswith(("__init__.py", "__main__.py")):
             continue
         name = f"{package}.{path.removesuffix('.py').replace('/', '.')}"
         module = importlib.import_module(name)
         tree = ast.parse(inspect.getsource(module))  # works in a zip file too
         for constant, meaning in _documented(tree.body):
             value = getattr(module, constant)
-            if constant.isupper() and _is_bound(value):
+            if constant.isupper() and type(value) in (int, float) and value > 0:
                 yield Limit(path, constant, value, meaning)
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and node.name.endswith("Limits"):
@@ -66,7 +64,3 @@ def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
         text = following.value if isinstance(following, ast.Expr) else None
         if isinstance(target, ast.Name) and isinstance(text, ast.Constant) and isinstance(text.value, str):
             yield target.id, " ".join(text.value.split())
-
-
-def _is_bound(value: object) -> bool:
-    return type(value) in (int, float) and not isinstance(value, bool) and float(str(value)) > 0

@@ -10,15 +10,14 @@ import dataclasses
 import sys
 from collections.abc import Iterator
 
-from ..basic import headers, versioning
+from ..basic.headers import METHOD_HEADER, NAME_HEADER, PARAM_PREFIX
+from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
 from ..client.session import INPUT_REQUESTS
 from ..codec import lives_of
-from ..jsonrpc.messages import JSON, Object
+from ..jsonrpc.messages import Object
 from ..revisions import METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
 from ..session import load
 from . import UsageError, show
-
-_NO_BEHAVIOUR = ("number", "name")
 
 
 def show_revisions(name: str | None, json: bool) -> None:
@@ -35,8 +34,8 @@ def show_revisions(name: str | None, json: bool) -> None:
 
 def behaviour(revision: Revision) -> Object:
     """Return the named features of a revision."""
-    values = {field.name: getattr(revision, field.name) for field in dataclasses.fields(revision)}
-    return {name: value for name, value in values.items() if name not in _NO_BEHAVIOUR}
+    names = [field.name for field in dataclasses.fields(revision) if field.name not in ("number", "name")]
+    return {name: getattr(revision, name) for name in names}
 
 
 def changes(revision: Revision) -> Object:
@@ -52,8 +51,8 @@ def changes(revision: Revision) -> Object:
         "revision": revision.name,
         "after": earlier[-1].name if earlier else None,
         "behaviour": altered,
-        "methods": {"added": _json(born), "removed": _json(gone)},
-        "members": {"added": _json(members_born), "removed": _json(members_gone)},
+        "methods": {"added": [*born], "removed": [*gone]},
+        "members": {"added": [*members_born], "removed": [*members_gone]},
         "stateless": stateless() if "era" in altered and revision.era == "modern" else {},
     }
 
@@ -61,29 +60,15 @@ def changes(revision: Revision) -> Object:
 def stateless() -> Object:
     """Return what replaces the handshake, sessions, and requests of the server."""
     return {
-        "each request has in _meta": [
-            versioning.PROTOCOL_VERSION,
-            versioning.CLIENT_CAPABILITIES,
-            versioning.CLIENT_INFO,
-            versioning.LOG_LEVEL,
-        ],
-        "each result has in _meta": [versioning.SERVER_INFO],
-        "each POST has the headers": [
-            "MCP-Protocol-Version",
-            headers.METHOD_HEADER,
-            headers.NAME_HEADER,
-            f"{headers.PARAM_PREFIX}*",
-        ],
+        "each request has in _meta": [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL],
+        "each result has in _meta": [SERVER_INFO],
+        "each POST has the headers": ["MCP-Protocol-Version", METHOD_HEADER, NAME_HEADER, f"{PARAM_PREFIX}*"],
         "an input_required result can request": [*INPUT_REQUESTS],
     }
 
 
 def _methods(revision: Revision) -> list[str]:
     return [method.name for method in METHODS if _has(method.since, method.until, revision)]
-
-
-def _json(texts: list[str]) -> list[JSON]:
-    return list(texts)
 
 
 def members(revision: Revision) -> tuple[list[str], list[str]]:
@@ -109,9 +94,6 @@ def types() -> Iterator[type]:
         for cls in vars(sys.modules[module]).values():
             if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == module:
                 yield cls
-
-
-# ---------------------------------------------------------------------------------------------------- for people
 
 
 def show_table() -> None:
@@ -142,11 +124,8 @@ def show_changes(revision: Revision, changed: Object) -> None:
     for word, title in {**titles, "members": "Types and members"}.items():
         group = changed[word]
         assert isinstance(group, dict)
-        lines = list(_lines(word, group))
-        if lines:
-            show.out(f"\n{title}")
-            for line in lines:
-                show.out(f"  {line}")
+        if lines := list(_lines(word, group)):
+            show.out("\n  ".join([f"\n{title}", *lines]))
 
 
 def _lines(word: str, group: Object) -> Iterator[str]:

@@ -26,13 +26,10 @@ from .show import note
 if TYPE_CHECKING:
     from ..transports.streamable_http.event_store import EventStore
 
-OURS = __package__.rpartition(".")[0]
-
 
 def serve(options: argparse.Namespace) -> int:
     """Serve until the client disconnects. Return the exit code: 1 if the file failed, with its traceback printed."""
     path, name = split_target(options.target)
-    revision = options.revision
     given = {option: getattr(options, option) for option in _WEB}
     needless = [option for option, value in given.items() if value is not None and value is not False]
     if needless and not options.http:
@@ -46,9 +43,9 @@ def serve(options: argparse.Namespace) -> int:
         show_failure(path, error)
         return 1
     server = find_server(module, path, name)
-    if revision is not None:
+    if options.revision is not None:
         try:
-            server.revisions = [revision_named(revision)]
+            server.revisions = [revision_named(options.revision)]
         except ValueError as error:
             raise UsageError(str(error)) from None
     if options.trace:
@@ -138,8 +135,9 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
     for key, value in vars(module).items():
         package = type(value).__module__.removesuffix(".server.server")
         if not servers and type(value).__name__ == "Server" and package != type(value).__module__:
+            this = __package__.rpartition(".")[0]
             raise UsageError(f"{path}: {key!r} is a Server of another copy of this package; "
-                             f"run it with that copy: python3 -m {package} (this copy is {OURS})")  # fmt: skip
+                             f"run it with that copy: python3 -m {package} (this copy is {this})")  # fmt: skip
     if not servers:
         raise UsageError(f"{path} has no Server at its top level; write `server = Server(...)` outside any function")
     if len(set(map(id, servers.values()))) > 1:
@@ -150,11 +148,10 @@ def find_server(module: ModuleType, path: str, name: str | None) -> Server:
 def show_failure(path: str, error: Exception) -> None:
     """Print the traceback of a file that failed to import, from the first line of the file on."""
     frames = error.__traceback__
-    while frames is not None and frames.tb_next is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
+    while frames is not None and frames.tb_next is not None:
+        file = frames.tb_frame.f_code.co_filename
+        if not file.startswith("<frozen importlib") and file not in (__file__, importlib.__file__):
+            break
         frames = frames.tb_next
     traceback.print_exception(type(error), error, frames)
     note(f"{path} could not be imported")
-
-
-def _is_machinery(filename: str) -> bool:
-    return filename.startswith("<frozen importlib") or filename in (__file__, importlib.__file__)

@@ -37,14 +37,10 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
 
 
-# ---------------------------------------------------------------------------------------------------- lists
-
-
 def table(title: str, rows: Sequence[tuple[str, str, str | None]]) -> None:
     """Print a heading and rows of (name, arguments, description). Print nothing without rows."""
-    if not rows:
-        return
-    out(f"\n{title}")
+    if rows:
+        out(f"\n{title}")
     for name, takes, description in rows:
         out(f"  {name}  {takes}".rstrip())
         for line in (description or "").strip().splitlines()[:1]:
@@ -88,9 +84,6 @@ def prompt_row(prompt: Prompt) -> tuple[str, str, str | None]:
     """Return the row of a prompt, with optional arguments in brackets."""
     arguments = ", ".join(a.name if a.required else f"[{a.name}]" for a in prompt.arguments or [])
     return prompt.name, arguments, prompt.description or prompt.title
-
-
-# ---------------------------------------------------------------------------------------------------- results
 
 
 def block_text(block: ContentBlock) -> str:

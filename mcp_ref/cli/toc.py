@@ -9,17 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..jsonrpc.messages import JSON
-from ..revisions import (
-    LEGACY,
-    R2024_11_05,
-    R2025_03_26,
-    R2025_06_18,
-    R2025_11_25,
-    R2026_07_28,
-    REVISIONS,
-    Revision,
-    revision_named,
-)
+from ..revisions import LEGACY, REVISIONS, Revision, revision_named
 from . import UsageError, show
 
 RELEASED = REVISIONS[1:]
@@ -28,7 +18,10 @@ RELEASED = REVISIONS[1:]
 FROM_2025_03_26 = REVISIONS[2:]
 FROM_2025_06_18 = REVISIONS[3:]
 WITH_HANDSHAKE = LEGACY[1:]
-STATELESS = (R2026_07_28,)
+ONLY_2024_11_05 = LEGACY[1:2]
+ONLY_2025_11_25 = LEGACY[4:]
+WITH_AUTHORIZATION = LEGACY[2:]
+STATELESS = REVISIONS[5:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,27 +40,17 @@ PAGES = (
     Page("deprecated", STATELESS, ("revisions.py",)),
     Page("schema", FROM_2025_06_18, ("revisions.py", "codec.py")),
     Page("basic/index", RELEASED, ("jsonrpc/messages.py", "jsonrpc/dispatcher.py", "basic/meta.py")),
-    Page("basic/messages", (R2024_11_05,), ("jsonrpc/messages.py",)),
+    Page("basic/messages", ONLY_2024_11_05, ("jsonrpc/messages.py",)),
     Page("basic/lifecycle", WITH_HANDSHAKE, ("basic/lifecycle.py", "session.py", "client/negotiation.py")),
     Page("basic/versioning", STATELESS, ("basic/versioning.py", "client/negotiation.py", "server/stateless.py")),
-    Page(
-        "basic/transports",
-        WITH_HANDSHAKE,
-        ("transports/stdio.py", "transports/streamable_http/", "transports/http_sse/"),
-    ),
+    Page("basic/transports", WITH_HANDSHAKE, ("transports/stdio.py", "transports/streamable_http/",
+         "transports/http_sse/")),
     Page("basic/transports/index", STATELESS, ("transports/base.py",)),
     Page("basic/transports/stdio", STATELESS, ("transports/stdio.py",)),
-    Page(
-        "basic/transports/streamable-http",
-        STATELESS,
-        (
-            "transports/streamable_http/checks.py",
-            "transports/streamable_http/stateless.py",
-            "transports/streamable_http/stateless_client.py",
-            "basic/headers.py",
-        ),
-    ),
-    Page("basic/authorization", (R2025_03_26, R2025_06_18, R2025_11_25), ()),
+    Page("basic/transports/streamable-http", STATELESS, ("transports/streamable_http/checks.py",
+         "transports/streamable_http/stateless.py", "transports/streamable_http/stateless_client.py",
+         "basic/headers.py")),
+    Page("basic/authorization", WITH_AUTHORIZATION, ()),
     Page("basic/authorization/index", STATELESS, ()),
     Page("basic/authorization/authorization-server-discovery", STATELESS, ()),
     Page("basic/authorization/client-registration", STATELESS, ()),
@@ -75,16 +58,13 @@ PAGES = (
     Page("basic/utilities/cancellation", WITH_HANDSHAKE, ("basic/cancellation.py",)),
     Page("basic/utilities/ping", WITH_HANDSHAKE, ("basic/ping.py",)),
     Page("basic/utilities/progress", WITH_HANDSHAKE, ("basic/progress.py",)),
-    Page("basic/utilities/tasks", (R2025_11_25,), ("extensions/tasks/",)),
+    Page("basic/utilities/tasks", ONLY_2025_11_25, ("extensions/tasks/",)),
     Page("basic/patterns/index", STATELESS, ("basic/mrtr.py", "basic/subscriptions.py")),
     Page("basic/patterns/cancellation", STATELESS, ("basic/cancellation.py",)),
     Page("basic/patterns/mrtr", STATELESS, ("basic/mrtr.py", "server/stateless.py", "client/session.py")),
     Page("basic/patterns/progress", STATELESS, ("basic/progress.py",)),
-    Page(
-        "basic/patterns/subscriptions",
-        STATELESS,
-        ("basic/subscriptions.py", "server/subscriptions.py", "client/subscriptions.py"),
-    ),
+    Page("basic/patterns/subscriptions", STATELESS, ("basic/subscriptions.py", "server/subscriptions.py",
+         "client/subscriptions.py")),
     Page("server/index", RELEASED, ("features/__init__.py",)),
     Page("server/discover", STATELESS, ("features/discover.py",)),
     Page("server/prompts", RELEASED, ("features/prompts.py",)),
@@ -97,7 +77,7 @@ PAGES = (
     Page("client/elicitation", FROM_2025_06_18, ("features/elicitation.py",)),
     Page("client/roots", RELEASED, ("features/roots.py",)),
     Page("client/sampling", RELEASED, ("features/sampling.py",)),
-)
+)  # fmt: skip
 """The specification's table of contents."""
 
 

@@ -171,7 +171,7 @@ def test_roots_are_given_to_the_server(capsys: Captured, tmp_path: Path) -> None
     assert ask("call", "where", "--root", str(tmp_path)) == 0
     assert json.loads(capsys.readouterr().out) == [tmp_path.as_uri()]
     assert ask("call", "where") == 1
-    assert "this needs roots" in capsys.readouterr().err
+    assert "needs the client capability roots" in capsys.readouterr().err
     assert ask("call", "where", "--revision", "2025-11-25") == 1
     assert "the client did not declare roots" in capsys.readouterr().err
 
@@ -665,8 +665,8 @@ def test_2026_07_28_tells_what_it_has_in_the_place_of_a_handshake(capsys: Captur
     out = capsys.readouterr().out
     for line in (
         "each request has in _meta:\n    io.modelcontextprotocol/protocolVersion",
-        "each POST says, in its head:\n    MCP-Protocol-Version\n    Mcp-Method",
-        "a result may ask, as input_required:",
+        "each POST has the headers:\n    MCP-Protocol-Version\n    Mcp-Method",
+        "an input_required result can request:",
         "era: modern, was legacy",
         "+ server/discover",
         "- initialize",
