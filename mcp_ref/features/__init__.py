@@ -1,8 +1,9 @@
-"""The specification's "Server Features" and "Client Features": one module a page, with the duties of both roles.
+"""The specification's "Server Features" and "Client Features", one module a page, for clients and servers.
 
-invoke.py              how a page calls the author's function
-pagination.py          lists in pages; registry.py: the items of a server, listed in pages
-caching.py             freshness of results
+invoke.py              the call of the author's function
+pagination.py          long lists in pages
+registry.py            a server's tools, resources or prompts
+caching.py             the time for which a client may reuse a result
 task_augmentation.py   the fields of a request that asks for a task
 discover.py            a server's offer, without a handshake
 tools.py               functions for the model (controlled by the model)
@@ -10,7 +11,7 @@ resources.py           data for reading (controlled by the application)
 prompts.py             templates of messages (controlled by the user)
 completion.py          suggestions for arguments
 logging.py             log messages for the client (deprecated since 2026-07-28)
-roots.py               the directories that a client opens (deprecated since 2026-07-28)
+roots.py               the directories that a server should work in (deprecated since 2026-07-28)
 elicitation.py         requests to the client's user for information
 sampling.py            requests to the client's model (deprecated since 2026-07-28)
 """
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Import a page when it is first used: a server that has only tools never loads the others.
+    """Import a module when it is first used: a server with tools alone never loads the other modules.
 
     Raises:
         AttributeError: The page does not exist.

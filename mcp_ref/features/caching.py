@@ -1,19 +1,18 @@
-"""Caching: a server says for how long its result stays fresh, and for which callers. Until then a client reuses it.
+"""Caching: a server says how long its result stays fresh. Until that time a client may reuse the result.
 
-Six results have these hints: `server/discover`, the four lists, and `resources/read`. `ttlMs` is the time for which the
-result is fresh, in milliseconds; 0 means that it must not be reused. A notification that the list or the resource has
-changed ends the freshness at once. `cacheScope` says who may share it:
+Six results have caching hints: `server/discover`, the four lists, and `resources/read`. `ttlMs` is the time for which
+the result is fresh, in milliseconds; 0 forbids reuse. A notification of a change makes the cached result stale at once.
+`cacheScope` says which callers may share the result:
 
-    public    anybody, also across users [2026-07-28 server/utilities/caching#cache-scope-field]
-    private   only the same authorization context, such as the same access token
+    public    all users [2026-07-28 server/utilities/caching#cache-scope-field]
+    private   callers with the same authorization context, such as the same access token
 
-A shared cache is a way around access control. If a server marks a result of one user as public, or a cache ignores
-"private", an attacker with any account on the same gateway reads what another user fetched. So a cache MUST NOT share
-private results across authorization contexts; here the credential is part of the key. And a server MUST NOT rely on the
-scope alone: it checks each access itself [2026-07-28 server/utilities/caching#security-considerations].
+A shared cache can bypass access control. If a server marks one user's result as public, or a cache ignores "private",
+an attacker with any account on the same gateway can read that result. So a cache MUST NOT share private results across
+authorization contexts; this cache has the credential in its key. A server MUST NOT rely on the scope alone, and checks
+each access [2026-07-28 server/utilities/caching#security-considerations].
 
-The hints came with 2026-07-28 (SEP-2549). In the earlier revisions a client cannot know how long a result is valid, so
-nothing is cached there.
+The hints came with 2026-07-28 (SEP-2549). Results of earlier revisions have no time of validity, and are not cached.
 
 Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
@@ -28,7 +27,7 @@ import math
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from ..basic.subscriptions import covers
 from ..jsonrpc.messages import JSON, Object
@@ -39,10 +38,10 @@ CacheScope: TypeAlias = Literal["public", "private"]
 DISCOVER_AND_LISTS: Final = (
     "server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
 )  # fmt: skip
-"""The results whose hints are a setting of the server."""
+"""The methods whose results get the caching hints that the server was created with."""
 
 CACHEABLE: Final = (*DISCOVER_AND_LISTS, "resources/read")
-"""The requests with cacheable results. [2026-07-28 server/utilities/caching#cacheable-results]"""
+"""The methods with cacheable results. [2026-07-28 server/utilities/caching#cacheable-results]"""
 
 MAX_CACHED_RESULTS = 1000
 """Maximum number of results in a cache. The oldest are dropped first."""
@@ -51,27 +50,25 @@ MAX_CACHED_BYTES = 64 * 1024 * 1024
 """Maximum total size of the results in a cache, as JSON, in bytes (64 MiB)."""
 
 _MAX_TTL_MS = 2**53 - 1
-"""Maximum time, in milliseconds. A peer that reads all numbers as floats would read a larger integer wrongly."""
-
-# ---------------------------------------------------------------------------------------------------- types
+"""Maximum `ttlMs`, in milliseconds. A float, as which some peers read all numbers, cannot hold a larger integer."""
 
 
 @dataclass(kw_only=True)
 class CacheableResult:
-    """The fields of the six results. The time is in milliseconds. Without hints, a result must not be reused."""
+    """The caching hints in the six results. The default forbids reuse."""
 
     ttl_ms: Annotated[int, Life(since=R2026_07_28, required_since=R2026_07_28)] = 0
     cache_scope: Annotated[CacheScope, Life(since=R2026_07_28, required_since=R2026_07_28)] = "private"
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Replace missing or invalid hints, so that they do not cost the result."""
+        """Replace missing or invalid hints with 0 and "private", so that the rest of the result can be used."""
         hints = read_hints(wire)
         return {**wire, "ttlMs": hints.ttl_ms, "cacheScope": hints.scope}
 
 
 class CacheHints(NamedTuple):
-    """The time for which a result is fresh, in milliseconds, and its scope."""
+    """The two hints of one result: the time for which the result is fresh, in milliseconds, and the scope."""
 
     ttl_ms: int
     scope: CacheScope
@@ -81,7 +78,7 @@ class CacheHints(NamedTuple):
 
 
 def hints_for(ttl: float, scope: CacheScope) -> CacheHints:
-    """Return the hints for a time in seconds and a scope. Raise ValueError if they are invalid."""
+    """Return the hints for `ttl` seconds and a scope. Raise ValueError if either is invalid."""
     # [2026-07-28 server/utilities/caching#time-to-live-ttl-field] MUST be >= 0
     if not (math.isfinite(ttl) and 0 <= ttl * 1000 <= _MAX_TTL_MS):
         raise ValueError(f"cache_ttl is a number of seconds, 0 or more, not {ttl}")
@@ -93,11 +90,14 @@ def hints_for(ttl: float, scope: CacheScope) -> CacheHints:
 def hints_by_method(
     ttl: float | Mapping[str, float], scope: CacheScope | Mapping[str, CacheScope]
 ) -> dict[str, CacheHints]:
-    """Return the hints of `server/discover` and of each list. The defaults are 0 seconds and "public".
+    """Return the hints of each method in `DISCOVER_AND_LISTS`. The defaults are 0 seconds and "public".
 
-    The time, in seconds, and the scope are for all of them, or by method. Fixed hints make all pages of a list agree.
+    Args:
+        ttl: the time in seconds, for all methods or by method.
+        scope: the scope, for all methods or by method.
     """
-    # [2026-07-28 server/utilities/caching#interaction-with-pagination] MUST be the same cacheScope on all pages
+    # [2026-07-28 server/utilities/caching#interaction-with-pagination] MUST be the same cacheScope on all pages, so the
+    # hints are fixed for each method
     ttls = ttl if isinstance(ttl, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, ttl)
     scopes = scope if isinstance(scope, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, scope)
     for method in (*ttls, *scopes):
@@ -110,7 +110,7 @@ def hints_by_method(
 
 
 def read_hints(result: Object) -> CacheHints:
-    """Return the hints of a result. Missing or invalid ones mean 0 milliseconds and "private"."""
+    """Return the hints in a result. A missing or invalid hint becomes 0 milliseconds or "private"."""
     ttl, scope = result.get("ttlMs"), result.get("cacheScope")
     if type(ttl) is float and ttl.is_integer():
         ttl = int(ttl)  # 1.0 is an integer in JSON
@@ -119,7 +119,7 @@ def read_hints(result: Object) -> CacheHints:
 
 
 class _Key(NamedTuple):
-    """The request of a cached result. The owner is a credential, or None for a public result."""
+    """The server and request of a cached result. The owner is a credential, or None for a public result."""
 
     server: Hashable
     method: str
@@ -127,20 +127,22 @@ class _Key(NamedTuple):
     owner: Hashable | None
 
 
-class _Kept(NamedTuple):
-    """A cached result as JSON text, so that a caller cannot change it for others. Received at a time in seconds."""
+class _CachedResult(NamedTuple):
+    """A result as JSON text, so that a caller cannot change the result that another caller gets."""
 
     result: bytes
     uri: JSON
+    """The URI of the resource; None if the method is not `resources/read`."""
     received: float
+    """Time of arrival, in seconds of the cache's clock."""
     ttl_ms: int
 
 
 class ResponseCache:
-    """Fresh results of one client, or of several clients that share the public ones.
+    """A cache of results for one client, or for several clients on one event loop.
 
-    It does no I/O and has no lock: clients that share it run on one event loop. In the methods, `server` identifies the
-    server, such as its URL, and `credential` is equal only for callers that may see the same private results.
+    In the methods, `server` identifies the server, for example by its URL. `credential` is equal only for callers that
+    may see the same private results.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, max_results: int | None = None) -> None:
@@ -148,20 +150,17 @@ class ResponseCache:
         """Number of invalidations. A response that was requested before the latest one is not cached."""
         self._clock = clock  # in seconds
         self._max_results = max_results
-        self._kept: dict[_Key, _Kept] = {}  # the oldest first
-        self._size = 0
+        self._kept: dict[_Key, _CachedResult] = {}  # the oldest first
+        self._size = 0  # in bytes
 
     def get(self, server: Hashable, credential: Hashable, method: str, params: Object) -> Object | None:
-        """Return the fresh result of a request, or None."""
+        """Return the fresh result of a request, or None if the cache has none."""
         for key in _keys(server, credential, method, params):
-            kept = self._kept.get(key)
-            if kept is None:
-                continue
-            # [2026-07-28 server/utilities/caching#freshness-calculation] fresh while now < t_received + ttlMs
-            if (self._clock() - kept.received) * 1000 < kept.ttl_ms:
-                found: Object = json.loads(kept.result)
-                return found
-            self._drop(key)
+            if (kept := self._kept.get(key)) is not None:
+                # [2026-07-28 server/utilities/caching#freshness-calculation] fresh while now < t_received + ttlMs
+                if (self._clock() - kept.received) * 1000 < kept.ttl_ms:
+                    return cast(Object, json.loads(kept.result))
+                self._drop(key)
         return None
 
     def put(
@@ -173,9 +172,9 @@ class ResponseCache:
         result: Object,
         changes: int | None = None,
     ) -> None:
-        """Cache a result that has just come, if its hints allow it, instead of an earlier one.
+        """Replace the cached result of a request with a new result, which is cached only if its hints allow that.
 
-        `changes` is `self.changes` at the time of the request. If it has changed since, the result may be outdated.
+        `changes` is `self.changes` at the time of the request. If the number has grown, the result may be outdated.
         """
         keys = _keys(server, credential, method, params)
         for key in keys:
@@ -185,9 +184,8 @@ class ResponseCache:
         # [2026-07-28 server/utilities/caching#cacheable-results] input_required is not cacheable
         if not keys or outdated or not hints.ttl_ms or result.get("resultType", "complete") != "complete":
             return
-        private, public = keys
-        key = public if hints.scope == "public" else private
-        kept = _Kept(json.dumps(result).encode(), params.get("uri"), self._clock(), hints.ttl_ms)
+        key = keys[1] if hints.scope == "public" else keys[0]
+        kept = _CachedResult(json.dumps(result).encode(), params.get("uri"), self._clock(), hints.ttl_ms)
         self._kept[key] = kept
         self._size += _size(key, kept)
         limit = MAX_CACHED_RESULTS if self._max_results is None else self._max_results
@@ -195,7 +193,7 @@ class ResponseCache:
             self._drop(next(iter(self._kept)))
 
     def invalidate(self, server: Hashable, method: str, uri: str | None = None) -> None:
-        """Drop the results that are outdated by a notification of the server. `uri` is the URI in the notification."""
+        """Drop the results that a notification of the server makes stale. `uri` is the URI in the notification."""
         # [2026-07-28 server/utilities/caching#interaction-with-notifications] immediately stale
         match method:
             case "notifications/tools/list_changed":
@@ -209,10 +207,7 @@ class ResponseCache:
                 self.forget(server, "resources/read", uri)
 
     def forget(self, server: Hashable, method: str, uri: str | None = None) -> bool:
-        """Drop the results of a method, with all pages; of `resources/read`, those that an update of `uri` concerns.
-
-        Return True if results were dropped.
-        """
+        """Drop all results of a method or, with `uri`, those that an update of `uri` concerns. Return True if any."""
         self.changes += 1
         before = len(self._kept)
         for key, kept in tuple(self._kept.items()):
@@ -227,20 +222,20 @@ class ResponseCache:
 
 
 def _keys(server: Hashable, credential: Hashable, method: str, params: Object) -> tuple[_Key, _Key] | tuple[()]:
-    """Return the keys of a private and a public result of a request. A request that must not be cached has no keys."""
+    """Return the keys for a private and a public result of a request, or () if the result must not be cached."""
     # [2026-07-28 server/utilities/caching#cache-key] the result of a retry with input MUST NOT be cached
     if method not in CACHEABLE or "inputResponses" in params or "requestState" in params:
         return ()
-    # [2026-07-28 server/utilities/caching#cache-key] MUST NOT serve it where method or parameters differ
-    asked = json.dumps({name: value for name, value in params.items() if name != "_meta"}, sort_keys=True)
-    # [2026-07-28 server/utilities/caching#cache-scope-field] private ones MUST NOT be shared across credentials
-    return _Key(server, method, asked, credential), _Key(server, method, asked, None)
+    # [2026-07-28 server/utilities/caching#cache-key] MUST NOT reuse a result for other parameters
+    text = json.dumps({name: value for name, value in params.items() if name != "_meta"}, sort_keys=True)
+    # [2026-07-28 server/utilities/caching#cache-scope-field] MUST NOT share private results across credentials
+    return _Key(server, method, text, credential), _Key(server, method, text, None)
 
 
-def _size(key: _Key, kept: _Kept) -> int:
+def _size(key: _Key, kept: _CachedResult) -> int:
     return len(key.params) + len(kept.result)
 
 
 def _concerns(updated: str, read: JSON) -> bool:
-    """Return True if an update may concern a resource that was read: the same, one below it, or one above it."""
+    """Return True if one of the two URIs is the other URI, or a path below it."""
     return isinstance(read, str) and (covers(updated, read) or covers(read, updated))

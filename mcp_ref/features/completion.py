@@ -1,19 +1,18 @@
 """Completion: suggestions for the argument that a user is typing, as an editor shows them.
 
-The client sends the text so far. The server returns at most 100 values, the best first. Two kinds of arguments can be
-completed: those of a prompt (`ref/prompt`), and the variables of a resource template (`ref/resource`). Arguments of
-tools cannot.
+The client sends the text so far. The server returns at most 100 values, the best first. The server can complete the
+arguments of a prompt (`ref/prompt`) and the variables of a resource template (`ref/resource`), but not those of tools.
 
-Both sides MUST prevent disclosure by completion [2025-11-25 server/utilities/completion#security]: without access
-control, a caller can read a list that it may not see (users, files, customers), one letter after the other. So a
-completer suggests only values that its caller may see. Servers SHOULD limit the rate of requests. Clients SHOULD
-debounce, that is, wait for a pause in the typing.
+Suggestions MUST NOT disclose sensitive data [2025-11-25 server/utilities/completion#security]. Without access control,
+an attacker types one letter after the other, and so reads a secret list of users, files or customers. So a completer
+suggests only values that the caller may see. Servers SHOULD limit the rate of requests. Clients SHOULD debounce: they
+wait for a pause in the typing.
 
-    2024-10-07  `completion/complete`. No capability announces it: a client can only try.
+    2024-10-07  `completion/complete`, without a capability: a client can only try.
     2025-03-26  The capability `completions` MUST be declared. Without it the method is -32601, an unknown prompt or a
                 missing argument is -32602 (all SHOULD).
     2025-06-18  `context.arguments`: the arguments that are already filled in, so that suggestions can depend on them.
-    2026-07-28  The page says that the `uri` of `ref/resource` is a URI or a URI template. The shape is the same.
+    2026-07-28  The `uri` of `ref/resource` is a URI or a URI template. The JSON has the same shape as before.
 
 Spec:  server/utilities/completion (2024-11-05 to 2026-07-28); schema: CompleteRequest, CompleteResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "completion/complete", "params": {"ref": {"type": "ref/prompt",
@@ -36,8 +35,6 @@ from .invoke import call
 
 MAX_VALUES = 100
 """Maximum number of values in one result. [2025-11-25 server/utilities/completion#completion-results]"""
-
-# ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass
@@ -70,7 +67,7 @@ class CompleteArgument:
 
 @dataclass
 class CompleteContext:
-    """The other arguments that are already filled in."""
+    """The arguments that the user has already filled in."""
 
     arguments: dict[str, str] | None = None
 
@@ -111,13 +108,16 @@ Reference: TypeAlias = PromptReference | ResourceTemplateReference
 
 
 class Completions:
-    """The completers of a server. `is_known` returns True if the server has the prompt or resource of a reference."""
+    """The completers of a server: the authors' functions that return suggestions.
+
+    Args:
+        context_type: the type of the parameter that gets the request's context.
+        is_known: returns True if the server has the prompt or resource of a reference.
+        added: called when a completer was added.
+    """
 
     def __init__(
-        self,
-        context_type: type | None,
-        is_known: Callable[[Reference], bool],
-        added: Callable[[], None] = lambda: None,
+        self, context_type: type | None, is_known: Callable[[Reference], bool], added: Callable[[], None] = lambda: None
     ) -> None:
         self._added = added
         self._context_type = context_type
@@ -127,15 +127,14 @@ class Completions:
     def add(self, target: str, argument: str, function: Callable[..., object]) -> None:
         """Register a completer for an argument of `target`, the name of a prompt or a URI template.
 
-        The completer is `function(value)` or `function(value, arguments)`, which gets the other arguments, too. It
-        returns a list of str, or a `Completion`.
+        The completer is `function(value)` or `function(value, arguments)`. `arguments` are the other arguments, by
+        name. The completer returns a list of str, or a `Completion`.
         """
         signature = signature_of(function, context_type=self._context_type)
         names = [parameter.name for parameter in signature.parameters]
         if not 1 <= len(names) <= 2:
-            raise TypeError(f"{signature.name}() takes (value) or (value, arguments), not ({', '.join(names)})")
+            raise TypeError(f"{signature.name}() must take (value) or (value, arguments), not ({', '.join(names)})")
         self._completers[target, argument] = (function, signature)
-        self._added()
         self._added()
 
     async def complete(self, params: CompleteRequestParams, context: RequestContext) -> CompleteResult:
@@ -153,7 +152,7 @@ class Completions:
         arguments: dict[str, object] = dict(zip(names, (params.argument.value, others), strict=False))
         value = await call(function, signature, arguments, context)
         completion = (
-            value if isinstance(value, Completion) else Completion([str(v) for v in cast(Iterable[object], value)])
+            value if isinstance(value, Completion) else Completion(list(map(str, cast(Iterable[object], value))))
         )
         if len(completion.values) > MAX_VALUES:
             total = completion.total if completion.total is not None else len(completion.values)

@@ -3,35 +3,36 @@
 *Form mode*: the server sends a message and a flat JSON Schema. The client shows a form and returns the values.
 *URL mode*: the server sends a web address. The user opens it in a browser, and the data never pass through the client.
 The user is in control, and can accept, decline (an explicit no), or cancel (close the form). In URL mode `accept` means
-that the user agreed to open the address, not that anything is done there.
+only that the user agreed to open the address. The work on that page may not be done.
 
-Secrets. Servers MUST NOT ask for passwords, API keys, tokens or payment data in a form, and MUST use URL mode for them
-[2025-11-25 client/elicitation#user-interaction-model]. Values of a form pass through the client, its logs, the model's
-context and servers in between. URL mode exists for that reason (SEP-1036): for API keys, payments, and third-party
-OAuth, where the server is the OAuth client. The third party's tokens MUST NOT reach the MCP client. URL mode MUST NOT
-be used to authorize the client itself.
+Secrets. Servers MUST NOT request passwords, API keys, tokens or payment data in a form, and MUST use URL mode for them
+[2025-11-25 client/elicitation#user-interaction-model]. The values of a form pass through the client, its logs, the
+model's context and other servers. So URL mode exists (SEP-1036): for API keys, payments, and third-party OAuth, where
+the server is the OAuth client. The third party's tokens MUST NOT reach the MCP client. URL mode MUST NOT be used to
+authorize the MCP client itself.
 
 Phishing [2025-11-25 client/elicitation#phishing]. Alice starts an elicitation and sends its URL to Bob. Bob logs in,
 and the server binds Bob's tokens to Alice: an account takeover. So the server MUST verify that the user who opens the
-URL is the user who started the request. It sends a link to a page of its own, which compares the browser's session
-with the caller (the `sub` claim), and only then redirects. A user's claim in a form ("I am Joe") proves nothing.
+URL is the user who started the request. For that, the URL leads to a page of the server. The page compares the user of
+the browser's session with the caller (the `sub` claim), and then redirects. A claim in a form ("I am Joe") is no proof.
 
 Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent. It MUST
-NOT prefetch the URL, and MUST open it where neither client nor model can look inside (a browser, not an embedded web
-view). It SHOULD highlight the domain and warn of Punycode. The server MUST NOT put user data or a ready-made login into
-the URL, because a malicious client could use it. A form SHOULD NOT hold clickable links: so a client can treat every
-link outside `url` as suspicious. The client MUST show which server asks, and SHOULD limit the rate (until 2025-11-25).
+NOT prefetch the URL. It MUST open the URL where neither client nor model can read the page: in a browser, not in an
+embedded web view. It SHOULD highlight the domain and warn of Punycode. The server MUST NOT put user data or a login
+link into the URL, because a malicious client could use it. A form SHOULD NOT hold clickable links, so that every link
+outside `url` is suspicious. The client MUST name the server, and SHOULD limit the rate (until 2025-11-25).
 
-    2025-06-18  Form mode only; no sensitive data at all (MUST NOT). Clients SHOULD name the server, let the user review
-                the values, and offer decline and cancel. Titles of choices in `enumNames`. Defaults for booleans only.
+    2025-06-18  Form mode only. Servers MUST NOT request sensitive data. Clients SHOULD name the server, let the user
+                review the values, and offer decline and cancel. Titles of choices in `enumNames`. Only booleans can
+                have a default.
     2025-11-25  URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 for a request
                 that needs a URL first. The three duties of clients became MUST. A client declares its modes; `{}` means
                 form only. Servers MUST NOT use an undeclared mode; it is -32602 (MUST). Choices with `oneOf` and
-                `const`, multiple choices, defaults for all types (SEP-1330, SEP-1034). State MUST be bound to the user,
-                not to a session id alone.
-    2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The retry tells the client
-                the outcome, so `elicitationId`, the notification and -32042 were removed; the server keeps its own
-                identifier in `requestState`. A client that fails sends nothing: servers MUST handle that.
+                `const`, multiple choices, defaults for all types (SEP-1330, SEP-1034). The server MUST bind its state
+                to the user, not to a session id alone.
+    2026-07-28  `elicitation/create` is an input request inside an `input_required` result. The result of the retry
+                shows the outcome, so `elicitationId`, the notification and -32042 were removed; the server keeps its
+                own identifier in `requestState`. A client that fails sends nothing: servers MUST handle that.
 
 Spec:  client/elicitation (2025-06-18 to 2026-07-28); schema: ElicitRequest, ElicitResult, PrimitiveSchemaDefinition
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "Your name?",
@@ -45,7 +46,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from ..jsonrpc.errors import ProtocolError
@@ -55,10 +56,8 @@ from ..revisions import R2025_11_25, R2026_07_28, Life, Revision
 from .task_augmentation import TaskHint, without_task
 
 URL_ELICITATION_REQUIRED = -32042
-"""The error code of a request that needs the user to visit a URL first; 2025-11-25 only.
+"""The error code of a request that is served only after the user has visited a URL. 2025-11-25 only.
 [2025-11-25 client/elicitation#url-elicitation-required-error]"""
-
-# ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass
@@ -83,7 +82,7 @@ class ElicitRequestURLParams:
     """The reason for the visit, for the user."""
     url: str
     elicitation_id: Annotated[str | None, Life(until=R2026_07_28, required_since=R2025_11_25)] = None
-    """A unique identifier, which the notification of completion repeats. 2025-11-25 only."""
+    """A unique identifier, which `notifications/elicitation/complete` repeats. 2025-11-25 only."""
     meta: Object | None = None
     mode: Literal["url"] = "url"
     task: TaskHint = None
@@ -91,15 +90,13 @@ class ElicitRequestURLParams:
 
 @dataclass
 class ElicitRequestParams:
-    """The params of `elicitation/create`: an envelope, in Python only, for a form or a URL. `mode` tells which."""
+    """The params of `elicitation/create`. In JSON the params are the form or the URL itself, told apart by `mode`."""
 
     request: ElicitRequestFormParams | ElicitRequestURLParams
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the request without the envelope."""
-        inner = wire["request"]
-        assert isinstance(inner, dict)
-        return inner
+        """Write the form or the URL without the member `request`."""
+        return cast(Object, wire["request"])
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
@@ -111,7 +108,7 @@ class ElicitResult:
     """The user's decision."""
 
     action: Literal["accept", "decline", "cancel"]
-    """The choice: "decline" is an explicit no, "cancel" means closed without a choice."""
+    """The decision: "decline" is an explicit no; "cancel" means that the user closed the form without a decision."""
     content: dict[str, str | int | float | bool | list[str]] | None = None
     """The values of an accepted form."""
     meta: Object | None = None
@@ -126,7 +123,7 @@ class ElicitationCompleteNotificationParams:
 
 
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestFormParams | ElicitRequestURLParams], Awaitable[ElicitResult]]
-"""The client's function that shows a request and the server's name, and opens a URL only with consent."""
+"""The client's function that shows the request and the server's name. It opens a URL only with the user's consent."""
 
 # ---------------------------------------------------------------------------------------------------- both sides
 
@@ -143,8 +140,8 @@ FORMATS = ("email", "uri", "date", "date-time")
 
 
 def schema_fault(schema: Object, revision: Revision) -> str | None:
-    """Return the reason why a schema is unfit for a form, or None. It must be flat, so that any client can show it."""
-    # [2025-11-25 client/elicitation#requested-schema]
+    """Return the reason why a schema is unfit for a form, or None if the schema is fit."""
+    # [2025-11-25 client/elicitation#requested-schema] the schema is flat, so that any client can show a form
     properties = schema.get("properties")
     if schema.get("type") != "object" or not isinstance(properties, dict):
         return 'requestedSchema must be a flat object: {"type": "object", "properties": {...}}'
@@ -166,7 +163,7 @@ def _is_choice(items: JSON) -> bool:
 
 
 def url_fault(url: str) -> str | None:
-    """Return the reason why a URL must not be opened, or None. It must be http or https, with a host."""
+    """Return the reason why the client must not open a URL, or None for an http or https URL with a host."""
     parts = urlsplit(url) if url.isprintable() and " " not in url else None
     if parts is None or parts.scheme not in ("https", "http") or not parts.hostname:
         # [2025-11-25 client/elicitation#safe-url-handling] file: or javascript: could act on the user's computer
@@ -175,7 +172,7 @@ def url_fault(url: str) -> str | None:
 
 
 def content_errors(schema: Object, content: Object) -> list[str]:
-    """Return the errors of a form's values against its schema, formats included."""
+    """Return the breaches of a form's schema by its values. Formats such as "email" are checked, too."""
     return [str(error) for error in compile_schema(schema, assert_formats=True).errors(content)]
 
 
@@ -185,14 +182,13 @@ def content_errors(schema: Object, content: Object) -> list[str]:
 def supported_modes(capability: Object) -> set[str]:
     """Return the modes that an `elicitation` capability declares."""
     # [2025-11-25 client/elicitation#capabilities] {} means form mode only
-    modes = {mode for mode in ("form", "url") if capability.get(mode) is not None}
-    return modes or {"form"}
+    return {mode for mode in ("form", "url") if capability.get(mode) is not None} or {"form"}
 
 
 def check_request(
     request: ElicitRequestFormParams | ElicitRequestURLParams, modes: set[str], revision: Revision
 ) -> None:
-    """Raise ProtocolError -32602 for a mode that the client did not declare, or an invalid form or URL."""
+    """Raise ProtocolError -32602 if the client did not declare the mode, or the form or URL is invalid."""
     mode = "url" if isinstance(request, ElicitRequestURLParams) else "form"
     if mode not in modes:
         # [2025-11-25 client/elicitation#error-handling] an undeclared mode MUST be -32602
@@ -206,10 +202,10 @@ def check_request(
 
 
 def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, result: ElicitResult) -> ElicitResult:
-    """Return the result to send: defaults filled in, values checked against the schema.
+    """Return the result to send, with the defaults of fields that the handler left out.
 
     Raises:
-        ValueError: the handler's content does not match the schema.
+        ValueError: The handler's content does not match the schema.
     """
     if result.action != "accept" or isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#response-actions] content only with an accepted form
@@ -228,9 +224,9 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
 
 
 def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
-    """Return the URL elicitations that an error -32042 demands, by id; none for any other error.
+    """Return the URL elicitations that an error -32042 demands, by id. Other errors demand none.
 
-    The client expects their completion. In 2026-07-28, which lacks the error, the server sends them as input requests.
+    A client of 2025-11-25 waits for their completion. A server of 2026-07-28 sends them as input requests instead.
     """
     listed = error.data.get("elicitations") if isinstance(error.data, dict) else None
     if error.code != URL_ELICITATION_REQUIRED or not isinstance(listed, list):
@@ -246,13 +242,12 @@ def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:
 def url_required(message: str, elicitations: list[ElicitRequestURLParams]) -> ProtocolError:
     """Return the error to raise if the user must visit URLs before a request can be served.
 
-    2025-11-25 gets the error -32042. 2026-07-28 gets an `input_required` result, and sends the request again.
+    A client of 2025-11-25 gets the error -32042. A client of 2026-07-28 gets an `input_required` result instead.
 
     Args:
-        message: the reason, for the user.
-        elicitations: the URLs; each has an `elicitation_id`.
+        message: The reason, for the user.
+        elicitations: The URLs; each has an `elicitation_id`.
     """
-    data: JSON = [
-        {"mode": "url", "message": e.message, "url": e.url, "elicitationId": e.elicitation_id} for e in elicitations
-    ]
+    pages = [(each.message, each.url, each.elicitation_id) for each in elicitations]
+    data: JSON = [{"mode": "url", "message": text, "url": url, "elicitationId": id} for text, url, id in pages]
     return ProtocolError(URL_ELICITATION_REQUIRED, message, {"elicitations": data})

@@ -1,7 +1,7 @@
-"""The call of the author's function by a page: on the event loop or in a worker thread, with a context if it wants one.
+"""The call of the author's function behind a tool, resource, prompt or completer.
 
-`async def` functions run on the event loop. Plain `def` functions run in a worker thread, because one that blocks on
-the event loop would stop the requests of all clients.
+An `async def` function runs on the event loop. A plain `def` function runs in a worker thread, because a function that
+blocks the event loop would stop the requests of all clients.
 
 Above: tools.py, resources.py, prompts.py, completion.py. Below: basic/channel.py.
 """
@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 async def call(
     function: Callable[..., object], signature: Signature, arguments: dict[str, object], context: RequestContext
 ) -> object:
-    """Call the author's function with arguments by name. Raise its exception; of a group, the first one."""
+    """Call the author's function with arguments by name. Of an exception group, raise only the first exception."""
     if signature.context_parameter is not None:
         arguments = {**arguments, signature.context_parameter: context}
     try:
         if signature.is_async:
             return await cast(Awaitable[object], function(**arguments))
         value = await context.in_worker(lambda: function(**arguments))
-        return await value if isawaitable(value) else value  # a plain decorator around an async function
+        return await value if isawaitable(value) else value  # a plain decorator may wrap an async function
     except BaseExceptionGroup as group:
         failed = group.split(InputRequired)[1] or group  # a real failure counts more than a request for input
         raise merge_input_required(group) or _first_of(failed)  # noqa: B904  # the group is its context anyway
@@ -42,7 +42,7 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    others = group.split(type(error))[1]  # others of the same type add nothing
+    others = group.split(type(error))[1]  # more exceptions of the same type are not logged
     if others is not None:
         name = type(error).__name__
         log.warning("the handler raised several exceptions; the client is told only of %s", name, exc_info=others)
@@ -50,7 +50,7 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_options(options: Mapping[str, object], known: type) -> None:
-    """Raise TypeError for a keyword argument that a TypedDict lacks, as a type checker would."""
+    """Raise TypeError for a keyword argument that the TypedDict `known` lacks."""
     unknown = sorted(options.keys() - known.__annotations__.keys())
     if unknown:
         raise TypeError(f"unknown option {unknown[0]!r}; the options are {', '.join(known.__annotations__)}")

@@ -1,18 +1,18 @@
 """Logging: log messages that a server sends to its client, with the severities of syslog (RFC 5424).
 
-The client chooses the least severe level that it wants. A server that sends messages MUST declare the capability
-`logging`. Tools send them with `Context.log`.
+The client chooses the least severe level that it wants. A server that sends log messages MUST declare the capability
+`logging`. Handlers send log messages with `Context.log`.
 
-Deprecated since 2026-07-28 (SEP-2577), removable in the first revision on or after 2027-07-28. Use stderr on stdio, or
-OpenTelemetry: both are mature, and made for logs [2026-07-28 changelog#deprecated].
+Logging is deprecated since 2026-07-28 (SEP-2577), and may be removed in the first revision on or after 2027-07-28. Use
+stderr on stdio, or OpenTelemetry: both are mature, and made for logs [2026-07-28 changelog#deprecated].
 
-Messages MUST NOT contain credentials, personal data, or internals that help an attacker
-[2025-11-25 server/utilities/logging#security], because the client may show or store them. This package cannot recognize
-a secret, so the author has to keep secrets out. Servers SHOULD limit the rate of messages.
+Log messages MUST NOT contain credentials, personal data, or internals that help an attacker, because the client may
+show or store them [2025-11-25 server/utilities/logging#security]. This package cannot recognize a secret: the author
+has to keep secrets out. Servers SHOULD limit the rate of log messages.
 
-    2024-10-07  `logging/setLevel` for the whole session. Without it the server chooses the messages that it sends (this
-                package: all). An unknown level is -32602 (SHOULD since 2024-11-05).
-    2026-07-28  `logging/setLevel` was removed, like the session that kept the level. Each request names its level in
+    2024-10-07  `logging/setLevel` for the whole session. Before the client sets a level, the server chooses the
+                messages (this package: all). An unknown level is -32602 (SHOULD since 2024-11-05).
+    2026-07-28  `logging/setLevel` was removed with the session, which kept the level. Each request names its level in
                 `_meta["io.modelcontextprotocol/logLevel"]`. Without a level the server MUST NOT send messages for that
                 request. Messages go on the request's own response stream, never on `subscriptions/listen`
                 [2026-07-28 server/utilities/logging#per-request-log-level].
@@ -53,20 +53,20 @@ class LoggingMessageNotificationParams:
 
     level: LoggingLevel
     data: JSON
-    """Any JSON: a text, or an object with details."""
+    """The message as any JSON: a text, or an object with details."""
     logger: str | None = None
     """The part of the server that logs."""
     meta: Object | None = None
 
 
 async def set_level(params: SetLevelRequestParams, context: RequestContext) -> EmptyResult:
-    """Serve `logging/setLevel`. The codec has already refused an unknown level with -32602."""
+    """Serve `logging/setLevel`. The codec has already refused unknown levels with -32602."""
     context.channel.logging_level = params.level
     return EmptyResult()
 
 
 def is_wanted(level: LoggingLevel, minimum: str | None) -> bool:
-    """Return True if the client wants messages of `level`. A `minimum` of None asks for no messages."""
+    """Return True if the client wants messages of `level`. With a `minimum` of None the client wants no messages."""
     if level not in LEVELS:
         raise ValueError(f"{level!r} is not a log level; choose one of {', '.join(LEVELS)}")
     return minimum is not None and LEVELS.index(level) >= LEVELS.index(minimum)

@@ -1,19 +1,19 @@
-"""Pagination: a long list is sent in pages, and each page has a cursor that says where the next page starts.
+"""Pagination: a server sends a long list in pages, and each page has a cursor for the start of the next page.
 
 The server chooses the size of a page. A cursor, unlike a page number, stays right when the list changes between two
-pages. Clients MUST treat cursors as opaque [2025-11-25 server/utilities/pagination#implementation-guidelines], so that
-a server can change their format. A server checks them like any input: an invalid cursor SHOULD be -32602.
+pages. Clients MUST treat cursors as opaque, so that a server can change the format of its cursors
+[2025-11-25 server/utilities/pagination#implementation-guidelines]. An invalid cursor SHOULD be -32602.
 
-A cursor here holds the serial number of the last item that was sent. Removed items leave no gap, and new items come at
-the end. A forged cursor only skips items of the same list, so it reveals nothing. A malicious server could send pages
-without end, and fill the client's memory; `all_pages` therefore has limits.
+A cursor of this server holds the serial number of the last item that was sent. New items get higher numbers, and come
+at the end. A forged cursor only skips items of the same list, so it reveals nothing. A malicious server could send
+pages without end to fill the client's memory; `all_pages` therefore has limits.
 
-    2024-10-07  No pages: a list comes as a whole.
+    2024-10-07  No pages: one result holds the whole list.
     2024-11-05  `cursor` and `nextCursor` on tools/list, prompts/list, resources/list and resources/templates/list. A
                 page without `nextCursor` is the last one. Clients MUST NOT keep cursors for another session.
-    2025-11-25  `tasks/list`, too.
-    2026-07-28  An empty string is a valid cursor and MUST NOT end the list; a missing `nextCursor` does. All pages
-                share one `cacheScope`. Removed: sessions, with the rule about cursors for them, and `tasks/list`.
+    2025-11-25  Pages also for `tasks/list`.
+    2026-07-28  An empty string is a valid cursor and MUST NOT end the list; only a missing `nextCursor` ends the list.
+                All pages share one `cacheScope`. `tasks/list` was removed, and so was the rule about other sessions.
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"cursor": "YWZ0ZXI6Mw=="}}
@@ -56,14 +56,14 @@ def serial_of(cursor: str) -> int:
         return int(text[6:])
     except (ValueError, binascii.Error):
         # [2025-11-25 server/utilities/pagination#error-handling] invalid cursors SHOULD result in -32602
-        text_ = "Invalid params: unknown cursor; use nextCursor as the last page gave it, or none for the first page"
-        raise ProtocolError(INVALID_PARAMS, text_) from None
+        advice = "use the nextCursor of the last page, or leave the cursor out for the first page"
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown cursor; {advice}") from None
 
 
 async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str | None]]]) -> list[T]:
-    """Return all items of a server's list. `fetch` requests the page of a cursor (None for the first page).
+    """Return all items of a server's list. Raise InvalidMessage if the pages repeat or exceed the limits.
 
-    Raise InvalidMessage if a cursor leads to itself, or the list exceeds `MAX_PAGES` or `MAX_ITEMS`.
+    `fetch` takes a cursor, None for the first page, and returns the items of that page and the next cursor.
     """
     items: list[T] = []
     cursor: str | None = None
@@ -76,6 +76,6 @@ async def all_pages(fetch: Callable[[str | None], Awaitable[tuple[list[T], str |
         if len(items) > MAX_ITEMS:
             raise InvalidMessage(f"the server's pages do not end: gave up after {len(items)} items")
         if following == cursor:
-            raise InvalidMessage(f"the server's pages do not end: cursor {cursor[:40]!r} leads to itself")
+            raise InvalidMessage(f"the server's pages do not end: cursor {cursor[:40]!r} leads to the same page again")
         cursor = following
     raise InvalidMessage(f"the server's pages do not end: gave up after {MAX_PAGES} pages")

@@ -1,20 +1,19 @@
 """Prompts: message templates that a server offers and a user picks, for example as a slash command.
 
-A client lists the prompts (`prompts/list`). The user chooses one and fills in its arguments. The client then fetches
+A client lists the prompts (`prompts/list`). The user chooses a prompt and fills in its arguments. The client fetches
 the finished messages (`prompts/get`) for the conversation with its model. Prompts are controlled by the user: the user
 decides when a prompt is used, and the server writes its content [2026-07-28 server/prompts]. Arguments are strings,
 because people type them. An unknown prompt or a missing argument is -32602 (SHOULD).
 
 Both sides MUST validate the arguments and the messages [2025-11-25 server/prompts#security]. Arguments become part of
-the conversation, so a crafted argument can inject instructions for the model, or name a resource that the user may not
-read.
+the conversation, so an attacker's argument can inject instructions, or name a resource that the user may not read.
 
     2024-11-05  Text, images and embedded resources; pages.
     2025-03-26  Audio.
     2025-06-18  `title`, `_meta`, resource links (in the schema; the page describes them since 2026-07-28).
     2025-11-25  `icons`.
     2026-07-28  `ttlMs` and `cacheScope` on the list. `prompts/get` may return `input_required`. The list MUST NOT vary
-                per connection; it MAY vary by authorization. list_changed goes only to clients that listen for it.
+                per connection; it MAY vary by authorization. list_changed is sent only on `subscriptions/listen`.
 
 Spec:  server/prompts (2024-11-05 to 2026-07-28); schema: Prompt, GetPromptRequest, GetPromptResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": {"name": "review", "arguments": {"code": "x"}}}
@@ -40,8 +39,6 @@ from .caching import CacheableResult
 from .invoke import call, check_options
 from .pagination import PAGE_SIZE
 from .registry import Registry
-
-# ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass
@@ -112,7 +109,7 @@ class GetPromptResult:
 
 
 class PromptOptions(TypedDict, total=False):
-    """Options of a prompt. The function's docstring gives `description` if it is left out."""
+    """Options of a prompt. `description` defaults to the function's docstring."""
 
     title: str
     description: str
@@ -125,13 +122,13 @@ class PromptOptions(TypedDict, total=False):
 
 @dataclass
 class RegisteredPrompt:
-    """A prompt, and the function that makes its messages."""
+    """A prompt, and the author's function that makes its messages."""
 
     prompt: Prompt
     function: Callable[..., object]
     signature: Signature
     check_arguments: Validator
-    """The compiled schema of the function's parameters, with their choices and patterns."""
+    """Checks the arguments against the schema of the function's parameters, for example the choices."""
 
 
 class Prompts:
@@ -144,7 +141,7 @@ class Prompts:
         self._registry: Registry[RegisteredPrompt] = Registry("prompt", page_size, changed)
 
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[PromptOptions]) -> Prompt:
-        """Register a function as a prompt. The function's parameters, all strings, are the prompt's arguments.
+        """Register a function as a prompt. The function's parameters, which are strings, are the prompt's arguments.
 
         The function returns a str (a message of the user), a content block, a PromptMessage, a list of these, or a
         GetPromptResult. Raise TypeError for a parameter that takes no strings, ValueError for a name that is taken.
@@ -179,16 +176,14 @@ class Prompts:
     async def get(self, params: GetPromptRequestParams, context: RequestContext) -> GetPromptResult:
         """Serve `prompts/get`."""
         registered = self._registry.get(params.name)
-        # [2025-11-25 server/prompts#error-handling] invalid prompt name, missing required arguments: -32602
+        # [2025-11-25 server/prompts#error-handling] invalid names and missing arguments are -32602
         if registered is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {params.name[:200]}")
         given = params.arguments or {}
         declared = registered.prompt.arguments or []
-        missing = [argument.name for argument in declared if argument.required and argument.name not in given]
-        if missing:
+        if missing := [argument.name for argument in declared if argument.required and argument.name not in given]:
             raise ProtocolError(INVALID_PARAMS, f"Missing required arguments: {', '.join(missing)}")
-        unknown = given.keys() - {argument.name for argument in declared}
-        if unknown:
+        if unknown := given.keys() - {argument.name for argument in declared}:
             raise ProtocolError(INVALID_PARAMS, f"Unknown arguments: {', '.join(sorted(unknown))[:200]}")
         try:
             arguments: Object = {**given}

@@ -1,8 +1,8 @@
 """Registry: the tools, resources or prompts of a server, each under a unique name or URI, listed in pages.
 
-The order is that of registration, so two lists of the same items are equal. That keeps a client's cache, and its
-model's prompt cache, useful [2026-07-28 server/tools#capabilities]. Every change calls `changed`, which leads to a
-list_changed notification.
+The list has the order of registration, so it is the same for every request. A client's cache and its model's prompt
+cache need a stable order [2026-07-28 server/tools#capabilities]. Every change of the registry calls `changed`, and the
+server then sends a list_changed notification.
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 """
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Registry(dict[str, T]):
-    """Items under unique keys, in the order of registration. kind: the word for an item in error messages."""
+    """Items under unique keys, in the order of registration. `kind` names an item in error messages."""
 
     def __init__(self, kind: str, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None) -> None:
         super().__init__()

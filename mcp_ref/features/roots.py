@@ -3,19 +3,19 @@
 The server asks for the list (`roots/list`). The user controls it: clients SHOULD ask for consent before they expose a
 root [2025-11-25 client/roots#implementation-guidelines].
 
-Deprecated since 2026-07-28 (SEP-2577), removable in the first revision on or after 2027-07-28: few clients support
-roots, and their meaning stayed vague. Use tool parameters, resource URIs or the server's configuration instead
-[2026-07-28 changelog#deprecated].
+Roots are deprecated since 2026-07-28 (SEP-2577), and may be removed in the first revision on or after 2027-07-28: few
+clients support roots, and their meaning stayed vague. Use tool parameters, resource URIs or the server's configuration
+instead [2026-07-28 changelog#deprecated].
 
-Roots are guidance, not access control: the protocol does not keep a server inside them. A server SHOULD respect them
-and check its paths against them. A client MUST expose only roots that it has permission for, and MUST validate their
+Roots are guidance, not access control: the protocol cannot keep a server inside the roots. A server SHOULD respect
+roots and check its paths against them. A client MUST expose only roots that it has permission for. It MUST validate the
 URIs against path traversal [2025-11-25 client/roots#security-considerations]: `file:///home/ada/project/../..` would
 open more than the user chose.
 
     2024-11-05  `roots/list`. A client that declares `listChanged` MUST send `notifications/roots/list_changed`. The URI
-                MUST be `file://`. Roots are called "boundaries". A client without roots returns -32601 (SHOULD).
+                MUST be `file://`. The page calls roots "boundaries". A client without roots returns -32601 (SHOULD).
     2025-06-18  `_meta` of a root.
-    2026-07-28  Roots are called "informational guidance". `roots/list` is an input request inside an `input_required`
+    2026-07-28  Roots become "informational guidance". `roots/list` is an input request inside an `input_required`
                 result; a client that fails does not retry. `listChanged` and its notification were removed.
 
 Spec:  client/roots (2024-11-05 to 2026-07-28); schema: Root, ListRootsResult
@@ -56,7 +56,7 @@ class ListRootsResult:
 
 
 def to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:
-    """Return the roots for paths, `file://` URIs and `Root`s. Raise ValueError for an invalid URI."""
+    """Convert paths, `file://` URIs and `Root`s to roots. Raise ValueError for an invalid URI."""
     return [checked(root if isinstance(root, Root) else Root(_uri_of(root))) for root in roots]
 
 

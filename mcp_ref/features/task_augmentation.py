@@ -1,9 +1,9 @@
 """Task augmentation: the fields by which revision 2025-11-25 asks for a request to be served as a task.
 
-The requestor adds `task` to the params of `tools/call`, `sampling/createMessage` or `elicitation/create`, and the
-receiver returns a task at once instead of the result later. A tool says in `execution.taskSupport` whether that is
-allowed. Every message of a task carries the task's id in `_meta`. Since 2026-07-28 none of these fields exist: tasks
-are an extension, and the server alone decides. The tasks themselves are in extensions/tasks.
+The requestor adds `task` to the params of `tools/call`, `sampling/createMessage` or `elicitation/create`. The receiver
+then returns a task at once, and the requestor fetches the result later. A tool allows that with
+`execution.taskSupport`. Every message of a task has the task's id in `_meta`. 2026-07-28 removed all these fields:
+tasks are an extension, and the server alone decides. extensions/tasks serves and follows the tasks.
 
 Spec:  2025-11-25 basic/utilities/tasks, server/tools; schema: TaskAugmentedRequestParams, TaskMetadata
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "build", "task": {"ttl": 60000}}}
@@ -18,18 +18,18 @@ from ..jsonrpc.messages import Object
 from ..revisions import R2025_11_25, R2026_07_28, Life, Revision
 
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-"""The key in `_meta` of the task that a message belongs to."""
+"""The key in a message's `_meta` that names the task of the message."""
 
 TaskSupport = Literal["forbidden", "optional", "required"]
-"""A tool's calls as tasks: never (the default), by the client's choice, or always."""
+"""A tool's support for tasks: a call is never a task (the default), may be a task, or must be a task."""
 
 
 @dataclass
 class TaskMetadata:
-    """The wish to have a request served as a task."""
+    """The field `task` in the params, which asks for a task."""
 
     ttl: int | None = None
-    """The time to keep the task from its creation, in milliseconds; None leaves it to the receiver."""
+    """The time to keep the task from its creation, in milliseconds; with None the receiver chooses the time."""
 
 
 TaskHint = Annotated[TaskMetadata | None, Life(since=R2025_11_25, until=R2026_07_28)]
@@ -44,8 +44,8 @@ class TaskAugmented(Protocol):
 
 
 def ask_for_task(params: object, timeout: float | None) -> None:
-    """Ask for a task, to be kept for `timeout` seconds. None leaves the time to the receiver."""
-    holder = cast(TaskAugmented, getattr(params, "request", params))  # ElicitRequestParams is an envelope
+    """Add `task` to the params. The receiver keeps the task for `timeout` seconds; None: the receiver chooses."""
+    holder = cast(TaskAugmented, getattr(params, "request", params))  # ElicitRequestParams has the fields in `request`
     holder.task = TaskMetadata(None if timeout is None else round(timeout * 1000))
 
 
@@ -62,7 +62,7 @@ def with_related_task(message: object, id: str) -> None:
 
 
 def without_task(wire: Object, revision: Revision) -> Object:
-    """Return the params without `task` if the revision does not know that field: its value is then not even checked."""
+    """Return the params without `task` if the revision does not know the field. Unknown fields are not checked."""
     if "task" not in wire or revision.tasks_are_core:
         return wire
     return {name: value for name, value in wire.items() if name != "task"}
