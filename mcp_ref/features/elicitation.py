@@ -14,7 +14,7 @@ authorize the MCP client itself.
 Phishing [2025-11-25 client/elicitation#phishing]. Alice starts an elicitation and sends its URL to Bob. Bob logs in,
 and the server binds Bob's tokens to Alice: an account takeover. So the server MUST verify that the user who opens the
 URL is the user who started the request. For that, the URL leads to a page of the server. The page compares the user of
-the browser's session with the caller (the `sub` claim), and then redirects. A claim in a form ("I am Joe") is no proof.
+the browser's session with the caller (the `sub` claim), and then redirects. A form cannot prove who the user is.
 
 Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent. It MUST
 NOT prefetch the URL. It MUST open the URL where neither client nor model can read the page: in a browser, not in an

@@ -1,14 +1,14 @@
 """Resources: data that a server offers for reading, such as files or database rows, each under a URI.
 
-A client lists the resources (`resources/list`) and the families of resources, URI templates by RFC 6570
-(`resources/templates/list`), and reads one (`resources/read`): text, or bytes in Base64. Resources are controlled by
-the application: the host decides which of them go into the model's context, by the user's choice or by a heuristic
-[2025-11-25 server/resources]. A client can ask to be notified when a resource changes.
+A client lists the resources (`resources/list`). It also lists the URI templates (`resources/templates/list`, RFC 6570):
+each describes a family of resources. `resources/read` returns text, or bytes in Base64. Resources are controlled by the
+application: the host application chooses the resources that go into the model's context, by a heuristic or as the user
+wishes [2025-11-25 server/resources]. A client can subscribe to changes of a resource.
 
-Security. A server MUST validate every URI, and SHOULD check permissions before it reads
+Security. A server MUST validate every URI, and SHOULD check permissions before it reads a resource
 [2025-11-25 server/resources#security-considerations]. Since 2026-07-28 it also MUST sanitize the paths of `file://`
 URIs: otherwise `file:///project/../../etc/passwd` reads a file outside the project. This package reads a URI only if it
-is registered or matches a template, and no template variable takes a path segment "..". The author's function has to
+is registered or matches a template. No template variable matches a path segment "..". The author's function has to
 check symbolic links. A server SHOULD use `https://` only for data that the client can fetch from the web by itself
 [2025-11-25 server/resources#https%3A%2F%2F].
 
@@ -17,7 +17,7 @@ check symbolic links. A server SHOULD use `https://` only for data that the clie
     2025-06-18  `title`, `_meta`, `annotations.lastModified`. Custom URI schemes MUST follow RFC 3986.
     2025-11-25  `icons`.
     2026-07-28  Unknown resource: MUST be -32602, as SDKs disagreed on the code (SEP-2164). Clients SHOULD still accept
-                -32002. An unknown resource MUST NOT have empty `contents`, which would mean an empty resource.
+                -32002. Empty `contents` MUST NOT stand for an unknown resource: they mean an empty resource.
                 `subscriptions/listen` with `resourceSubscriptions` replaces `resources/subscribe` and
                 `resources/unsubscribe`; the capability `subscribe` announces it. `ttlMs` and `cacheScope` on lists and
                 reads. A read may return `input_required`. Paths MUST be sanitized. The list MUST NOT vary per
@@ -60,8 +60,6 @@ MAX_SUBSCRIPTIONS = 1000
 MAX_URI = 8192
 """Maximum length of a URI in a request, in characters."""
 
-# ---------------------------------------------------------------------------------------------------- types
-
 
 @dataclass
 class Resource:
@@ -82,7 +80,7 @@ class Resource:
 
 @dataclass
 class ResourceTemplate:
-    """The description of a family of resources."""
+    """The description of a family of resources, as a client sees it."""
 
     uri_template: str
     """A URI template by RFC 6570, such as `file:///{path}`."""
@@ -116,47 +114,37 @@ class ListResourceTemplatesResult(CacheableResult):
 
 
 @dataclass
-class ReadResourceRequestParams:
-    """The URI of the resource to read."""
-
+class _UriParams:
     uri: str
     meta: Object | None = None
 
 
+class ReadResourceRequestParams(_UriParams):
+    """The URI of the resource to read."""
+
+
 @dataclass
 class ReadResourceResult(CacheableResult):
-    """The contents of a resource: usually one item, several for a directory."""
+    """The contents of a resource: usually one item, or several items for a directory."""
 
     contents: list[ResourceContents]
     meta: Object | None = None
 
 
-@dataclass
-class SubscribeRequestParams:
+class SubscribeRequestParams(_UriParams):
     """The URI of the resource to watch."""
 
-    uri: str
-    meta: Object | None = None
 
-
-@dataclass
-class UnsubscribeRequestParams:
+class UnsubscribeRequestParams(_UriParams):
     """The URI of the resource to stop watching."""
 
-    uri: str
-    meta: Object | None = None
 
-
-@dataclass
-class ResourceUpdatedNotificationParams:
-    """The URI of the changed resource. It may lie below the URI that the client watches."""
-
-    uri: str
-    meta: Object | None = None
+class ResourceUpdatedNotificationParams(_UriParams):
+    """The URI of the changed resource, or of a resource below the URI that the client watches."""
 
 
 class ResourceOptions(TypedDict, total=False):
-    """Options of a resource or template. The function's name and docstring give `name` and `description`."""
+    """Options of a resource or template. `name` and `description` default to the function's name and docstring."""
 
     name: str
     title: str
@@ -172,38 +160,39 @@ class ResourceOptions(TypedDict, total=False):
 
 
 @dataclass
-class RegisteredResource:
-    """A resource, and the function that reads it."""
-
-    resource: Resource
+class _Registered:
     function: Callable[..., object]
+    """The author's function that reads the resource."""
     signature: Signature
     hints: CacheHints
 
 
 @dataclass
-class RegisteredTemplate:
-    """A template, and the function that reads its resources; the variables become the function's arguments."""
+class RegisteredResource(_Registered):
+    """A resource, and the function that reads it."""
 
-    template: ResourceTemplate
+    description: Resource
+
+
+@dataclass
+class RegisteredTemplate(_Registered):
+    """A template, and the function that reads its resources. The template's variables are the function's arguments."""
+
+    description: ResourceTemplate
     matcher: UriTemplate
-    function: Callable[..., object]
-    signature: Signature
     checks: dict[str, Validator]
-    """Parameter name -> its compiled schema."""
-    hints: CacheHints
+    """Parameter name -> compiled schema of the parameter."""
 
     def arguments(self, uri: str) -> dict[str, object] | None:
-        """Return the function's arguments for this URI, or None if the URI does not belong to the family."""
+        """Return the function's arguments for this URI, or None if the template does not match the URI."""
         variables = self.matcher.match(uri)
         if variables is None:
             return None
         arguments: dict[str, object] = {}
         for parameter in self.signature.parameters:
             if parameter.name in variables:
-                readings = _readings(variables[parameter.name])
-                fitting = [value for value in readings if self.checks[parameter.name].is_valid(value)]
-                if not fitting:
+                readings, check = _readings(variables[parameter.name]), self.checks[parameter.name]
+                if not (fitting := [value for value in readings if check.is_valid(value)]):
                     return None
                 arguments[parameter.name] = fitting[0]
             elif parameter.required:
@@ -235,10 +224,18 @@ class Resources:
     ) -> Resource | ResourceTemplate:
         """Register a function that reads a resource or, if `uri` is a template, a family of resources.
 
-        The function gets the template's variables by name. It returns str, bytes, contents, or a list of these; any
-        other value is written as JSON. cache_ttl: seconds that a client of 2026-07-28 may keep the contents.
-        cache_scope: "public" if everybody may get the kept contents, "private" if only the reader may. Raise ValueError
-        for a URI that is invalid or taken, an invalid template (TemplateError), or a caching hint out of range.
+        The function gets the template's variables by name. It returns str, bytes, contents, or a list of contents. Any
+        other value is written as JSON.
+
+        Args:
+            uri: the URI, or a URI template.
+            function: reads the resource.
+            cache_ttl: time for which a client of 2026-07-28 may reuse the contents, in seconds; 0 by default.
+            cache_scope: "public" if all users may share the contents, "private" (the default) if not.
+            **options: the description of the resource.
+
+        Raises:
+            ValueError: The URI is invalid or taken, the template is invalid (TemplateError), or a hint is out of range.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))
@@ -248,26 +245,26 @@ class Resources:
         expected = {parameter.name for parameter in signature.parameters if parameter.required}
         if not expected <= set(matcher.variables):
             missing = ", ".join(sorted(expected - set(matcher.variables)))
-            raise ValueError(f"{signature.name}() needs {missing}, which {uri!r} does not name as a variable")
-        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986. Of a template, only the part before the
-        # first variable can be checked; it includes the scheme.
+            raise ValueError(f"{signature.name}() needs {missing}, but {uri!r} has no such variable")
+        # [2025-11-25 server/resources#custom-uri-schemes] MUST follow RFC 3986. The check of a template ends at the
+        # first variable, after the scheme.
         check_uri(UriTemplate(uri.partition("{")[0]).expand({}) if matcher.variables else uri)
         if not matcher.variables:
             resource = replace(Resource(uri, signature.name, description=signature.description or None), **options)
-            self._resources.add(uri, RegisteredResource(resource, function, signature, hints))
+            self._resources.add(uri, RegisteredResource(function, signature, hints, resource))
             return resource
         if unknown := set(matcher.variables) - {parameter.name for parameter in signature.parameters}:
             raise ValueError(f"{signature.name}() has no parameter for {', '.join(sorted(unknown))} of {uri!r}")
         if "size" in options:
-            raise TypeError("a template has no size; only a single resource has")
+            raise TypeError("only a single resource can have the option size, not a template")
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
         template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` was ruled out
         checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
-        self._templates.add(uri, RegisteredTemplate(template, matcher, function, signature, checks, hints))
+        self._templates.add(uri, RegisteredTemplate(function, signature, hints, template, matcher, checks))
         return template
 
     def remove(self, uri: str) -> None:
-        """Remove a resource or template. Raise KeyError if it is unknown."""
+        """Remove a resource or template. Raise KeyError if the server does not have the URI or template."""
         (self._templates if self._templates.get(uri) is not None else self._resources).remove(uri)
 
     def has(self, uri: str) -> bool:
@@ -275,38 +272,39 @@ class Resources:
         return self._resources.get(uri) is not None or self._templates.get(uri) is not None
 
     def can_be_watched(self, uri: str) -> bool:
-        """Return True if the URI can be read: only such a resource can be watched."""
-        if len(uri) > MAX_URI:
-            return False
-        return self._resources.get(uri) is not None or any(
-            family.arguments(uri) is not None for family in self._templates.values()
-        )
+        """Return True if a client may subscribe to the URI, because the server can read the URI."""
+        return len(uri) <= MAX_URI and self._find(uri) is not None
+
+    def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
+        """Return the resource with this URI, else the first template that matches, with the function's arguments."""
+        if (resource := self._resources.get(uri)) is not None:
+            return resource, {}
+        for template in self._templates.values():
+            if (arguments := template.arguments(uri)) is not None:
+                return template, arguments
+        return None
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListResourcesResult:
         """Serve `resources/list`."""
         page, following = self._resources.page(params.cursor, context.revision)
-        return ListResourcesResult([registered.resource for registered in page], following)
+        return ListResourcesResult([registered.description for registered in page], following)
 
     async def list_templates(
         self, params: PaginatedRequestParams, context: RequestContext
     ) -> ListResourceTemplatesResult:
         """Serve `resources/templates/list`."""
         page, following = self._templates.page(params.cursor, context.revision)
-        return ListResourceTemplatesResult([registered.template for registered in page], following)
+        return ListResourceTemplatesResult([registered.description for registered in page], following)
 
     async def read(self, params: ReadResourceRequestParams, context: RequestContext) -> ReadResourceResult:
-        """Serve `resources/read`: read the resource with that URI, else the first template that matches."""
+        """Serve `resources/read`."""
         _check_length(params.uri)
-        registered = self._resources.get(params.uri)
-        if registered is not None:
-            value = await call(registered.function, registered.signature, {}, context)
-            return _result_of(params.uri, registered.resource.mime_type, value, registered.hints)
-        for family in self._templates.values():
-            arguments = family.arguments(params.uri)
-            if arguments is not None:
-                value = await call(family.function, family.signature, arguments, context)
-                return _result_of(params.uri, family.template.mime_type, value, family.hints)
-        raise not_found(params.uri, context)
+        if (found := self._find(params.uri)) is None:
+            raise not_found(params.uri, context)
+        registered, arguments = found
+        value = await call(registered.function, registered.signature, arguments, context)
+        contents = _contents_of(params.uri, registered.description.mime_type, value)
+        return ReadResourceResult(contents, ttl_ms=registered.hints.ttl_ms, cache_scope=registered.hints.scope)
 
     async def subscribe(self, params: SubscribeRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `resources/subscribe`. A second subscription to the same URI changes nothing."""
@@ -330,16 +328,16 @@ def _check_length(uri: str) -> None:
 
 
 def not_found(uri: str, context: RequestContext) -> ProtocolError:
-    """Return the error for an unknown resource. A template's function may raise it, too."""
+    """Return the error for an unknown resource."""
     # [2025-11-25 server/resources#error-handling] -32002; [2026-07-28 server/resources#error-handling] -32602
     code = context.revision.resource_not_found_code
     return ProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
 
 
 def _readings(value: Matched) -> list[JSON]:
-    """Return the possible meanings of a URI's variable: the text, and the number or boolean that it spells."""
+    """Return the possible values of a template variable: its text, and the JSON number or boolean in that text."""
     if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
-        with contextlib.suppress(ValueError):  # Python reads at most 4300 digits
+        with contextlib.suppress(ValueError):  # Python refuses integers of more than 4300 digits
             return [value, json.loads(value)]
     return [cast(JSON, value)]
 
@@ -347,13 +345,8 @@ def _readings(value: Matched) -> list[JSON]:
 _NUMBER_OR_BOOLEAN = re.compile(r"true|false|-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
-def _result_of(uri: str, mime_type: str | None, value: object, hints: CacheHints) -> ReadResourceResult:
-    contents = _contents_of(uri, mime_type, value)
-    return ReadResourceResult(contents, ttl_ms=hints.ttl_ms, cache_scope=hints.scope)
-
-
 def _contents_of(uri: str, mime_type: str | None, value: object) -> list[ResourceContents]:
-    """Return the contents for the value that a resource's function returned."""
+    """Convert the value that a resource's function returned to contents."""
     if isinstance(value, (TextResourceContents, BlobResourceContents)):
         return [value]
     if isinstance(value, list) and any(isinstance(v, (TextResourceContents, BlobResourceContents)) for v in value):

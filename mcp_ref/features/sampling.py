@@ -1,34 +1,33 @@
 """Sampling: a server asks the client's language model to continue a conversation.
 
-The server needs no model and no API key of its own, and the client keeps control. A human SHOULD be able to see, edit
-and deny both the request and the model's message [2025-11-25 client/sampling#user-interaction-model]. Otherwise a
-malicious server could spend the user's money, or inject instructions into the user's model. Clients SHOULD limit the
-rate of requests.
+The server needs no model and no API key, and the client keeps control. A human SHOULD be able to see, edit and deny
+both the request and the model's message [2025-11-25 client/sampling#user-interaction-model]. Otherwise a malicious
+server could spend the user's money, or inject instructions into the user's model. Clients SHOULD limit the rate.
 
-Model names differ from provider to provider, so a server only states preferences: hints, which are parts of names, and
+Providers name their models differently, so a server states only preferences: hints, which are parts of model names, and
 priorities from 0 to 1 for cost, speed and intelligence. The client chooses the model.
 
-Tools in sampling (since 2025-11-25). The server offers tools for this one request. The model replies with `tool_use`.
-The *server* runs the tool, and sends the conversation again with a `tool_result`. Each use MUST be matched by one
-result in the next message, and that message MUST hold only results [2025-11-25 client/sampling#tool-result-messages]:
-some providers have a separate role for results, and parallel uses have to be resolved before the conversation goes on.
-Servers MUST NOT offer tools to a client without the capability `sampling.tools`. Both sides SHOULD limit the number of
-rounds, or model and tool might never stop.
+Tools in sampling (since 2025-11-25). The server offers tools for one request. The model replies with `tool_use`. The
+*server* runs the tool, and sends the conversation again with a `tool_result`. Each use MUST have one result in the next
+message, and that message MUST hold only results [2025-11-25 client/sampling#tool-result-messages]: some providers have
+a separate role for results, and parallel uses need all results before the conversation goes on. Servers MUST NOT offer
+tools to a client without the capability `sampling.tools`. Both sides SHOULD limit the number of rounds, because model
+and tools could go on without end.
 
-Deprecated since 2026-07-28 (SEP-2577), removable in the first revision on or after 2027-07-28: sampling is hard to
-implement, and few clients have it. Use the API of a model provider instead [2026-07-28 changelog#deprecated].
+Sampling is deprecated since 2026-07-28 (SEP-2577), and may be removed in the first revision on or after 2027-07-28: it
+is hard to implement, and few clients have it. Use a model provider's API instead [2026-07-28 changelog#deprecated].
 
     2024-10-07  Text and images. `stopReason` is one of three values.
     2024-11-05  `modelPreferences`; `stopReason` is optional, any text. A refusal by the user is the error -1.
     2025-03-26  Audio.
     2025-11-25  `tools`, `toolChoice`, stop reason `toolUse`; `content` may be a list. `includeContext` defaults to
-                "none". The other values, "thisServer" and "allServers", are soft-deprecated, because their meaning is
-                ambiguous; servers SHOULD NOT use them without the capability `sampling.context`.
+                "none". Its ambiguous values "thisServer" and "allServers" are soft-deprecated; servers SHOULD NOT use
+                them without the capability `sampling.context`.
     2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. After a refusal the
-                client does not retry, and -1 is no longer sent. Clients MUST respect `maxTokens`. They MAY ignore
-                `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`, which could share
-                private data with the server. "thisServer" and "allServers" are now Deprecated. The messages SHOULD NOT
-                be kept between requests.
+                client does not retry the server's request, and -1 is no longer sent. Clients MUST respect `maxTokens`.
+                They MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and `includeContext`, which
+                could share private data with the server. "thisServer" and "allServers" are now Deprecated. Servers
+                SHOULD NOT keep the messages between requests.
 
 Spec:  client/sampling (2024-11-05 to 2026-07-28); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": [{"role": "user",
@@ -62,12 +61,10 @@ from .tools import Tool
 USER_REJECTED = -1
 """The error code of a request that the user refused. [2025-11-25 client/sampling#error-handling]"""
 
-# ---------------------------------------------------------------------------------------------------- types
-
 
 @dataclass
 class ToolUseContent:
-    """The model's request to call one of the offered tools. The next message must hold its `ToolResultContent`."""
+    """The model's request to call one of the offered tools. The next message must hold a `ToolResultContent` for it."""
 
     type: Literal["tool_use"] = field(default="tool_use", kw_only=True)
     life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
@@ -75,21 +72,20 @@ class ToolUseContent:
     id: str
     """The identifier of this use, unique in the conversation."""
     name: str
-    """The name of the tool."""
     input: Object
-    """The arguments."""
+    """The arguments of the tool."""
     meta: Object | None = None
 
 
 @dataclass
 class ToolResultContent:
-    """The result of a call that the model requested."""
+    """The result of a tool call that the model requested."""
 
     type: Literal["tool_result"] = field(default="tool_result", kw_only=True)
     life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
 
     tool_use_id: str
-    """The `ToolUseContent.id` of the request."""
+    """The `ToolUseContent.id` of the call."""
     content: list[ContentBlock]
     structured_content: JSON = None
     """The data, any JSON; an object before 2026-07-28."""
@@ -141,7 +137,7 @@ class SamplingMessage(_Message):
 
 @dataclass
 class ModelHint:
-    """A part of a model's name, such as "sonnet". The client may choose a similar model of another provider."""
+    """A part of a model's name, such as "sonnet". The client may choose a similar model with another name."""
 
     name: str | None = None
 
@@ -151,7 +147,7 @@ class ModelPreferences:
     """The model that the server would like. The priorities go from 0 (unimportant) to 1 (most important)."""
 
     hints: list[ModelHint] | None = None
-    """Hints, the preferred one first."""
+    """Hints in the order of preference."""
     cost_priority: float | None = None
     speed_priority: float | None = None
     intelligence_priority: float | None = None
@@ -169,7 +165,7 @@ class CreateMessageRequestParams:
     """The conversation to continue, and the server's preferences."""
 
     messages: list[SamplingMessage]
-    """The conversation so far; a request carries all of it."""
+    """The whole conversation so far."""
     max_tokens: int
     """Maximum length of the model's message, in tokens."""
     system_prompt: str | None = None
@@ -177,9 +173,9 @@ class CreateMessageRequestParams:
     include_context: Literal["none", "thisServer", "allServers"] | None = None
     """Context of MCP servers to add to the prompt. Values other than "none" are deprecated."""
     temperature: float | None = None
-    """Randomness of the message; the range depends on the provider."""
+    """The randomness of the model's message; the range depends on the provider."""
     stop_sequences: list[str] | None = None
-    """Texts that end the message."""
+    """Texts at which the model's message ends."""
     metadata: Object | None = None
     """Parameters for the model's provider."""
     tools: Annotated[list[Tool] | None, Life(since=R2025_11_25, loss="refuse")] = None
@@ -197,7 +193,6 @@ class CreateMessageResult(_Message):
     """The message that the model wrote."""
 
     model: str
-    """The name of the model that wrote it."""
     stop_reason: str | None = None
     """The reason why the message ends: "endTurn", "stopSequence", "maxTokens", "toolUse", or a provider's own text."""
     meta: Object | None = None
@@ -209,18 +204,18 @@ class CreateMessageResult(_Message):
 
 
 SamplingHandler: TypeAlias = Callable[[CreateMessageRequestParams], Awaitable[CreateMessageResult]]
-"""The function of the client that calls its model. Raises `ProtocolError(USER_REJECTED, ...)` if the user refuses."""
+"""The client's function that calls the model. Raises `ProtocolError(USER_REJECTED, ...)` if the user refuses."""
 
 # ---------------------------------------------------------------------------------------------------- both sides
 
 
 def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
-    """Return the first breach of the rules of tool use in a conversation, or None. Both sides check it."""
+    """Return the first breach of the rules for tool uses and results, or None. Both sides check a conversation."""
     open_uses: set[str] = set()
     for number, message in enumerate(messages):
         results = [block for block in message.blocks if isinstance(block, ToolResultContent)]
         if open_uses or results:
-            # [2025-11-25 client/sampling#tool-result-messages] a user message MUST hold only tool results, or none
+            # [2025-11-25 client/sampling#tool-result-messages] a message with results MUST hold only results
             if message.role != "user" or len(results) != len(message.blocks):
                 return f"message {number}: tool results belong in a user message of their own, right after the tool use"
             # [2025-11-25 client/sampling#tool-use-and-result-balance] each use MUST be matched by one result
@@ -232,21 +227,17 @@ def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
     return "the tool uses of the last message have no results" if open_uses else None
 
 
-def request_fault(params: CreateMessageRequestParams, capability: Object) -> str | None:
-    """Return the fault of a request, or None. Tools without the capability `sampling.tools` are a fault."""
+def check_request(params: CreateMessageRequestParams, capability: Object) -> None:
+    """Raise ProtocolError -32602 if a server's request breaks the rules. `capability` is the client's, for sampling."""
     if (params.tools is not None or params.tool_choice is not None) and capability.get("tools") is None:
         # [2025-11-25 client/sampling#capabilities] servers MUST NOT send tool-enabled requests without sampling.tools
-        return "tools were offered to the model, but the client did not declare sampling.tools"
-    return tool_use_fault(params.messages)
-
-
-def check_request(params: CreateMessageRequestParams, capability: Object) -> None:
-    """Raise ProtocolError -32602 if a server's request breaks the rules: the client's part."""
-    fault = request_fault(params, capability)
+        fault: str | None = "tools were offered to the model, but the client did not declare sampling.tools"
+    else:
+        fault = tool_use_fault(params.messages)
     if fault is not None:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {fault}")
 
 
 def to_messages(prompt: str | list[SamplingMessage]) -> list[SamplingMessage]:
-    """Return the conversation. A single text becomes one message of the user."""
+    """Return the messages of a conversation. A text becomes one message of the user."""
     return [SamplingMessage("user", TextContent(prompt))] if isinstance(prompt, str) else prompt

@@ -1,25 +1,25 @@
 """Tools: functions of a server that a language model may call, to look something up or to change something.
 
-A client lists the tools (`tools/list`) and shows them to its model. The model chooses a tool, and the client calls it
-(`tools/call`). So tools are model-controlled; resources are controlled by the application, and prompts by the user. A
+A client lists the tools (`tools/list`) and shows them to its model. The model chooses a tool, and the client calls the
+tool (`tools/call`). So the model controls tools; the application controls resources, and the user controls prompts. A
 human SHOULD be able to deny every call [2025-11-25 server/tools#user-interaction-model].
 
 Two kinds of error [2025-11-25 server/tools#error-handling]. A broken *request* (unknown tool, malformed params) is the
-JSON-RPC error -32602, which a model can rarely mend; clients MAY show it to the model. A failure *inside* the tool is a
-result with `isError`; clients SHOULD show it to the model, so that the model can correct itself and try again. For that
-reason, invalid arguments have been `isError` results since 2025-11-25 (SEP-1303).
+JSON-RPC error -32602, which a model can rarely correct; clients MAY show it to the model. A failure *inside* a tool is
+a result with `isError`; clients SHOULD show it to the model, so that the model can try again. For that reason, invalid
+arguments are `isError` results since 2025-11-25 (SEP-1303).
 
-Trust. Annotations are untrusted unless the server is trusted (MUST) [2025-03-26 server/tools#tool]: a malicious server
-could call a destructive tool read-only, and so escape the confirmation by the user. Clients SHOULD show the arguments
-before the call, because injected text can make the model send private data as an argument. Clients SHOULD validate
-results before the model reads them. Servers MUST validate arguments, control access, limit the rate of calls and
-sanitize results [2025-11-25 server/tools#security-considerations]. A result MUST conform to the output schema, so that
-programs can rely on it. The data SHOULD be repeated as text, for clients older than 2025-06-18. A parameter marked
-`x-mcp-header` SHOULD NOT be secret, because proxies can read HTTP headers [2026-07-28 server/tools#x-mcp-header].
+Trust. Annotations of an untrusted server are untrusted (MUST) [2025-03-26 server/tools#tool]. A malicious server could
+mark a destructive tool as read-only, and so avoid the user's confirmation. Clients SHOULD show the arguments before the
+call, because injected text can make the model send private data. Clients SHOULD validate results before the model reads
+them. Servers MUST validate arguments, control access, limit the rate of calls and sanitize results
+[2025-11-25 server/tools#security-considerations]. Data MUST conform to the output schema, so that programs can rely on
+the data. They SHOULD be repeated as text, for clients before 2025-06-18. A parameter marked `x-mcp-header` SHOULD NOT
+be secret, because proxies can read HTTP headers [2026-07-28 server/tools#x-mcp-header].
 
     2024-10-07  A result is `toolResult`, any JSON. Invalid arguments MUST be -32602. One page holds all tools.
-    2024-11-05  `content` blocks (text, image, embedded resource), `isError`, pages. Invalid arguments are listed under
-                both kinds of error until 2025-06-18; this package sends -32602. list_changed: MAY becomes SHOULD.
+    2024-11-05  `content` blocks (text, image, embedded resource), `isError`, pages. Until 2025-06-18 the page lists
+                invalid arguments under both kinds of error; this package sends -32602. list_changed: SHOULD.
     2025-03-26  `annotations`, untrusted (MUST); audio.
     2025-06-18  `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
     2025-11-25  `icons`, `execution.taskSupport`, rules for names (SHOULD, so that every client can take them). Invalid
@@ -28,8 +28,8 @@ programs can rely on it. The data SHOULD be repeated as text, for clients older 
                 `inputSchema` keeps "type": "object". `x-mcp-header`. `ttlMs` and `cacheScope` on the list. The list
                 SHOULD have a stable order, which caches need. It MUST NOT vary per connection; it MAY vary by
                 authorization. list_changed is sent only on `subscriptions/listen`. `input_required` results replace
-                requests to the client. `execution` was removed: tasks are an extension. Sessions were removed: a tool
-                that keeps state returns a handle, and later calls pass the handle as an argument.
+                requests to the client. `execution` was removed: tasks are an extension. Sessions were removed, so a
+                tool that keeps state returns a handle, which later calls pass as an argument.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -67,23 +67,21 @@ from .task_augmentation import TaskHint, TaskMetadata, TaskSupport, without_task
 
 log = logging.getLogger(__name__)
 
-# ---------------------------------------------------------------------------------------------------- types
-
 
 @dataclass
 class ToolAnnotations:
-    """Hints about a tool's behavior, for the client's user interface. Untrusted, unless the server is trusted."""
+    """Hints about a tool's behavior, for the client's user interface. Do not trust those of an untrusted server."""
 
     title: str | None = None
-    """The name to show to people; `Tool.title` comes first."""
+    """The name to show to people, if `Tool.title` is missing."""
     read_only_hint: bool | None = None
-    """True if the tool changes nothing. None means False."""
+    """True if the tool does not change its environment. None means False."""
     destructive_hint: bool | None = None
-    """True if a change may destroy something; for a tool that is not read-only. None means True."""
+    """True if the tool may delete or overwrite data. None means True. Only for tools that are not read-only."""
     idempotent_hint: bool | None = None
-    """True if a repeated call changes nothing more; for a tool that is not read-only. None means False."""
+    """True if a repeated call has no further effect. None means False. Only for tools that are not read-only."""
     open_world_hint: bool | None = None
-    """True if the tool reaches an open world, such as the web, not a closed one, such as a memory. None means True."""
+    """True if the tool works with an open set of things, such as the web; False: a closed set. None means True."""
 
 
 @dataclass
@@ -95,7 +93,7 @@ class Tool:
     input_schema: Object
     """A JSON Schema for the arguments; its type is "object"."""
     description: str | None = None
-    """The purpose of the tool and its use, for the model."""
+    """The purpose and use of the tool, for the model."""
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
     """The name to show to people."""
     output_schema: Annotated[Object | None, Life(since=R2025_06_18)] = None
@@ -138,16 +136,16 @@ class CallToolRequestParams:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return without_task(wire, revision) if "task" in wire else wire
+        return without_task(wire, revision)
 
 
 @dataclass
 class CallToolResult:
-    """The result of a call: blocks for the model, and the same as data if the tool has an output schema."""
+    """The result of a call: content blocks for the model, and data if the tool has an output schema."""
 
     content: list[ContentBlock]
     structured_content: Annotated[JSON, Life(since=R2025_06_18)] = None
-    """The data, any JSON; None without data. Before 2026-07-28 a peer gets only an object."""
+    """The data, any JSON; None if the result has no data. Before 2026-07-28 a peer gets data only as an object."""
     is_error: bool = False
     """True if the tool failed. The content then tells the model the reason."""
     meta: Object | None = None
@@ -156,7 +154,7 @@ class CallToolResult:
 
     @property
     def has_structured_content(self) -> bool:
-        """True if there are data, null included."""
+        """True if the result has data. JSON's null is data, too."""
         return self.structured_null or self.structured_content is not None
 
     @property
@@ -165,7 +163,7 @@ class CallToolResult:
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the data as the revision allows. 2024-10-07 has no content blocks: write a bare `toolResult`."""
+        """Write the data as the revision allows. 2024-10-07 has a bare `toolResult` instead of content blocks."""
         if not revision.tool_result_is_bare:
             return write_structured_content(wire, self.structured_null, revision)
         return {"toolResult": {"error": self.text} if self.is_error else self._bare(wire)}
@@ -178,7 +176,7 @@ class CallToolResult:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Read a bare `toolResult` as one text block, and as data if it is an object. Keep content blocks."""
+        """Convert a bare `toolResult` of 2024-10-07 to content blocks, and to data if it is a JSON object."""
         if "toolResult" not in wire or "content" in wire:
             has_data = "structuredContent" in wire or "structuredNull" in wire
             return read_structured_content(wire, revision) if has_data else wire
@@ -194,9 +192,9 @@ _BARE_BLOCKS = ("text", "image", "resource")
 
 
 class ToolOptions(TypedDict, total=False):
-    """Options of a tool. The function's signature and docstring give those that are left out.
+    """Options of a tool. The defaults come from the function's signature and docstring.
 
-    A schema that is given is shown to clients unchanged, and arguments or results are checked against it.
+    A client sees a given schema unchanged. The server checks the arguments or results against the schema.
     """
 
     title: str
@@ -207,14 +205,14 @@ class ToolOptions(TypedDict, total=False):
     icons: list[Icon]
     meta: Object
     task: TaskSupport
-    """For long work: a call can ("optional") or must ("required") be a task. Default: "forbidden"."""
+    """For long work: "optional" if a call may be a task, "required" if it must. Default: "forbidden"."""
     asks_first: bool
-    """True if the task begins only at `context.begin_task()`. The function can then ask the user before that, in the
-    course of the request itself. Default: False, the task begins at once."""
+    """True if the task begins at `context.begin_task()`, so that the function can ask the user before that.
+    Default: False, the task begins at once."""
 
 
 class ToolError(Exception):
-    """A failure that a tool raises to tell the model about: the text becomes a result with `isError`."""
+    """A failure that the model may read. Its text becomes a result with `isError`."""
 
 
 # ---------------------------------------------------------------------------------------------------- server
@@ -222,7 +220,7 @@ class ToolError(Exception):
 
 @dataclass
 class RegisteredTool:
-    """A tool, the function behind it, and its compiled schemas."""
+    """A tool, the author's function, and the compiled schemas."""
 
     tool: Tool
     function: Callable[..., object]
@@ -230,14 +228,15 @@ class RegisteredTool:
     check_arguments: Validator
     check_result: Validator | None
     headers: dict[str, tuple[str, ...]]
-    """HTTP header name -> path to the argument that the header repeats."""
+    """HTTP header name -> path of the argument whose value the header repeats."""
     task: TaskSupport = "forbidden"
     asks_first: bool = False
 
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the data are sent as `{"result": data}`, because the revision allows only objects.
 
-        Only a derived schema can be wrapped. A given schema may refer to its own root; the peer gets the text instead.
+        Only a schema that was derived from the function is wrapped. A given schema may refer to its own root, so it is
+        not wrapped, and the peer gets only the text.
         """
         schema = self.tool.output_schema
         objects_only = revision.structured_results and not revision.structured_content_is_any_json
@@ -247,15 +246,15 @@ class RegisteredTool:
         """Return the tool as a peer of this revision sees it."""
         if not self.wraps_result(revision):
             return self.tool
-        wrapping: Object = {"type": "object", "properties": {"result": self.tool.output_schema}, "required": ["result"]}
-        return replace(self.tool, output_schema=wrapping)
+        wrapper: Object = {"type": "object", "properties": {"result": self.tool.output_schema}, "required": ["result"]}
+        return replace(self.tool, output_schema=wrapper)
 
 
 Work = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]
-"""Runs one call of a tool, for a request or for a task."""
+"""A function that runs one call of a tool, in a given context: that of the request, or that of its task."""
 
 TaskStarter = Callable[[Work, RegisteredTool, TaskMetadata | None, RequestContext], Awaitable[object]]
-"""Calls a tool as a task or directly: the tasks extension. Returns a `CreateTaskResult` or a `CallToolResult`."""
+"""The function of extensions/tasks that runs a call as a task (`CreateTaskResult`) or not (`CallToolResult`)."""
 
 
 class Tools:
@@ -269,7 +268,7 @@ class Tools:
         start: TaskStarter | None = None,
     ) -> None:
         self.can_be_tasks = False
-        """True once a tool was added that can be a task."""
+        """True if calls of at least one tool can be tasks."""
         self._context_type = context_type
         self._start = start
         self._registry: Registry[RegisteredTool] = Registry("tool", page_size, changed)
@@ -277,8 +276,8 @@ class Tools:
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
         """Register a function as a tool. Log a warning about a name that clients may refuse.
 
-        Raise TypeError for an annotation that JSON Schema cannot express, and ValueError for a name that is taken or an
-        invalid schema (SchemaError).
+        Raise TypeError for an annotation that JSON Schema cannot express. Raise ValueError for a name that is taken, or
+        an invalid schema (SchemaError).
         """
         check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
@@ -301,16 +300,15 @@ class Tools:
         check_arguments, check_result = compile_schema(tool.input_schema), None
         # [2026-07-28 server/tools#tool] MUST be a valid JSON Schema object; the schema demands "type": "object"
         if not _is_of_object(tool.input_schema):
-            wrong = str(tool.input_schema)[:80]
-            raise ValueError(f'input_schema must be a JSON Schema with "type": "object", not {wrong}')
+            raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
         if tool.output_schema is not None:
             check_result = compile_schema(tool.output_schema)
-            if not isinstance(tool.output_schema, dict):  # true and false are schemas, but a Tool takes only an object
+            if not isinstance(tool.output_schema, dict):  # true and false are schemas, but not allowed here
                 raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
-        headers = parameter_headers(tool.input_schema)  # raises here, before a client would refuse the tool
+        headers = parameter_headers(tool.input_schema)  # raises now, before a client refuses the tool
         if not _NAME.fullmatch(tool.name):
-            rule = "SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
-            log.warning("the tool name %.140r may be refused by clients: names %s", tool.name, rule)
+            rule = "names SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
+            log.warning("clients may refuse the tool name %.140r: %s", tool.name, rule)
         asks_first = options.get("asks_first", False)
         registered = RegisteredTool(tool, function, signature, check_arguments, check_result, headers, task, asks_first)
         self._registry.add(tool.name, registered)
@@ -337,7 +335,7 @@ class Tools:
         if registered is None:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a protocol error
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
-        # [2025-11-25 basic/utilities/tasks#task-support-and-handling] MUST ignore `task` where nothing is declared
+        # [2025-11-25 basic/utilities/tasks#task-support-and-handling] without declared tasks, `task` MUST be ignored
         wants_task = registered.task != "forbidden" or params.task is not None
         if self._start is not None and self.can_be_tasks and wants_task:
             return await self._start(partial(self._call, registered, params), registered, params.task, context)
@@ -360,14 +358,14 @@ class Tools:
             raise
         except ToolError as error:
             return _error(str(error))
-        except RemoteError as error:  # the client refused a request of the tool, such as an elicitation
+        except RemoteError as error:  # the client refused a request of the tool
             return _error(f"the client answered: {error.message}")
         except ProtocolError:
             raise
-        except McpError as error:  # a missing capability or a timeout: this package's own text, safe to show
+        except McpError as error:  # such as a timeout: the text is this package's own, without secrets
             return _error(str(error))
         except BaseException:
-            # Even SystemExit must not end the server. The traceback may hold secrets, so only the log has it
+            # Even SystemExit must not end the server. The traceback may hold secrets, so it goes only to the log
             log.exception("tool %s failed", params.name)
             return _error(f"Tool {params.name} failed")
 
@@ -377,7 +375,6 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def _is_of_object(schema: object) -> bool:
-    """Return True if a schema has the type "object" at its root."""
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
@@ -394,7 +391,7 @@ def _error(text: str) -> CallToolResult:
 
 
 def _result_of(registered: RegisteredTool, value: object, revision: Revision) -> CallToolResult:
-    """Return the result for the value that a tool's function returned."""
+    """Convert the value that a tool's function returned to a result."""
     if isinstance(value, CallToolResult):
         result = value
         if not all(isinstance(block, ContentBlock) for block in result.content):
@@ -421,7 +418,7 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
 
 
 def _fault(validator: Validator, result: CallToolResult) -> str | None:
-    """Return the errors of a result's data against the output schema, or None. null, false, 0 and [] are data too."""
+    """Return the breaches of the output schema by a result's data, or None. null, false, 0 and [] are data, too."""
     if not result.has_structured_content:
         return "it has no structuredContent"
     if validator.is_valid(result.structured_content):
@@ -462,7 +459,7 @@ class ResultChecker:
         self._validators.clear()
 
     def check(self, name: str, result: CallToolResult) -> None:
-        """Raise InvalidMessage if a result does not match the schema. Tools that were never listed are not checked."""
+        """Raise InvalidMessage if a result does not match the output schema, unless the tool was never listed."""
         schema = self._schemas.get(name)
         if schema is None or result.is_error:
             return
@@ -470,7 +467,7 @@ class ResultChecker:
             try:
                 self._validators[name] = compile_schema(schema)
             except SchemaError as error:
-                log.warning("results of tool %s are not checked, its output schema cannot be used: %s", name, error)
+                log.warning("the results of tool %s are not checked: its output schema is invalid: %s", name, error)
                 self._validators[name] = None
         validator = self._validators[name]
         # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema

@@ -1,7 +1,7 @@
 """Tasks: requests that return a handle at once, and whose result is fetched later.
 
-They are for long work: builds, batch jobs, approvals. A request that waits so long ties up a connection, runs into
-timeouts, and is lost with the connection. A task id survives all that. The *requestor* sends the request. The
+Tasks are for long work: builds, batch jobs, approvals. A request that waits so long ties up a connection, exceeds
+timeouts, and is lost with the connection. A task outlives the connection. The *requestor* sends the request. The
 *receiver* returns a task at once, and goes on working. The requestor polls the status (`tasks/get`):
 
     working <-> input_required
@@ -18,15 +18,15 @@ timeouts, and is lost with the connection. A task id survives all that. The *req
     input         ordinary requests, on the stream of            `inputRequests` in `tasks/get`; the client sends the
                   `tasks/result`                                 responses with `tasks/update`
     isError       status `failed`                                status `completed`: `failed` is for JSON-RPC errors
-    cancel        returns the task; -32602 if it is over         empty result; the server may finish all the same
-    list          `tasks/list`                                   none: no session says whose tasks to list
+    cancel        returns the task; -32602 if it is over         empty result; the server may still finish the task
+    list          `tasks/list`                                   removed: without sessions, tasks may lack an owner
     notification  `notifications/tasks/status`, MAY              `notifications/tasks`, with `taskIds` in
                                                                  `subscriptions/listen`
 
 The extension only polls, because `tasks/result` kept connections open, and because servers no longer send requests.
 
-Security. A task id gives access to a result. Receivers MUST bind a task to the authorization context. If they cannot,
-ids MUST be unguessable, and the capability `tasks.list` SHOULD NOT be declared
+Security. A task id gives access to a result. Receivers MUST bind a task to the authorization context. A receiver that
+cannot do so MUST have unguessable ids, and SHOULD NOT declare the capability `tasks.list`
 [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Receivers SHOULD limit the number of tasks and
 their `ttl`, because forgotten tasks would fill the memory [2025-11-25 basic/utilities/tasks#resource-management].
 
@@ -35,7 +35,7 @@ Wire:  {"jsonrpc": "2.0", "id": 3, "method": "tasks/get", "params": {"taskId": "
        {"jsonrpc": "2.0", "id": 4, "method": "tasks/result", "params": {"taskId": "786512e2"}}
        {"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": {"taskId": "786512e2", "status": "working",
         "createdAt": "2025-11-25T10:30:00Z", "lastUpdatedAt": "2025-11-25T10:30:00Z", "ttl": 60000}}
-Above: receiver.py runs tasks, requestor.py follows them. Everything here but the store is pure
+Above: receiver.py runs tasks, requestor.py follows them
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol, cast
 
 from ...basic.lifecycle import declares
 from ...basic.versioning import MissingCapability
@@ -61,20 +61,17 @@ EXTENSION: Final = "io.modelcontextprotocol/tasks"
 EXTENSION_CAPABILITY: Final = f"extensions.{EXTENSION}"
 
 SERVER_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
-"""The capability `tasks` in 2025-11-25 of a server with tools that can be tasks."""
+"""The capability `tasks` in 2025-11-25 of a server whose tools can be called as tasks."""
 
-CLIENT_CAPABILITY: Final[Object] = {
-    "list": {},
-    "cancel": {},
-    "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
-}
+_CLIENT_REQUESTS: Final[Object] = {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}}
+CLIENT_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": _CLIENT_REQUESTS}
 """The capability `tasks` in 2025-11-25 of a client that serves requests as tasks."""
 
 MAX_TASKS: Final = 1000
 """Maximum number of tasks in the memory store, running and ended."""
 
 MAX_TASKS_OF_ONE: Final = 100
-"""Maximum number of tasks of one known owner in the memory store."""
+"""Maximum number of tasks of one owner in the memory store. Tasks without an owner have no such limit."""
 
 MAX_TASK_BYTES: Final = 64 * 1024 * 1024
 """Maximum total size of the results, errors and input requests in the memory store, in bytes of JSON (64 MiB)."""
@@ -86,7 +83,7 @@ TTL: Final = 3600 * 1000
 """Default time to keep a task, in milliseconds (an hour)."""
 
 POLL_INTERVAL: Final = 1000
-"""Default time between two polls, in milliseconds."""
+"""Default time between two `tasks/get`, in milliseconds."""
 
 PAGE: Final = 100
 """Number of tasks in one page of `tasks/list`."""
@@ -98,8 +95,6 @@ METHODS: Final = frozenset({"tools/call"})
 
 TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses that never change."""
-
-# ---------------------------------------------------------------------------------------------------- types
 
 
 @dataclass
@@ -115,9 +110,9 @@ class Task:
     ttl: int | None
     """Time to keep the task, from its creation, in milliseconds; None for no limit."""
     poll_interval: int | None = None
-    """Suggested time between two polls, in milliseconds."""
+    """Suggested time between two `tasks/get`, in milliseconds."""
     status_message: str | None = None
-    """The state in words, for people."""
+    """A description of the state, for people."""
     input_requests: Annotated[Object | None, Life(since=R2026_07_28)] = None
     """The requests that the task waits for: key -> request. 2025-11-25 sends them as ordinary requests."""
     result: Annotated[Object | None, Life(since=R2026_07_28)] = None
@@ -132,16 +127,16 @@ class Task:
         return self.status in TERMINAL
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the extension's names, which hold the unit: `ttlMs`, `pollIntervalMs`."""
-        return wire if revision.tasks_are_core else {_RENAMED.get(name, name): wire[name] for name in wire}
+        """Write the extension's names with units: `ttlMs`, `pollIntervalMs`."""
+        return wire if revision.tasks_are_core else {_EXTENSION_NAMES.get(name, name): wire[name] for name in wire}
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return wire if revision.tasks_are_core else {_NAMES.get(name, name): wire[name] for name in wire}
+        return wire if revision.tasks_are_core else {_CORE_NAMES.get(name, name): wire[name] for name in wire}
 
 
-_RENAMED = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
-_NAMES = {new: old for old, new in _RENAMED.items()}
+_EXTENSION_NAMES = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
+_CORE_NAMES = {new: old for old, new in _EXTENSION_NAMES.items()}
 
 
 @dataclass
@@ -152,12 +147,10 @@ class CreateTaskResult:
     meta: Object | None = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the extension's shape: no envelope, and `resultType`."""
+        """Write the extension's shape: the task itself is the result, with `resultType`."""
         if revision.tasks_are_core:
             return wire
-        inner = wire.pop("task")
-        assert isinstance(inner, dict)
-        return {"resultType": "task", **inner, **wire}
+        return {"resultType": "task", **cast(Object, wire.pop("task")), **wire}
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
@@ -183,12 +176,12 @@ class UpdateTaskRequestParams:
 
 @dataclass
 class GetTaskPayloadResult:
-    """The result that the request would have had without a task."""
+    """The result of `tasks/result`: the result that the request would have had without a task."""
 
     payload: Object
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the result itself: the wire has no envelope."""
+        """Write the payload, without the member `payload`."""
         return self.payload
 
     @staticmethod
@@ -205,11 +198,11 @@ class ListTasksResult:
     meta: Object | None = None
 
 
-# ---------------------------------------------------------------------------------------------------- its life
+# ---------------------------------------------------------------------------------------------------- rules
 
 
 def timestamp(now: float) -> str:
-    """Return a time, given in seconds since the epoch, in ISO 8601."""
+    """Return the ISO 8601 text of a time in seconds since the epoch."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
 
 
@@ -220,7 +213,7 @@ def chosen_ttl(wanted: int | None) -> int:
 
 
 def new_task(ttl: int, poll_interval: int, now: float) -> Task:
-    """Return a new task with a random id. now: seconds since the epoch."""
+    """Return a new task with a random id. `now` is in seconds since the epoch."""
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST have enough entropy not to be guessed
     id, at = secrets.token_urlsafe(24), timestamp(now)
     # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] MUST begin as working
@@ -237,30 +230,23 @@ def with_status(
     result: Object | None = None,
     error: Object | None = None,
 ) -> Task:
-    """Return the task in another status. Raise ValueError for an invalid transition.
+    """Return the task in another status. Raise ValueError if the present status is terminal.
 
-    now: seconds since the epoch. message: None keeps the present message, unless the status is terminal.
+    `now` is in seconds since the epoch. A `message` of None keeps the present message, unless `status` is terminal.
     """
     # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] a terminal status MUST NOT change
     if task.is_over:
         raise ValueError(f"a task cannot go from {task.status} to {status}")
     if message is None and status not in TERMINAL:
         message = task.status_message
-    return dataclasses.replace(
-        task,
-        status=status,
-        last_updated_at=timestamp(now),
-        status_message=message,
-        input_requests=input_requests,
-        result=result,
-        error=error,
-    )
+    task = dataclasses.replace(task, status=status, last_updated_at=timestamp(now), status_message=message)
+    return dataclasses.replace(task, input_requests=input_requests, result=result, error=error)
 
 
 def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabilities: Object) -> bool:
-    """Return True if a call of a tool is to be served as a task. wanted: True if the params have `task`.
+    """Return True if a tool call becomes a task. Raise ProtocolError if the tool's support for tasks forbids the call.
 
-    Raise ProtocolError for a tool that must be called as a task, or must not. capabilities: those of the client.
+    `wanted` is True if the params have `task`. `capabilities` are those of the client.
     """
     if revision.tasks_are_core:
         if wanted and support == "forbidden":
@@ -280,18 +266,17 @@ def becomes_task(support: TaskSupport, wanted: bool, revision: Revision, capabil
 
 
 def owner_of(principal: str | None, era: str, session: str = "") -> str:
-    """Return the owner of new tasks: the principal, else the session, else "" for nobody.
+    """Return the owner of new tasks: the principal, else the session, else "" for no owner.
 
-    The owner includes the era, so that a principal's tasks of one era are hidden in the other, which could not serve
-    them.
+    A principal's owner includes the era, because neither era can serve the tasks of the other era.
     """
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind tasks to the authorization context
     return f"{era}:{principal}" if principal is not None else session and f"session:{session}"
 
 
 def unknown_task() -> ProtocolError:
-    """Return the error for a task that is unknown, expired, or somebody else's."""
-    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602, also for others' tasks: ids cannot be probed
+    """Return the error for a task that is unknown, is expired, or has another owner."""
+    # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602, also for the tasks of other owners
     return ProtocolError(INVALID_PARAMS, "Invalid params: there is no such task, or it has expired")
 
 
@@ -299,10 +284,10 @@ def unknown_task() -> ProtocolError:
 
 
 class TaskStore(Protocol):
-    """A store of tasks, running and ended, each with its owner ("" for nobody: then the id alone gives access).
+    """A store of tasks, running and ended, by id and owner. Access to tasks without an owner ("") needs only the id.
 
-    The event loop calls the methods, so they must be quick and must not wait for a peer. Several processes may share a
-    store: each can return any task's status, but only the process that runs a task takes its input and cancellation.
+    The methods run on the event loop, so they must return quickly. Several processes may share a store. Each process
+    can return the status of any task, but only the process that runs a task takes its input and cancellation.
     """
 
     def put(self, task: Task, owner: str, until: float) -> None:
@@ -310,7 +295,7 @@ class TaskStore(Protocol):
 
         Args:
             task: replaces the stored task with the same id.
-            owner: only this owner can get the task.
+            owner: the owner, without whom `get` does not return the task.
             until: time of expiry, in seconds since the epoch.
 
         Raises:
@@ -318,7 +303,7 @@ class TaskStore(Protocol):
         """
 
     def get(self, id: str, owner: str) -> Task | None:
-        """Return a task, or None if it is unknown, expired, or somebody else's.
+        """Return a task, or None if the task is unknown, is expired, or has another owner.
 
         Args:
             id: the task's id.
@@ -330,7 +315,7 @@ class TaskStore(Protocol):
 
         Args:
             owner: the owner that the tasks were stored with.
-            cursor: the end of the page before; None for the first page.
+            cursor: the cursor that the previous page returned; None for the first page.
 
         Raises:
             ProtocolError: the cursor is unknown.
@@ -345,7 +330,7 @@ class TaskStore(Protocol):
 
 
 @dataclass(slots=True)
-class _Kept:
+class _StoredTask:
     task: Task
     owner: str
     until: float
@@ -354,11 +339,11 @@ class _Kept:
 
 
 class MemoryTaskStore(TaskStore):
-    """A store of tasks in the memory of this process. It refuses new tasks when it is full, and drops none early.
+    """A store of tasks in the memory of this process. A full store refuses new tasks, and keeps all old tasks.
 
     Args:
         max_tasks: maximum number of tasks.
-        max_tasks_of_one: maximum number of tasks of one known owner.
+        max_tasks_of_one: maximum number of tasks of one owner; tasks without an owner are not limited.
         max_bytes: maximum total size of results, errors and input requests, in bytes of JSON.
         clock: returns the time, in seconds since the epoch.
     """
@@ -372,13 +357,12 @@ class MemoryTaskStore(TaskStore):
     ) -> None:
         self._max_tasks, self._max_tasks_of_one, self._max_bytes = max_tasks, max_tasks_of_one, max_bytes
         self._clock = clock
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _StoredTask] = {}
         self._bytes = 0
         self._serial = 0
 
     def put(self, task: Task, owner: str, until: float) -> None:
-        before = self._kept.get(task.task_id)
-        if before is None:
+        if (before := self._kept.get(task.task_id)) is None:
             self._make_room(owner)
             self._serial += 1
         size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
@@ -386,7 +370,7 @@ class MemoryTaskStore(TaskStore):
         if grown > self._max_bytes and (before is None or size > before.size):
             raise ProtocolError(INTERNAL_ERROR, "the store of tasks has no room for this result; retry later")
         serial = before.serial if before is not None else self._serial
-        self._kept[task.task_id] = _Kept(task, owner, until, size, serial)
+        self._kept[task.task_id] = _StoredTask(task, owner, until, size, serial)
         self._bytes = grown
 
     def _make_room(self, owner: str) -> None:
