@@ -34,7 +34,7 @@ class Page:
 
 
 PAGES = (
-    Page("index", RELEASED, ()),
+    Page("index", RELEASED, ("__init__.py",)),
     Page("architecture/index", RELEASED, ()),
     Page("changelog", FROM_2025_03_26, ("revisions.py",)),
     Page("deprecated", STATELESS, ("revisions.py",)),
