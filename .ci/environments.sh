@@ -1,15 +1,15 @@
-# Sourced: where installed things are kept, and how a virtual environment gets there.
+# Sourced by the other scripts: the cache of installed packages, and functions that fill it.
 
 cache=${MCP_REF_CI_CACHE:-$HOME/.cache/mcp_ref-ci}
 mkdir -p "$cache"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# key TEXT...: a short name that changes when any of the texts does.
+# key TEXT...: print a short name that changes when a text changes.
 key() {
     printf '%s\n' "$@" | sha256sum | cut -c1-12
 }
 
-# once DIR COMMAND...: runs the command to fill DIR unless that has been done before; one process at a time.
+# once DIR COMMAND...: run the command that fills DIR, unless DIR is complete. One process at a time does so.
 once() {
     (
         flock 9
@@ -19,7 +19,7 @@ once() {
     ) 9>"$1.lock"
 }
 
-# virtual_environment NAME PYTHON PACKAGE...: prints the folder of an environment that holds just these packages.
+# virtual_environment NAME PYTHON PACKAGE...: print the folder of an environment that holds only these packages.
 virtual_environment() {
     local dir
     dir=$cache/$1-$(key "${@:2}")
