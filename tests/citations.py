@@ -142,7 +142,7 @@ def resolve(citation: Citation) -> set[str]:
 
 
 def is_in_requirements(text: str) -> bool:
-    """True if requirements.json has the page or heading `REVISION page#heading`."""
+    """Return True if requirements.json has the page or heading `REVISION page#heading`."""
     where, _, anchor = text.partition("#")
     return where in _headings() and (not anchor or anchor in _headings()[where])
 

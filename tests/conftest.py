@@ -1,10 +1,9 @@
-"""What every test of the suite is held to.
+"""The rules for every test of the suite.
 
-- It names the rule it holds: `@pytest.mark.spec("2025-11-25/basic/lifecycle#initialization-1")`, an id of
+- It names the requirement that it holds: `@pytest.mark.spec("2025-11-25/basic/lifecycle#initialization-1")`, an id of
   requirements.json.
 - It leaves nothing behind: no process, thread, file descriptor or unfinished task (`nothing_left_behind`).
-- Every message that one of our connections writes in it is valid by the official schema of the revision that is spoken
-  (`every_frame_is_valid`).
+- Every message that the package sends in it is valid by the official schema of the revision (`every_frame_is_valid`).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from tests.frame_schema import FrameChecker, checked_stateless
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A test that names a rule which the spec does not have is an error. What does not exist is not tested."""
+    """Raise UsageError for a test that names an unknown requirement. Skip combinations that the protocol lacks."""
     items[:] = [item for item in items if not _is_nowhere(item)]
     if settings.DATA is None:
         return
@@ -51,7 +50,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def _is_nowhere(item: pytest.Item) -> bool:
-    """HTTP+SSE is of the earlier era: 2026-07-28 is not served over it."""
+    """Return True for 2026-07-28 over HTTP+SSE, a transport of the legacy era."""
     callspec = getattr(item, "callspec", None)
     params = callspec.params if callspec is not None else {}
     return params.get("kind") == "http+sse" and params.get("revision") == settings.MODERN
@@ -59,7 +58,7 @@ def _is_nowhere(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Processes, threads and descriptors are as before. What ends by itself is given a second."""
+    """Fail if a process, thread or descriptor of the test is left after a second."""
     before = _threads(), _descriptors(), _children()
     yield
     caplog.get_records("call").clear()  # a logged traceback keeps a server alive, and with it its worker threads
@@ -68,7 +67,7 @@ def nothing_left_behind(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         after = _threads(), _descriptors(), _children()
         extra = [sorted(map(str, now - then)) for then, now in zip(before, after, strict=True)]
         if not any(extra):
-            return gc.freeze()  # what stays, caches and reports, is not looked at again after each test to come
+            return gc.freeze()  # the collections after later tests skip caches and reports
         if time.monotonic() > deadline:
             pytest.fail(f"left behind: threads {extra[0]}, descriptors {extra[1]}, processes {extra[2]}")
         gc.collect()
@@ -103,7 +102,7 @@ def _children() -> set[str]:
 
 @pytest.fixture(autouse=True)
 def every_frame_is_valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Each message that a connection of ours sends is checked against schema.json, of whichever revision it speaks."""
+    """Check each message that the package sends against the schema.json of its revision."""
     if settings.DATA is None:
         yield
         return
@@ -122,7 +121,7 @@ def every_frame_is_valid(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_loop_errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The event loop's exception handler stays silent: no task dies unseen."""
+    """Fail if the event loop reports an exception, as it does for a task whose exception nobody reads."""
     seen: list[str] = []
     create = asyncio.new_event_loop
 
@@ -144,6 +143,6 @@ def no_loop_errors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """What exists before the first test is never looked at again by the collections after each: they are quick then."""
+    """Freeze all objects, so that the collection after each test skips them and is quick."""
     gc.collect()
     gc.freeze()

@@ -85,7 +85,7 @@ def quick_python(source: str) -> list[str]:
 
 
 def python(source: str) -> list[str]:
-    """The command that runs a piece of Python, with this project importable."""
+    """Return the command that runs a piece of Python, with this project importable."""
     return [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(HOME)!r})\n{source}"]
 
 
@@ -223,7 +223,7 @@ def _execute(arguments: list[str]) -> None:
 
 
 def main() -> None:
-    """Be the parent, and in a fork the program that was asked for."""
+    """Run the parent. In a fork, run the requested program."""
     import gc
     import importlib
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcp_ref.session import Session
 
 MODERN = tuple(revision.name for revision in REVISIONS if revision.era == "modern")
-"""The revisions in which every request stands alone."""
+"""The revisions of the modern era."""
 
 _ERRORS = {
     -32020: "HeaderMismatchError",
@@ -53,7 +53,7 @@ _EMPTY_RESULTS = {"ping", "resources/subscribe", "resources/unsubscribe", "loggi
 
 @functools.cache
 def official(revision: str) -> Object:
-    """The schema.json of a revision. 2024-10-07 is judged by 2024-11-05, save its tool results."""
+    """Return the schema.json of a revision. 2024-10-07 uses that of 2024-11-05, except for tool results."""
     assert DATA is not None
     name = "2024-11-05" if revision == "2024-10-07" else revision
     value = json.loads((DATA / "mcp-schema" / name / "schema.json").read_text("utf-8"))
@@ -67,7 +67,7 @@ def official(revision: str) -> Object:
 
 
 def definitions(revision: str) -> Object:
-    """All named types of a revision."""
+    """Return all named types of a revision."""
     schema = official(revision)
     found = schema.get("$defs") or schema["definitions"]
     assert isinstance(found, dict)
@@ -76,7 +76,7 @@ def definitions(revision: str) -> Object:
 
 @functools.cache
 def validator(revision: str, name: str) -> Validator:
-    """A compiled validator for one named type."""
+    """Return a compiled validator for one named type."""
     schema = official(revision)
     key = "$defs" if "$defs" in schema else "definitions"
     rooted: Object = {"$schema": schema["$schema"], key: schema[key], "$ref": f"#/{key}/{name}"}
@@ -87,7 +87,7 @@ def validator(revision: str, name: str) -> Validator:
 
 @functools.cache
 def name_of_method(revision: str, method: str) -> str | None:
-    """The type of a method's message: `tools/list` is ListToolsRequest."""
+    """Return the type of a method's message: ListToolsRequest for `tools/list`."""
     for name, definition in definitions(revision).items():
         properties = definition.get("properties", {}) if isinstance(definition, dict) else {}
         declared = properties.get("method") if isinstance(properties, dict) else None
@@ -97,7 +97,13 @@ def name_of_method(revision: str, method: str) -> str | None:
 
 
 def faults_of(message: Outgoing, revision: str, asked: dict[RequestId, str]) -> list[str]:
-    """What the schema of a revision has against a message. asked: the methods of the requests that are answered."""
+    """Return the schema violations of a message.
+
+    Args:
+        message: The message.
+        revision: The name of the revision.
+        asked: The methods of the requests to which the message may respond, by id.
+    """
     if isinstance(message, Batch):
         return [fault for member in message.messages for fault in _faults(member, revision, asked)]
     return _faults(message, revision, asked)
@@ -151,8 +157,10 @@ def _result_type(revision: str, method: str, result: Object) -> str | None:
 
 
 class FrameChecker:
-    """Sits on one connection and holds all that it sends to the schema of the revision that is spoken. What it answers
-    to a request that stands alone is left to `checked_stateless`."""
+    """Checks all messages that one session sends against the schema of its revision.
+
+    `checked_stateless` checks the responses to stateless requests.
+    """
 
     def __init__(self, connection: Session, faults: list[str]) -> None:
         self._connection, self._faults = connection, faults

@@ -1,7 +1,7 @@
-"""Bare clients over HTTP, for `raw_peers.raw_client`: frames go out as POSTs, and come in from every answer and stream.
+"""Raw clients over HTTP for `raw_peers.raw_client`: they POST frames, and read those of all responses.
 
-What a POST carries has been handed to the server when `send` returns, so that frames are served in the order in which
-they were sent, as on the other transports.
+`send` returns when the server has the frame. So the server gets frames in the order in which they were sent, as on the
+other transports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BOTH = "application/json, text/event-stream"
 
 
 def mirrored_headers(frame: bytes) -> dict[str, str]:
-    """The headers that repeat what a request of 2026-07-28 says; none for other frames."""
+    """Return the headers that repeat members of a stateless request; none for other frames."""
     try:
         message = json.loads(frame)
         params = message["params"]
@@ -48,7 +48,7 @@ def mirrored_headers(frame: bytes) -> dict[str, str]:
 
 
 class _Begun:
-    """A handler that tells how many requests it has been given."""
+    """A handler that counts its requests."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler
@@ -56,18 +56,18 @@ class _Begun:
         self._changed = asyncio.Event()
 
     async def __call__(self, exchange: Exchange) -> None:
-        """Note it, and go on."""
+        """Count the request, and handle it."""
         self._count += 1
         self._changed.set()
         await self._handler(exchange)
 
     @property
     def count(self) -> int:
-        """How many there were."""
+        """The number of requests."""
         return self._count
 
     async def wait_for(self, count: int) -> None:
-        """Return when there were so many."""
+        """Wait for that number of requests."""
         async with asyncio.timeout(PATIENCE):
             while self._count < count:
                 self._changed.clear()
@@ -75,7 +75,7 @@ class _Begun:
 
 
 def under_asgi(app: Application) -> Handler:
-    """A tiny ASGI server: our own, that hands each exchange to an ASGI application."""
+    """Return a handler that passes each exchange to an ASGI application: a tiny ASGI server."""
 
     async def handle(exchange: Exchange) -> None:
         request = exchange.request
@@ -131,7 +131,7 @@ def under_asgi(app: Application) -> Handler:
 
 
 class _Talk:
-    """What both transports share: requests under way, and where what they bring goes."""
+    """The part that both transports share: HTTP requests under way, and the frames that their responses bring."""
 
     wire: Wire
 
@@ -147,7 +147,7 @@ class _Talk:
         return task
 
     async def take(self, response: HttpResponse) -> None:
-        """All frames that a response brings."""
+        """Read all frames of a response."""
         if (response.headers.get("content-type") or "").startswith("text/event-stream"):
             parser = EventParser(MAX)
             async for piece in response:
@@ -157,7 +157,7 @@ class _Talk:
             self.wire.frames.put_nowait(body)
 
     def event(self, event: Event) -> None:
-        """One event."""
+        """Read the frame of one event."""
         if event.data:
             self.wire.frames.put_nowait(event.data.encode())
 
@@ -168,7 +168,7 @@ class _Streamable(_Talk):
     session: str | None = None
 
     async def begin(self) -> None:
-        """Nothing comes before the first POST."""
+        """Do nothing: the first POST opens the session."""
 
     async def write(self, frame: bytes) -> None:
         """POST a frame, and return when the server has it."""
@@ -226,7 +226,7 @@ class _OverSse(_Talk):
         self.wire.closed.set()
 
     def event(self, event: Event) -> None:
-        """One event, or the endpoint."""
+        """Read the frame of one event, or the address for POSTs."""
         if event.event == "endpoint":
             self._endpoint.set_result(event.data)
         else:
@@ -243,7 +243,7 @@ class _OverSse(_Talk):
 async def http_wire(
     server: Server, kind: str, make: Callable[[Callable[[bytes], Awaitable[None]]], Wire]
 ) -> AsyncIterator[Wire]:
-    """A server over Streamable HTTP ("http", "http-json", "asgi") or HTTP+SSE ("http+sse"), and a bare client."""
+    """Serve over Streamable HTTP ("http", "http-json", "asgi") or HTTP+SSE ("http+sse"), and give a raw client."""
     options = HttpOptions(json_responses=kind == "http-json")
     site = HttpApp(server.offer, **options)
     handler = _Begun(under_asgi(application(site.handle)) if kind == "asgi" else site.handle)

@@ -1,4 +1,4 @@
-"""Other people's MCP clients, servers and tests.
+"""The folder of the peers: MCP clients, servers and tests of other projects.
 
 They are not part of this package: `.ci/peers/install PYTHON` puts them, at pinned versions, into a folder outside the
 tree and prints its name, which goes into the environment variable MCP_REF_PEERS. Without it the tests that need them
@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def peers() -> Path:
-    """The folder where they are installed."""
+    """Return the folder in which the peers are installed."""
     folder = os.environ.get("MCP_REF_PEERS")
     if not folder and os.environ.get("CI"):
         pytest.fail("MCP_REF_PEERS is not set: the peers were not installed")

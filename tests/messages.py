@@ -13,21 +13,21 @@ CACHEABLE = (
     "resources/templates/list",
     "resources/read",
 )
-"""The methods whose results say how long they may be kept."""
+"""The methods whose results have caching hints."""
 
 
 def request(method: str, params: Object | None = None, id: JSON = 1) -> Object:
-    """A request as on the wire."""
+    """Return a request as on the wire."""
     return {"jsonrpc": "2.0", "id": id, "method": method, **({"params": params} if params is not None else {})}
 
 
 def notification(method: str, params: Object | None = None) -> Object:
-    """A notification as on the wire."""
+    """Return a notification as on the wire."""
     return {"jsonrpc": "2.0", "method": method, **({"params": params} if params is not None else {})}
 
 
 def initialize(revision: str = "2025-11-25", capabilities: Object | None = None, id: JSON = "init") -> Object:
-    """The first request of every legacy connection."""
+    """Return the first request of a session."""
     info: Object = {"name": "raw", "version": "1"}
     params: Object = {"protocolVersion": revision, "capabilities": capabilities or {}, "clientInfo": info}
     return request("initialize", params, id)
@@ -36,8 +36,16 @@ def initialize(revision: str = "2025-11-25", capabilities: Object | None = None,
 def stateless_request(
     method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
 ) -> Object:
-    """A request of 2026-07-28, which stands alone. meta: more of `_meta`, or None for what is to be left out:
-    `protocolVersion`, `clientCapabilities`, `clientInfo`, `logLevel` by these names, others as they are."""
+    """Return a stateless request.
+
+    Args:
+        method: The method.
+        params: The params without `_meta`.
+        id: The id.
+        capabilities: The capabilities of the client; none by default.
+        meta: Members of `_meta`; None leaves a member out. `protocolVersion`, `clientCapabilities`, `clientInfo` and
+            `logLevel` get the prefix `META`; other names are used as they are.
+    """
     said: Object = {
         "protocolVersion": MODERN,
         "clientInfo": {"name": "raw", "version": "1"},
@@ -51,17 +59,17 @@ def stateless_request(
 
 
 def server_info_meta() -> Object:
-    """Who the servers of these tests are, as each result of 2026-07-28 says it."""
+    """Return the `_meta` with the identity of a server named "s", as in each result of 2026-07-28."""
     return {f"{META}serverInfo": {"name": "s", "version": "0.0.0"}}
 
 
 def complete(id: JSON = 1, **result: JSON) -> Object:
-    """The answer that a server named "s" gives in 2026-07-28."""
+    """Return the response of a server named "s" in 2026-07-28."""
     return {"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "_meta": server_info_meta(), **result}}
 
 
 def result_of(answer: JSON) -> Object:
-    """The result in an answer."""
+    """Return the result in a response."""
     assert isinstance(answer, dict) and isinstance(answer.get("result"), dict), answer
     result = answer["result"]
     assert isinstance(result, dict)
@@ -69,7 +77,7 @@ def result_of(answer: JSON) -> Object:
 
 
 def error_of(answer: JSON, code: int, id: JSON = 1) -> Object:
-    """The error in an answer, which has that code and answers that request."""
+    """Return the error in a response. Fail if its code or id is another."""
     assert isinstance(answer, dict) and isinstance(answer.get("error"), dict), answer
     error = answer["error"]
     assert isinstance(error, dict) and error["code"] == code and answer["id"] == id, answer

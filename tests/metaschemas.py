@@ -11,7 +11,7 @@ _BASE = "https://json-schema.org/draft/2020-12/"
 
 
 def _metaschema(properties: dict[str, JSON], name: str = "", more: dict[str, JSON] | None = None) -> dict[str, JSON]:
-    """One of the parts that the metaschema is made of: each describes one vocabulary's keywords."""
+    """Return one part of the metaschema, which describes the keywords of one vocabulary."""
     return {
         "$schema": f"{_BASE}schema",
         "$id": f"{_BASE}meta/{name}" if name else f"{_BASE}schema",

@@ -1,4 +1,4 @@
-"""The graph of the package's imports, and what is wrong with it.
+"""The graph of the package's imports, and its faults.
 
 Every relative import counts: at the top of a module, under TYPE_CHECKING, and inside a function.
 """

@@ -1,4 +1,4 @@
-"""A bare client of HTTP: every header and every line of an event stream as it is on the wire."""
+"""A raw HTTP client: a test sees each header, and each line of an event stream, as on the wire."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STREAMABLE = ["2025-03-26", "2025-06-18", POLLED]
 
 @dataclass
 class Reply:
-    """An answer. Its body is read already, unless it comes piece by piece."""
+    """A response. Its body has been read, unless it is a stream."""
 
     status: int
     headers: dict[str, str]
@@ -51,7 +51,7 @@ class Reply:
 
     @property
     def why(self) -> str:
-        """The reason of a refusal, which is a JSON-RPC error without an id."""
+        """The message of the JSON-RPC error without an id that explains a refusal."""
         value = self.json
         assert isinstance(value, dict) and value.keys() == {"jsonrpc", "error"}, value
         error = value["error"]
@@ -59,7 +59,7 @@ class Reply:
         return str(error["message"])
 
     async def block(self) -> str | None:
-        """The next block of an event stream, without its empty line; None when the answer has ended."""
+        """Return the next block of an event stream, without its empty line; None at the end."""
         assert self.kind == SSE_TYPE, (self.status, self.headers, self.body)
         async with asyncio.timeout(PATIENCE):
             while "\n\n" not in self._rest:
@@ -73,7 +73,7 @@ class Reply:
         return block
 
     async def event(self) -> dict[str, str] | None:
-        """The fields of the next event; None when the answer has ended."""
+        """Return the fields of the next event; None at the end."""
         while (block := await self.block()) is not None:
             if not block.startswith(":"):
                 fields = [line.partition(": ")[::2] for line in block.split("\n")]
@@ -82,14 +82,14 @@ class Reply:
         return None
 
     async def events(self) -> list[dict[str, str]]:
-        """All that still come until the answer ends."""
+        """Return all events until the response ends."""
         found = []
         while (event := await self.event()) is not None:
             found.append(event)
         return found
 
     async def message(self) -> JSON:
-        """The message in the next event that has one."""
+        """Return the message of the next event that has one."""
         while (event := await self.event()) is not None:
             if event["data"]:
                 value: JSON = json.loads(event["data"])
@@ -97,24 +97,24 @@ class Reply:
         raise AssertionError("the stream has ended")
 
     async def object(self) -> Object:
-        """The same, which is no batch."""
+        """Return the message of the next event. Fail if it is not an object."""
         value = await self.message()
         assert isinstance(value, dict), value
         return value
 
     async def messages(self) -> list[JSON]:
-        """All messages until the answer ends."""
+        """Return all messages until the response ends."""
         return messages(await self.events())
 
     async def cut(self) -> None:
-        """Leave without a word."""
+        """Reset the connection."""
         own: socket.socket = self.writer.get_extra_info("socket")
         own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         await _close(self.writer)
 
 
 def messages(events: list[dict[str, str]]) -> list[JSON]:
-    """What events carry."""
+    """Return the messages in events."""
     return [json.loads(event["data"]) for event in events if event["data"]]
 
 
@@ -126,14 +126,14 @@ async def _close(writer: asyncio.StreamWriter) -> None:
 
 @dataclass
 class Web:
-    """A site, and the connections to it."""
+    """An HTTP application, and the connections to it."""
 
     site: HttpApp
     address: tuple[str, int]
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def send(self, method: str, path: str, body: bytes = b"", *lines: str, host: str = "127.0.0.1") -> Reply:
-        """Ask on a connection of its own; the lines are headers. The body of the answer is not read yet."""
+        """Send a request on a new connection, without reading the response. `lines` are headers."""
         reader, writer = await asyncio.open_connection(*self.address, limit=1 << 24)
         self.writers.append(writer)
         first = f"{method} {path} HTTP/1.1"
@@ -142,7 +142,7 @@ class Web:
         return Reply(0, {}, reader, writer)
 
     async def take(self, reply: Reply) -> Reply:
-        """Wait for the answer, and read it unless it is a stream."""
+        """Wait for the response, and read it unless it is a stream."""
         async with asyncio.timeout(PATIENCE):
             head = await reply.reader.readuntil(b"\r\n\r\n")
             status, *lines = head[:-4].decode("latin-1").split("\r\n")
@@ -154,7 +154,7 @@ class Web:
         return reply
 
     async def ask(self, method: str, path: str, body: bytes = b"", *lines: str, host: str = "127.0.0.1") -> Reply:
-        """Ask, and wait for the answer."""
+        """Send a request, and wait for the response."""
         return await self.take(await self.send(method, path, body, *lines, host=host))
 
     async def close(self) -> None:
@@ -165,7 +165,7 @@ class Web:
 
 @dataclass
 class Talk:
-    """One client's session, or its attempt."""
+    """The session of one client, or the attempt to open one."""
 
     web: Web
     id: str | None = None
@@ -173,7 +173,11 @@ class Talk:
     authorization: str | None = None
 
     def lines(self, **changes: str | None) -> Iterator[str]:
-        """The usual headers; changes: others, by their names with "_" for "-", or None for none."""
+        """Yield the usual headers.
+
+        Args:
+            changes: Other headers, by name with "_" for "-"; None leaves a header out.
+        """
         usual: dict[str, str | None] = {
             "Accept": self.accept,
             "Content-Type": JSON_TYPE,
@@ -185,7 +189,7 @@ class Talk:
                 yield f"{name}: {value}"
 
     async def send(self, message: JSON | bytes, **headers: str | None) -> Reply:
-        """POST a message; its answer is not waited for. One that stands alone says in its headers what it has to."""
+        """POST a message, without waiting for the response. A stateless request gets its mirrored headers."""
         body = message if isinstance(message, bytes) else json.dumps(message).encode()
         headers = {**{name.replace("-", "_"): value for name, value in mirrored_headers(body).items()}, **headers}
         return await self.web.send("POST", self.web.site.path, body, *self.lines(**headers))
@@ -204,7 +208,7 @@ class Talk:
         return await self.web.ask("DELETE", self.web.site.path, b"", *self.lines(Content_Type=None, **headers))
 
     async def handshake(self, revision: str = POLLED, capabilities: Object | None = None) -> Object:
-        """Shake hands; gives the InitializeResult."""
+        """Make the handshake, and return the InitializeResult."""
         reply = await self.post(initialize(revision, capabilities))
         self.id = reply.headers["mcp-session-id"]
         answer = reply.json if reply.kind == JSON_TYPE else await reply.object()
@@ -216,7 +220,7 @@ class Talk:
 
 @contextlib.asynccontextmanager
 async def served_over_http(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
-    """A server over HTTP, with its insides in reach."""
+    """Serve over HTTP, and give access to the application and raw connections."""
     site = HttpApp(server.offer, trace=server.trace, **options)
     listening = await serve(site.handle)
     web = Web(site, listening.address)
@@ -233,7 +237,7 @@ async def served_over_http(server: Server, **options: Unpack[HttpOptions]) -> As
 async def http_session(
     server: Server, revision: str = POLLED, capabilities: Object | None = None, **options: Unpack[HttpOptions]
 ) -> AsyncIterator[Talk]:
-    """A server over HTTP, and one client after the handshake."""
+    """Serve over HTTP, and give one client after the handshake."""
     async with served_over_http(server, **options) as web:
         talk = Talk(web)
         await talk.handshake(revision, capabilities)
@@ -241,7 +245,7 @@ async def http_session(
 
 
 class Held:
-    """A server whose tools say what a test wants to hear, and wait until it lets them go on."""
+    """A server with tools that send notifications and wait until the test lets them continue."""
 
     def __init__(self, revisions: Sequence[Revision | str] = REVISIONS) -> None:
         self.server = Server("s", revisions=revisions)
@@ -250,7 +254,7 @@ class Held:
         self.go = asyncio.Event()
         """Lets all of them end."""
         self.ended: list[str] = []
-        """How they ended."""
+        """The outcomes of the calls of `hold`."""
         self._announced = 0
 
         @self.server.tool()
@@ -285,12 +289,12 @@ class Held:
             return TextContent(str(len(await context.list_roots())))
 
     async def has_begun(self) -> str:
-        """Wait for one call of `hold`; its name."""
+        """Wait for one call of `hold`, and return its name."""
         async with asyncio.timeout(PATIENCE):
             return await self.begun.get()
 
     def announce(self) -> None:
-        """Something that every client is told, on no request's behalf."""
+        """Change the list of tools, which every client is notified of."""
         self._announced += 1
         self.server.tool(f"tool-{self._announced}")(_nothing)
 
@@ -300,17 +304,17 @@ def _nothing() -> None:
 
 
 def call(tool: str, id: JSON = 1, /, **arguments: JSON) -> Object:
-    """A request that calls a tool."""
+    """Return a request that calls a tool."""
     return request("tools/call", {"name": tool, "arguments": arguments}, id)
 
 
 def said(data: JSON) -> Object:
-    """What `Context.log` sends."""
+    """Return the notification that `Context.log` sends."""
     return notification("notifications/message", {"level": "info", "data": data})
 
 
 def answered(text: str, id: JSON = 1) -> Object:
-    """The answer to a call."""
+    """Return the response to a call."""
     return {"jsonrpc": "2.0", "id": id, "result": {"content": [{"type": "text", "text": text}]}}
 
 
@@ -318,7 +322,7 @@ CHANGED = notification("notifications/tools/list_changed")
 
 
 async def eventually(true: Callable[[], bool]) -> None:
-    """Wait for what no event announces, with a bound."""
+    """Wait until a condition is true, for at most `PATIENCE` seconds."""
     async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.005)

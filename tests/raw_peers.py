@@ -18,7 +18,7 @@ from tests.settings import META, MODERN, PATIENCE
 
 
 class Wire:
-    """The bare end of a connection: sends what it is told to, also what is no message, and hands out what comes."""
+    """The raw end of a transport: sends any bytes, and queues the frames that it receives."""
 
     def __init__(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         self._write = write
@@ -26,17 +26,17 @@ class Wire:
         self.closed = asyncio.Event()
 
     async def send(self, frame: JSON | bytes) -> None:
-        """One frame: bytes as they are (without the newline), anything else as JSON."""
+        """Send one frame: bytes as they are (without the newline), other values as JSON."""
         await self._write(frame if isinstance(frame, bytes) else json.dumps(frame).encode())
 
     async def receive(self) -> JSON:
-        """The next frame, as JSON."""
+        """Return the next frame, as JSON."""
         async with asyncio.timeout(PATIENCE):
             value: JSON = json.loads(await self.frames.get())
         return value
 
     async def receive_object(self) -> Object:
-        """The next frame, which is no array."""
+        """Return the next frame. Fail if it is not an object."""
         value = await self.receive()
         assert isinstance(value, dict), value
         return value
@@ -44,29 +44,32 @@ class Wire:
     async def ask_stateless(
         self, method: str, params: Object | None = None, id: JSON = 1, capabilities: Object | None = None, **meta: JSON
     ) -> Object:
-        """Send a request of 2026-07-28 and give its answer; what comes before it must be nothing."""
+        """Send a stateless request and return its response. Fail if another frame comes first."""
         await self.send(stateless_request(method, params, id, capabilities, **meta))
         return await self.receive_object()
 
     async def ask(self, method: str, params: Object | None = None, id: JSON = "q") -> Object:
-        """Send a request and give its answer; what comes before it must be nothing."""
+        """Send a request and return its response. Fail if another frame comes first."""
         await self.send(request(method, params, id))
         return await self.receive_object()
 
     async def nothing_more(self) -> None:
-        """Nothing has come that was not received: a ping is answered next. [legacy revisions]"""
+        """Fail if a frame was not received: the next one must be the response to a ping. For the legacy era."""
         answer = await self.ask("ping", id="nothing-more")
         assert answer == {"jsonrpc": "2.0", "id": "nothing-more", "result": {}}, answer
 
     async def nothing_else(self) -> None:
-        """The same, in 2026-07-28."""
+        """Fail if a frame was not received: the next one must be the response to server/discover. For 2026-07-28."""
         answer = await self.ask_stateless("server/discover", id="nothing-else")
         assert answer["id"] == "nothing-else", answer
 
 
 class StatelessWire(Wire):
-    """The bare end for tests that run in all revisions: it adds to requests what 2026-07-28 wants of all of them, and
-    takes off results what it wants of all of them, if it is there and right."""
+    """A raw client of 2026-07-28 for tests that run in all revisions.
+
+    It adds to each request the `_meta` that the revision requires. It checks the members that every result has, and
+    takes them out of the result.
+    """
 
     def __init__(self, wire: Wire, capabilities: Object | None) -> None:
         super().__init__(wire._write)
@@ -75,7 +78,7 @@ class StatelessWire(Wire):
         self._cacheable: set[str] = set()
 
     async def send(self, frame: JSON | bytes) -> None:
-        """One frame; a request is stamped."""
+        """Send one frame. Add the required `_meta` to a request."""
         if isinstance(frame, dict) and "method" in frame and "id" in frame:
             params = frame.get("params", {})
             assert isinstance(params, dict) and isinstance(frame["method"], str)
@@ -92,7 +95,7 @@ class StatelessWire(Wire):
         await super().send(frame)
 
     async def receive(self) -> JSON:
-        """The next frame, without what every result has."""
+        """Return the next frame, without the members that every result has."""
         frame = await super().receive()
         if not isinstance(frame, dict) or "result" not in frame:
             return frame
@@ -106,13 +109,13 @@ class StatelessWire(Wire):
         return {**frame, "result": {**result, "_meta": own} if own else result}
 
     async def nothing_more(self) -> None:
-        """Nothing has come that was not received."""
+        """Fail if a frame was not received."""
         await self.nothing_else()
 
 
 @contextlib.asynccontextmanager
 async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire]:
-    """A bare client of a server of ours, over one of SERVER_TRANSPORTS, before the handshake."""
+    """Give a raw client of our server, over one of SERVER_TRANSPORTS, before the handshake."""
     if kind in ("memory", "stdio"):
         async with (_memory_wire if kind == "memory" else _stdio_wire)(server) as wire:
             yield wire
@@ -125,8 +128,7 @@ async def raw_client(server: Server, kind: str = "memory") -> AsyncIterator[Wire
 async def connected_client(
     server: Server, kind: str = "memory", revision: str = "2025-11-25", capabilities: Object | None = None
 ) -> AsyncIterator[Wire]:
-    """A bare client, after the handshake; in 2026-07-28, which has none, one whose every request says what it has to,
-    and whose results are shown without what every result says."""
+    """Give a raw client after the handshake. In 2026-07-28, give a `StatelessWire`."""
     async with raw_client(server, kind) as wire:
         if revision == MODERN:
             yield StatelessWire(wire, capabilities)
@@ -153,7 +155,7 @@ async def _memory_wire(server: Server) -> AsyncIterator[Wire]:
 
 
 def _wire_of(end: MemoryTransport) -> Wire:
-    """A bare end of a memory pair: frames are taken from and put into the inboxes as bytes."""
+    """Return the raw end of a memory pair. It takes frames from the inboxes, and puts them there, as bytes."""
 
     async def write(frame: bytes) -> None:
         peer = end.peer
@@ -181,7 +183,7 @@ def _wire_of(end: MemoryTransport) -> Wire:
 
 @contextlib.asynccontextmanager
 async def _stdio_wire(server: Server) -> AsyncIterator[Wire]:
-    """A server on real pipes, in this process."""
+    """Serve on real pipes, in this process."""
     to_server, from_client = os.pipe()
     to_client, from_server = os.pipe()
     loop = asyncio.get_running_loop()
@@ -223,7 +225,7 @@ async def _stdio_wire(server: Server) -> AsyncIterator[Wire]:
 
 @contextlib.asynccontextmanager
 async def raw_server(client: Callable[[MemoryTransport], Client]) -> AsyncIterator[tuple[Client, Wire]]:
-    """A client of ours, made by `client(transport)` but not connected, and the bare server that it will talk to."""
+    """Give our client, made by `client(transport)` and not connected yet, and its raw server."""
     ours, theirs = memory_pair()
     made, wire = client(ours), _wire_of(theirs)
     try:
@@ -233,7 +235,7 @@ async def raw_server(client: Callable[[MemoryTransport], Client]) -> AsyncIterat
 
 
 async def legacy_initialize(wire: Wire) -> Object:
-    """The client's `initialize`, from a server of the earlier era, which does not know what else it may be asked."""
+    """Return the client's `initialize`. Refuse `server/discover` first, as a server of the legacy era does."""
     asked = await wire.receive_object()
     if asked["method"] == "server/discover":
         error: Object = {"code": -32601, "message": "Method not found"}
@@ -246,7 +248,7 @@ async def legacy_initialize(wire: Wire) -> Object:
 async def handshake(
     client: Client, wire: Wire, revision: str = "2025-11-25", capabilities: Object | None = None
 ) -> Object:
-    """Shake hands from the server's side, or say who we are in 2026-07-28; gives the params of the client's request."""
+    """Connect a client to a raw server, in any revision. Return the params of the client's first request."""
     if revision == MODERN:
         return await meet(client, wire, capabilities or {})
     connecting = asyncio.create_task(client.connect())
@@ -263,7 +265,7 @@ async def handshake(
 
 
 async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -> Object:
-    """Have the client connect, and say who we are, as a server of 2026-07-28; gives the params of its request."""
+    """Connect a client to a raw server of 2026-07-28. Return the params of the client's first request."""
     connecting = asyncio.create_task(client.connect())
     declared: Object = capabilities if capabilities is not None else {"tools": {"listChanged": True}}
     about: Object = {"supportedVersions": [MODERN], "capabilities": declared, "ttlMs": 0, "cacheScope": "private"}
@@ -274,7 +276,7 @@ async def meet(client: Client, wire: Wire, capabilities: Object | None = None) -
 
 
 async def reply(wire: Wire, method: str, result: Object) -> Object:
-    """Receive the next request, which is to be of that method, and answer it; gives its params."""
+    """Receive the next request, which must have that method, and send its result. Return its params."""
     asked = await wire.receive_object()
     assert asked["method"] == method, asked
     await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"resultType": "complete", **result}})

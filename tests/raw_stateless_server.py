@@ -1,4 +1,4 @@
-"""What the tests of a client of 2026-07-28 say to it: a bare server's words, and what it must have been asked."""
+"""Messages of a raw server of 2026-07-28, and checks of the requests that it receives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INFO: Object = {"name": "raw", "version": "1"}
 
 
 def discovered(*versions: str, capabilities: Object | None = None, **members: JSON) -> Object:
-    """A DiscoverResult."""
+    """Return a DiscoverResult."""
     return {
         "resultType": "complete",
         "supportedVersions": list(versions or (MODERN,)),
@@ -28,25 +28,25 @@ def discovered(*versions: str, capabilities: Object | None = None, **members: JS
 
 
 def answer(asked: Object, result: Object) -> Object:
-    """The answer to a request."""
+    """Return the response to a request."""
     return {"jsonrpc": "2.0", "id": asked["id"], "result": result}
 
 
 def refusal(asked: Object, code: int, message: str = "no", data: JSON = None) -> Object:
-    """The error in answer to a request."""
+    """Return the error response to a request."""
     error: Object = {"code": code, "message": message, **({} if data is None else {"data": data})}
     return {"jsonrpc": "2.0", "id": asked["id"], "error": error}
 
 
 def params_of(asked: Object) -> Object:
-    """The params of a request."""
+    """Return the params of a request."""
     params = asked["params"]
     assert isinstance(params, dict)
     return params
 
 
 def meta_of(asked: Object) -> Object:
-    """The `_meta` of a request of the stateless era, which says all that it must."""
+    """Return the `_meta` of a stateless request. Fail if a required member is missing."""
     meta = params_of(asked)["_meta"]
     assert isinstance(meta, dict) and meta[f"{META}protocolVersion"] == MODERN, asked
     assert isinstance(meta[f"{META}clientCapabilities"], dict) and isinstance(meta[f"{META}clientInfo"], dict), asked
@@ -54,7 +54,7 @@ def meta_of(asked: Object) -> Object:
 
 
 async def asked_for(wire: Wire, method: str) -> Object:
-    """The next frame, which is a request of that method and stands alone."""
+    """Return the next frame, which must be a stateless request of that method."""
     asked = await wire.receive_object()
     assert asked["method"] == method, asked
     meta_of(asked)
@@ -62,7 +62,7 @@ async def asked_for(wire: Wire, method: str) -> Object:
 
 
 async def meet(client: Client, wire: Wire, capabilities: Object | None = None, **members: JSON) -> None:
-    """Open a connection in the stateless era, from the server's side."""
+    """Connect a client to a raw server of 2026-07-28."""
     connecting = asyncio.create_task(client.connect())
     asked = await asked_for(wire, "server/discover")
     await wire.send(answer(asked, discovered(capabilities=capabilities, **members)))
@@ -72,6 +72,6 @@ async def meet(client: Client, wire: Wire, capabilities: Object | None = None, *
 
 
 async def soon(task: asyncio.Future[object] | asyncio.Task[object]) -> object:
-    """What a task gives, with a bound."""
+    """Return the result of a task, within `PATIENCE` seconds."""
     async with asyncio.timeout(PATIENCE):
         return await task

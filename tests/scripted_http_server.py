@@ -1,4 +1,4 @@
-"""A server over HTTP that follows a script: what it answers, as bytes, and what it was asked, as it came."""
+"""An HTTP server that follows a script: its responses are given as bytes, and its requests are recorded."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def note(text: str) -> bytes:
 
 
 def status(code: int, body: bytes = b"", *headers: tuple[str, str]) -> Step:
-    """Answer with a status."""
+    """Respond with a status."""
 
     async def step(exchange: Exchange, message: Object) -> None:
         await exchange.respond(code, list(headers) or JSON_HEADERS, body)
@@ -44,7 +44,7 @@ def status(code: int, body: bytes = b"", *headers: tuple[str, str]) -> Step:
 
 
 def events(*pieces: bytes, hold: bool = False, headers: HeaderList = SSE) -> Step:
-    """Answer with a stream of these pieces, which then ends, or is held until the client leaves."""
+    """Respond with a stream of these pieces. Then end it, or hold it until the client disconnects."""
 
     async def step(exchange: Exchange, message: Object) -> None:
         stream = await exchange.stream(200, headers)
@@ -57,12 +57,12 @@ def events(*pieces: bytes, hold: bool = False, headers: HeaderList = SSE) -> Ste
 
 
 async def silence(exchange: Exchange, message: Object) -> None:
-    """Do not answer."""
+    """Send no response."""
     await asyncio.Event().wait()
 
 
 def after(event: asyncio.Event, step: Step) -> Step:
-    """Answer when something has happened."""
+    """Respond when an event is set."""
 
     async def later(exchange: Exchange, message: Object) -> None:
         await event.wait()
@@ -72,9 +72,9 @@ def after(event: asyncio.Event, step: Step) -> Step:
 
 
 class Scripted:
-    """A server that answers what it is asked as the steps for it say, one after the other; then as any server would.
+    """A server that takes its responses from steps, one after the other. Without a step it responds like any server.
 
-    Steps are for a JSON-RPC method, "reply" for what has none, or GET or DELETE.
+    Steps are registered for a JSON-RPC method, for "reply" (a message without a method), GET or DELETE.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class Scripted:
         return [key for key, _ in self.asked]
 
     def headers(self, key: str) -> list[dict[str, str]]:
-        """The headers of the requests of this kind."""
+        """Return the headers of the requests of this kind."""
         kept = [request for kind, request in self.asked if kind == key]
         return [{name.lower(): value for name, value in request.headers} for request in kept]
 
@@ -142,7 +142,7 @@ async def scripted() -> AsyncIterator[Scripted]:
 
 
 async def eventually(true: Callable[[], bool]) -> None:
-    """Wait for what no event announces, with a bound."""
+    """Wait until a condition is true, for at most `PATIENCE` seconds."""
     async with asyncio.timeout(PATIENCE):
         while not true():
             await asyncio.sleep(0.002)

@@ -1,4 +1,4 @@
-"""Servers over HTTP as programs of their own: `run FILE --http --port 0`."""
+"""HTTP servers as processes: `python3 -m mcp_ref run FILE --http --port 0`."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ class Program:
     url: str = ""
 
     def line(self) -> str:
-        """The next line on its standard error."""
+        """Return the next line on its standard error."""
         return self.until(b"\n").decode()
 
     def until(self, end: bytes) -> bytes:
-        """What comes on its standard error, up to `end`."""
+        """Return its standard error up to `end`."""
         assert self.process.stderr is not None
         source, found, deadline = self.process.stderr.fileno(), b"", time.monotonic() + PATIENCE
         while not found.endswith(end):
             ready, _, _ = select.select([source], [], [], max(0.0, deadline - time.monotonic()))
             piece = os.read(source, 1) if ready else b""
-            assert piece, f"the server said {found!r}, and no more"
+            assert piece, f"the standard error ended with {found!r}"
             found += piece
         return found
 
     def descriptors(self) -> int:
-        """How many it holds."""
+        """Return the number of its file descriptors."""
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def threads(self) -> int:
-        """How many it has."""
+        """Return the number of its threads."""
         return len(os.listdir(f"/proc/{self.process.pid}/task"))
 
     def memory(self) -> int:
-        """How many bytes are resident."""
+        """Return its resident memory, in bytes."""
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def stop(self, number: int, seconds: float = 3.0) -> bytes:
-        """End it by a signal, within so many seconds and as a success; gives what it still said."""
+        """End it by a signal, within `seconds` and with exit code 0. Return the rest of its standard error."""
         self.process.send_signal(number)
         _, said = self.process.communicate(timeout=seconds)
         assert self.process.returncode == 0, (self.process.returncode, said)
@@ -59,7 +59,7 @@ class Program:
 
 @contextlib.contextmanager
 def serving(target: str | Path, *options: str, port: str = "0") -> Iterator[Program]:
-    """Serve a file, or a module by its dotted name, for as long as the block runs."""
+    """Serve a file, or a module by its dotted name, until the block ends."""
     command = [sys.executable, "-m", "mcp_ref", "run", str(target), "--http", "--port", port, *options]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:

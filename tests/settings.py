@@ -11,19 +11,19 @@ from typing import TypeVar
 import mcp_ref
 
 MODERN = "2026-07-28"
-"""The revision in which every request stands alone."""
+"""The revision of the modern era: every request is stateless."""
 
 META = "io.modelcontextprotocol/"
-"""Before the names of what every request of it says about itself."""
+"""The prefix of the `_meta` keys of a stateless request."""
 
 T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parent.parent
 HOME = Path(mcp_ref.__file__).parent.parent
-"""Where the package is imported from: this project, or a zip."""
+"""The folder or zip that holds the imported package."""
 
 PATIENCE = 10.0
-"""Seconds that any single wait of a test may take before the test fails."""
+"""Maximum time of a single wait in a test, in seconds."""
 
 
 def _find_data() -> Path | None:
@@ -37,11 +37,11 @@ def _find_data() -> Path | None:
 
 
 DATA = _find_data()
-"""The spec's schemas and requirements; None where they are not, and tests that need them are skipped."""
+"""The specification's schemas and requirements. None if they are missing: tests that need them are skipped."""
 
 
 def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
-    """Run a test's coroutine on a fresh loop, for at most so many seconds."""
+    """Run a test's coroutine on a fresh event loop, for at most `seconds`."""
 
     async def bounded() -> T:
         async with asyncio.timeout(seconds):
@@ -51,11 +51,10 @@ def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
 
 
 SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").split()
-"""The kinds of `raw_client`: every one is to give the same behaviour. CI runs them all, once: also "http-json",
-"http+sse" and "asgi"."""
+"""The kinds of `raw_client`, all with the same behaviour. CI runs the others once: "http-json", "http+sse", "asgi"."""
 
 STATELESS_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind != "http+sse"]
-"""Those that 2026-07-28 has."""
+"""The kinds that 2026-07-28 has."""
 
 CONNECTED_TRANSPORTS = [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio", "http+sse")]
-"""Those on which something can be said before the handshake, and its errors come back as messages."""
+"""The kinds on which a client can send other messages before the handshake, and receives errors as messages."""

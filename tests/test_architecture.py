@@ -52,7 +52,7 @@ def test_every_module_says_what_it_is_about(path: Path) -> None:
 
 
 def test_only_revisions_py_knows_dates() -> None:
-    """Nobody compares dates: code asks a named feature of a Revision."""
+    """Compare no dates outside revisions.py: code reads a named feature of a Revision."""
     for path in MODULES:
         tree = ast.parse(path.read_text("utf-8"))
         for node in ast.walk(tree):

@@ -2,7 +2,7 @@
 
 The ledger is requirements.json: one row for each normative sentence of each revision; sentences that did not change
 have the same hash. A test names the rows it holds with `@pytest.mark.spec("2025-11-25/basic/lifecycle#operation-1")`.
-What no test of an implementation can hold is in `tests/untested/<part>.py`, by its newest id, with the reason.
+A sentence that no test can hold is in `tests/untested/<part>.py`, by its newest id, with the reason.
 
     python -m pytest -q -s tests/test_requirements.py      prints the counts, page by page
 """
@@ -77,7 +77,7 @@ class Row:
 
 @cache
 def ledger() -> dict[str, Row]:
-    """All rows of the revisions above, by id."""
+    """Return all rows of the revisions above, by id."""
     assert DATA is not None
     rows = json.loads((DATA / "requirements.json").read_text("utf-8"))
     fields = ("id", "revision", "page", "level", "sentence", "hash")
@@ -87,7 +87,7 @@ def ledger() -> dict[str, Row]:
 
 @cache
 def musts() -> list[Row]:
-    """The rows that are to be held, newest revision first."""
+    """Return the rows that need a test or a reason, newest revision first."""
     levels = {page: LEVELS + RECOMMENDATIONS * (page in COMPLETE_PAGES) for page in PAGES}
     rows = [row for row in ledger().values() if row.level in levels.get(row.page.partition("/")[2], ())]
     return sorted(rows, key=lambda row: row.revision, reverse=True)
@@ -95,7 +95,7 @@ def musts() -> list[Row]:
 
 @cache
 def named() -> dict[str, list[str]]:
-    """The ids that tests name, and the files they stand in."""
+    """Return the ids that tests name, with the files of these tests."""
     found: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -108,7 +108,7 @@ def named() -> dict[str, list[str]]:
 
 @cache
 def untested() -> dict[str, str]:
-    """The ids in tests/untested, and their reasons."""
+    """Return the ids in tests/untested, with their reasons."""
     found: dict[str, str] = {}
     for path in sorted((TESTS / "untested").glob("*.py")):
         reasons: dict[str, str] = importlib.import_module(f"tests.untested.{path.stem}").UNTESTED
@@ -119,7 +119,7 @@ def untested() -> dict[str, str]:
 
 
 def excused() -> set[str]:
-    """The hashes of the sentences in tests/untested."""
+    """Return the hashes of the sentences in tests/untested."""
     return {ledger()[id].hash for id in untested() if id in ledger()}
 
 
@@ -141,7 +141,7 @@ def _counts(rows: list[Row]) -> str:
     return "".join(f"{total:8}{test:6}{none:7}" for total, test, none in (by_sentence, by_row))
 
 
-def test_what_has_a_reason_for_having_no_test_has_no_test() -> None:
+def test_a_sentence_with_a_reason_has_no_test() -> None:
     held = {ledger()[id].hash for id in named() if id in ledger()}
     both = [id for id in untested() if id in ledger() and ledger()[id].hash in held]
     assert not both, f"tested after all, so take it out of tests/untested: {both}"
