@@ -16,8 +16,7 @@ our own, for a server that gets URIs from clients:
   or backslash, plain or encoded, does not match. `{+x}` and `{#x}` may span segments, and `{?x}` and `{&x}` are not in
   the path. But no value has a segment "..", with which a client could leave the directory that a server publishes.
 - Expressions with a prefix of their own (`. / ; ? & #`) may be missing. Query parameters may come in any order.
-- A variable that is not in the URI is not in the result. For `{x}` that includes the empty string: undefined and empty
-  values expand to the same URI.
+- A variable that is not in the URI is not in the result. Nor is an empty `{x}`, which expands like an undefined one.
 
 Spec:  RFC 6570 (URI templates), RFC 3986 (URIs)
 """
@@ -198,10 +197,8 @@ def _variable(text: str, template: str) -> Variable:
 
 def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
     """Return the text of an expression (section 3.2.1). An undefined variable leaves nothing, also no separator."""
-    operator = expression.operator
-    texts = [
-        text for variable in expression.variables for text in _texts(variable, values.get(variable.name), operator)
-    ]
+    operator, variables = expression
+    texts = [text for variable in variables for text in _texts(variable, values.get(variable.name), operator)]
     return operator.first + operator.separator.join(texts) if texts else ""
 
 
@@ -211,8 +208,7 @@ def _texts(variable: Variable, value: Value, operator: Operator) -> list[str]:
     if value is None or (isinstance(value, (Sequence, Mapping)) and not isinstance(value, str) and not value):
         return []
     if isinstance(value, (str, int, float)):
-        whole = str(value)
-        return [_named(variable.name, _encode(whole[: variable.prefix], keeps), operator)]
+        return [_named(variable.name, _encode(str(value)[: variable.prefix], keeps), operator)]
     if variable.prefix:  # section 2.4.1
         raise TemplateError(f"{variable.name}:{variable.prefix} needs a string, not a {type(value).__name__}")
     if isinstance(value, Mapping):
@@ -249,21 +245,15 @@ def _pattern_of(part: str | Expression, following: list[str | Expression], index
     if isinstance(part, str):
         return re.escape(_encode(part, True))
     operator = part.operator
-    if operator.keeps_reserved:
-        characters = _SEGMENT + r"/?#\[\]"
-    elif operator.separator == "/":
-        characters = _SEGMENT + "/"
-    elif operator.separator == "&":
-        characters = _SEGMENT + "/?"  # RFC 3986, section 3.4
-    else:
-        characters = _SEGMENT
-    text = f"(?P<text{index}>(?:{_not(following)}(?:[{characters}]|{_ENCODED}))*)"
+    # RFC 3986, section 3.4: a query may contain "/" and "?".
+    more = r"/?#\[\]" if operator.keeps_reserved else {"/": "/", "&": "/?"}.get(operator.separator, "")
+    text = f"(?P<text{index}>(?:{_stop_before(following)}(?:[{_SEGMENT}{more}]|{_ENCODED}))*)"
     if operator.first:
         text = f"(?:{re.escape(operator.first)}{text})?"
     return f"(?=(?P<whole{index}>{text}))(?P=whole{index})"
 
 
-def _not(following: list[str | Expression]) -> str:
+def _stop_before(following: list[str | Expression]) -> str:
     """Return a lookahead that fails where the next literal or prefix begins. An expression without one is skipped."""
     for index, part in enumerate(following):
         if isinstance(part, str):

@@ -1,4 +1,4 @@
-"""The same exchanges under an ASGI server, such as uvicorn, hypercorn or granian, or mounted in Starlette or FastAPI.
+"""An adapter: handlers of message.py under an ASGI server (uvicorn, hypercorn, granian), or in Starlette or FastAPI.
 
 ASGI is a calling convention: an application is a coroutine function of a scope and two callables. As with our own
 server, the handler gets the whole body, and its size is bounded.
@@ -62,13 +62,12 @@ def application(
 
 
 async def _serve_lifespan(receive: Receive, send: Send, close: Callable[[], Awaitable[None]] | None) -> None:
-    while True:
-        message = await receive()
-        if message["type"] == "lifespan.shutdown" and close is not None:
+    event: object = None
+    while event != "lifespan.shutdown":
+        event = (await receive())["type"]
+        if event == "lifespan.shutdown" and close is not None:
             await close()
-        await send({"type": f"{message['type']}.complete"})
-        if message["type"] == "lifespan.shutdown":
-            return
+        await send({"type": f"{event}.complete"})
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes | None:

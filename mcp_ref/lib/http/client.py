@@ -148,13 +148,12 @@ class HttpResponse:
     """
 
     def __init__(self, url: str, method: str, head: tuple[int, str, Headers], connection: _Connection) -> None:
-        self.url = url
+        self.url, self._connection = url, connection
         self.status, version, self.headers = head
         # [RFC 9112 6.3, rule 1] these responses have no body, even if their headers announce one
         length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
         self.is_complete = length == 0
         self.keep_alive = persists(self.headers, version) and length is not None
-        self._connection = connection
         self._length = length  # None: the body ends with the connection
         self._left = _PIECE if length is None or length == CHUNKED else length
         self._buffer = bytearray()  # received bytes of a chunked body that are not decoded

@@ -60,7 +60,7 @@ IDLE, HEAD, BODY, RESPONSE, CLOSING, CLOSED = Phase  # in Python 3.11, a global 
 
 
 class Connections:
-    """The open connections of one server, and the things that they share."""
+    """The open connections of one server, with its handler, limits and written response heads."""
 
     def __init__(self, handler: Handler, limits: HttpLimits) -> None:
         self.handler, self.limits = handler, limits
@@ -159,9 +159,9 @@ class HttpConnection(asyncio.Protocol):
         self._half_closed = True
         exchange = self._exchange
         if exchange is not None:
-            # The client may have left, or may still read. A handler that asks prefers a false alarm to a late one.
+            # The client may have left, or may still read. A false alarm costs a handler less than a late one.
             exchange.leave()
-        # A client that has left looks the same. It may cost us a response that nobody reads, but no endless stream.
+        # A client that has left looks the same. A response that nobody reads is cheap, an endless stream is not.
         streaming = exchange is not None and exchange.response is not None
         return self._phase is RESPONSE and not self._tls and not streaming
 
@@ -253,8 +253,7 @@ class HttpConnection(asyncio.Protocol):
             self.write(data)
 
     def pause_writing(self) -> None:
-        self._drained = self._loop.create_future()
-        self._progress = (-1, 0.0)
+        self._drained, self._progress = self._loop.create_future(), (-1, 0.0)
 
     def resume_writing(self) -> None:
         if self._drained is not None:
@@ -342,7 +341,7 @@ class HttpExchange:
         return self._gone
 
     def leave(self) -> None:
-        """Tell the handler that the client has left, if it asked."""
+        """Tell the handler that the client has left, if the handler has called `gone`."""
         if self._gone is not None and not self._gone.done():
             self._gone.set_result(None)
 

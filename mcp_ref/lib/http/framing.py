@@ -19,8 +19,7 @@ section 11.2). So a message that two readers could read in two ways is refused, 
     a space before the colon                          `Content-Length :` is a header, or is ignored
     a chunk size with a sign, prefix or space         some number parsers accept them
 
-A line break in a header to send would begin another header, or the body (response splitting, section 11.1).
-`head_lines` refuses it.
+`head_lines` refuses a line break in a header: it would begin another header, or the body (response splitting, 11.1).
 
 Spec:  RFC 9112, sections 2.2 (parsing), 5 (fields), 6 (body length), 7 (transfer codings), 9.3 (persistence)
 """
@@ -122,10 +121,7 @@ def body_length(headers: Headers) -> int | None:
 
 
 class ChunkedBody:
-    """A decoder for a chunked body, which may arrive in pieces of any size.
-
-    The state is the place in `_decode`, a generator that is resumed when more bytes have arrived.
-    """
+    """A decoder for a chunked body that arrives in pieces. Its state is a generator, resumed when more bytes arrive."""
 
     def __init__(self, buffer: bytearray) -> None:
         self.done = False

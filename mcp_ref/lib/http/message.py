@@ -1,4 +1,4 @@
-"""One HTTP request, and the exchange through which a handler sends the response. The same for every kind of server.
+"""One HTTP request, and the exchange through which a handler sends the response (server.py, asgi.py).
 
     async def handler(exchange: Exchange) -> None:
         await exchange.respond(200, [("Content-Type", "text/plain")], b"hello")

@@ -63,8 +63,7 @@ class RequestParser:
 
     def next(self) -> tuple[RequestHead, bytes] | None:
         """Remove a request from the buffer and return it, or None until it is complete. Raise BadMessage."""
-        if self.head is None:
-            self.head = self._take_head()
+        self.head = self.head or self._take_head()
         if self.head is None:
             return None
         body = self._take_chunks() if self.head.length == CHUNKED else self._take_bytes(self.head.length)
@@ -112,8 +111,7 @@ class RequestParser:
         self._check_body_size(len(self._body))
         if not self._chunks.done:
             return None
-        body = bytes(self._body)
-        self._chunks = None
+        body, self._chunks = bytes(self._body), None
         self._body.clear()
         return body
 

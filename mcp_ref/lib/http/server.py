@@ -7,8 +7,7 @@
         print(server.address)
         await asyncio.Event().wait()
 
-asyncio owns the sockets. Each handler runs in a task, and no thread is used. `HttpLimits` bounds the memory and the
-time that a client can cost.
+Each handler runs in an asyncio task. No thread is used. `HttpLimits` bounds the memory and time that a client can cost.
 
 Spec:  RFC 9110, RFC 9112
 """
@@ -91,7 +90,7 @@ async def serve(
     ssl: SSLContext | None = None,
     limits: HttpLimits | None = None,
 ) -> HttpServer:
-    """Start a server that serves every request with the handler.
+    """Return a listening server that serves every request with the handler. Close it, or use it with `async with`.
 
     Args:
         handler: Serves one exchange. Several handlers run at a time, one for each connection.
@@ -100,8 +99,6 @@ async def serve(
         ssl: A context with a certificate, for HTTPS.
         limits: Bounds on memory and time; the defaults of `HttpLimits` if None.
 
-    Returns:
-        The listening server. Close it, or use it with `async with`.
 
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.

@@ -56,8 +56,7 @@ class EventParser:
     def resumed(self) -> EventParser:
         """Return a parser for the same stream on a new connection. It keeps the last id and drops a partial event."""
         new = EventParser(self._max_event)
-        new.last_event_id = new._id = self.last_event_id
-        new.retry = self.retry
+        new.last_event_id, new._id, new.retry = self.last_event_id, self.last_event_id, self.retry
         return new
 
     def feed(self, data: bytes) -> list[Event]:

@@ -31,40 +31,31 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
             budget.depth += 1
             return valid
 
-        return Keyword(name, check, applied=lambda instance, budget: ((None, target),), requires_all=True)
+        return Keyword(name, check, applied=lambda instance, budget: ((None, target),))
 
     return build, name
 
 
-def all_of(reader: SchemaReader) -> Keyword:
-    """Build `allOf` (Core 10.2.1.1)."""
-    schemas = reader.apply_in_place(reader.subschemas("allOf"))
-    checks = [schema.check for schema in schemas]
+def _all_or_any(name: str, *, decisive: bool) -> VocabularyRow:
+    """Return the row of `allOf`, which one False decides (Core 10.2.1.1), or `anyOf`, which one True (10.2.1.2)."""
 
-    def check(instance: JSON, budget: Budget) -> bool:
-        budget.spend(len(checks))
-        for check_one in checks:  # noqa: SIM110
-            if not check_one(instance, budget):
-                return False
-        return True
+    def build(reader: SchemaReader) -> Keyword:
+        schemas = reader.apply_in_place(reader.subschemas(name))
+        checks = [schema.check for schema in schemas]
 
-    applied = [(None, schema) for schema in schemas]
-    return Keyword("allOf", check, applied=lambda instance, budget: applied, requires_all=True)
+        def check(instance: JSON, budget: Budget) -> bool:
+            budget.spend(len(checks))
+            for check_one in checks:
+                if check_one(instance, budget) is decisive:
+                    return decisive
+            return not decisive
 
+        if decisive:
+            return Keyword(name, check, lambda *failed: _no_match(schemas, *failed), _valid_ones(schemas))
+        applied = [(None, schema) for schema in schemas]
+        return Keyword(name, check, applied=lambda instance, budget: applied)
 
-def any_of(reader: SchemaReader) -> Keyword:
-    """Build `anyOf` (Core 10.2.1.2)."""
-    schemas = reader.apply_in_place(reader.subschemas("anyOf"))
-    checks = [schema.check for schema in schemas]
-
-    def check(instance: JSON, budget: Budget) -> bool:
-        budget.spend(len(checks))
-        for check_one in checks:  # noqa: SIM110
-            if check_one(instance, budget):
-                return True
-        return False
-
-    return Keyword("anyOf", check, lambda *failed: _no_match(schemas, *failed), _valid_ones(schemas))
+    return build, name
 
 
 def one_of(reader: SchemaReader) -> Keyword:
@@ -144,14 +135,11 @@ def if_then_else(reader: SchemaReader) -> Keyword | None:
         elif otherwise:
             yield None, otherwise
 
-    return Keyword("if", check, applied=applied, requires_all=True)
+    return Keyword("if", check, applied=applied)
 
 
 def dependent_schemas(keyword: str) -> VocabularyRow:
-    """Return the row of `dependentSchemas` (Core 10.2.2.4): a property that is present applies a schema to the object.
-
-    In draft-07, these are the members of `dependencies` that are not arrays (Draft-07 6.5.7).
-    """
+    """Return the row of `dependentSchemas` (Core 10.2.2.4), or of the schemas in `dependencies` (Draft-07 6.5.7)."""
 
     def build(reader: SchemaReader) -> Keyword:
         given = reader.mapping(keyword).items()
@@ -169,7 +157,7 @@ def dependent_schemas(keyword: str) -> VocabularyRow:
         def check(instance: JSON, budget: Budget) -> bool:
             return all(schema.check(instance, budget) for _, schema in applied(instance, budget))
 
-        return Keyword(keyword, check, applied=applied, requires_all=True)
+        return Keyword(keyword, check, applied=applied)
 
     return build, keyword
 
@@ -216,7 +204,7 @@ def _items(first: list[CompiledSchema], rest: CompiledSchema | None) -> Keyword:
                 for index in range(count, len(instance)):
                     yield index, rest
 
-    return Keyword("items", check, applied=applied, requires_all=True)
+    return Keyword("items", check, applied=applied)
 
 
 def contains(reader: SchemaReader) -> Keyword:
@@ -295,7 +283,7 @@ def properties(reader: SchemaReader) -> Keyword:
                         return False
         return True
 
-    return Keyword("properties", check_patterns if patterns else check_named, applied=applied, requires_all=True)
+    return Keyword("properties", check_patterns if patterns else check_named, applied=applied)
 
 
 def property_names(reader: SchemaReader) -> Keyword:
@@ -323,6 +311,6 @@ CORE: Vocabulary = (*REFERENCE, _reference("$dynamicRef", dynamic=True))
 APPLICATOR: Vocabulary = ((items, "prefixItems", "items"), (contains, "contains"))
 APPLICATOR += ((properties, "properties", "patternProperties", "additionalProperties"),)
 APPLICATOR += ((property_names, "propertyNames"), dependent_schemas("dependentSchemas"))
-APPLICATOR += ((if_then_else, "if", "then", "else"),)
-APPLICATOR += ((all_of, "allOf"), (any_of, "anyOf"), (one_of, "oneOf"), (not_, "not"))
+APPLICATOR += ((if_then_else, "if", "then", "else"), _all_or_any("allOf", decisive=False))
+APPLICATOR += (_all_or_any("anyOf", decisive=True), (one_of, "oneOf"), (not_, "not"))
 """The applicator vocabulary (Core 10)."""

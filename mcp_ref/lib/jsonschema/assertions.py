@@ -159,10 +159,7 @@ def required(reader: SchemaReader) -> Keyword:
 
 
 def dependent_names(keyword: str) -> VocabularyRow:
-    """Return the row of `dependentRequired` (Validation 6.5.4): a property that is present requires others.
-
-    In draft-07, these are the arrays of `dependencies` (Draft-07 6.5.7).
-    """
+    """Return the row of `dependentRequired` (Validation 6.5.4), or of the arrays in `dependencies` (Draft-07 6.5.7)."""
 
     def build(reader: SchemaReader) -> Keyword:
         given = reader.mapping(keyword).items()

@@ -86,7 +86,7 @@ class Parser:
         char = self.source[self.at]
         if char not in _SYNTAX:
             self.at += 1
-            return self._quantified(_one(ord(char)))
+            return self._quantified(_character(ord(char)))
         for kind in ("^", "$", r"\b", r"\B"):
             if self._take(kind):
                 return Boundary(kind)
@@ -144,7 +144,7 @@ class Parser:
             return NonRegular(f"\\{number}")
         if self.source[self.at] in "*+?" or self._matched(r"\{\d+(,\d*)?\}"):
             raise self._error("nothing to repeat")
-        return _one(ord(self._next()))
+        return _character(ord(self._next()))
 
     def _escape(self, in_class: bool = False) -> CharacterSet:
         """Parse the rest of an escape, after the backslash."""
@@ -155,24 +155,24 @@ class Parser:
         if char in "pP":
             return self._property(char == "P")
         if char in _CONTROLS:
-            return _one(_CONTROLS[char])
+            return _character(_CONTROLS[char])
         if char == "b" and in_class:
-            return _one(8)
+            return _character(8)
         if char == "0" and not self._matched(r"(?=\d)"):
-            return _one(0)
+            return _character(0)
         if char == "c" and (found := self._matched("[A-Za-z]")):
-            return _one(ord(found[0]) % 32)
+            return _character(ord(found[0]) % 32)
         if char == "x" and (found := self._matched("[0-9a-fA-F]{2}")):
-            return _one(int(found[0], 16))
+            return _character(int(found[0], 16))
         if char == "u":
             if found := self._matched(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"):
-                return _one(0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF))
+                return _character(0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF))
             found = self._matched(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")
             if found and (code := int(found[1] or found[2], 16)) <= LAST:
-                return _one(code)
+                return _character(code)
         if char.isascii() and char.isalnum():
             raise self._error(f"unknown escape \\{char}")
-        return _one(ord(char))
+        return _character(ord(char))
 
     def _property(self, negated: bool) -> CharacterSet:
         found = self._matched(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")
@@ -199,15 +199,15 @@ class Parser:
                         raise self._error("the range is in the wrong order")
                     part = CharacterSet([(part.ranges[0][0], end.ranges[0][0])], [])
                 else:
-                    parts += [_one(ord("-")), end]  # [\w-.]: accepted as a literal hyphen
+                    parts += [_character(ord("-")), end]  # [\w-.]: accepted as a literal hyphen
             parts.append(part)
         ranges = sorted(each for part in parts for each in part.ranges)
         return CharacterSet(ranges, [each for part in parts for each in part.categories], negated)
 
     def _class_atom(self) -> CharacterSet:
         char = self._next()
-        return self._escape(in_class=True) if char == "\\" else _one(ord(char))
+        return self._escape(in_class=True) if char == "\\" else _character(ord(char))
 
 
-def _one(code: int) -> CharacterSet:
+def _character(code: int) -> CharacterSet:
     return CharacterSet([(code, code)], [])

@@ -169,10 +169,8 @@ class Boundary:
 
     def holds(self, before: str, after: str) -> bool:
         """Return True if the condition holds between two characters. "" stands for the beginning or end of the text."""
-        if self.kind == "^":
-            return not before
-        if self.kind == "$":
-            return not after
+        if self.kind in "^$":
+            return not (before if self.kind == "^" else after)
         return (is_word(before) != is_word(after)) == (self.kind == r"\b")
 
 

@@ -52,10 +52,12 @@ def is_hostname(text: str) -> bool:
     """Return True for a host name (RFC 1123 2.1). A label in Punycode must be decodable."""
     if len(text) > 253 or re.fullmatch(r"[a-zA-Z0-9.-]+", text) is None:
         return False
-    return all(0 < len(label) < 64 and label[0] != "-" != label[-1] and _readable(label) for label in text.split("."))
+    return all(
+        0 < len(label) < 64 and label[0] != "-" != label[-1] and _is_decodable(label) for label in text.split(".")
+    )
 
 
-def _readable(label: str) -> bool:
+def _is_decodable(label: str) -> bool:
     if label[2:4] != "--":
         return True  # RFC 5891 4.2.3.1 reserves hyphens in the third and fourth place for Punycode
     try:
@@ -73,10 +75,8 @@ def is_idn_hostname(text: str) -> bool:
         written = text.encode("idna").decode()
     except UnicodeError:
         return False
-    return all(
-        0 < len(label) < 64 and re.fullmatch(r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?", label) is not None
-        for label in written.split(".")
-    )
+    form = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+    return all(0 < len(label) < 64 and re.fullmatch(form, label) for label in written.split("."))
 
 
 def is_ipv4(text: str) -> bool:

@@ -8,8 +8,7 @@ Each keyword of a schema becomes a `Keyword` with up to three functions:
 - `message` returns the text of the error, if the keyword itself is violated and not one of its subschemas.
 
 A `KeywordBuilder` is a function that builds one keyword, or a few that belong together. It reads their values with the
-`SchemaReader`, and computes everything that does not depend on the instance in advance. For keywords that check
-nothing, it returns None.
+`SchemaReader` and prepares all that does not depend on the instance. It returns None if there is nothing to check.
 """
 
 from __future__ import annotations
@@ -39,18 +38,14 @@ class Keyword:
     Args:
         name: Name of the keyword, for errors.
         check: Returns True if the instance is valid.
-        message: Text of the error, if the keyword itself can fail.
+        message: Text of the error. Without it, the keyword fails exactly when a subschema that it applies fails.
         applied: Returns the subschemas that the keyword applies to an instance.
-        requires_all: True if an instance satisfies the keyword exactly when it satisfies all applied subschemas.
     """
 
-    __slots__ = ("applied", "check", "message", "name", "requires_all")
+    __slots__ = ("applied", "check", "message", "name")
 
-    def __init__(
-        self, name: str, check: Check, message: Message = "", applied: Apply | None = None, requires_all: bool = False
-    ) -> None:
-        self.name, self.check, self.message = name, check, message
-        self.applied, self.requires_all = applied, requires_all
+    def __init__(self, name: str, check: Check, message: Message = "", applied: Apply | None = None) -> None:
+        self.name, self.check, self.message, self.applied = name, check, message, applied
 
 
 class CompiledSchema:
@@ -104,7 +99,7 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
     if schema.false_error:
         yield ValidationError(path, *schema.false_error)
     for keyword in schema.keywords:
-        if keyword.requires_all and keyword.applied is not None:
+        if keyword.applied is not None and not keyword.message:
             for step, subschema in keyword.applied(instance, budget):
                 if step is None:
                     yield from find_errors(subschema, instance, budget, path)
@@ -119,8 +114,7 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
 class SchemaReader:
     """Access to the keywords of one schema object, for the functions that build them.
 
-    Each method returns a keyword's value in the form that the standard demands, or raises SchemaError.
-    The compiler implements the last three methods.
+    A method returns a keyword's value in its standard form, or raises SchemaError. The compiler has the last three.
     """
 
     __slots__ = ("asserts_formats", "compiled", "keywords", "known", "location", "schema")

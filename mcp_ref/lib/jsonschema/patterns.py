@@ -2,7 +2,7 @@
 
 A matcher that backtracks, such as Python's `re`, can take years for `^(a+)+$` and a text of fifty characters. Pattern
 and text may come from an attacker (regular-expression denial of service, ReDoS; Validation 10). So each pattern is
-parsed. From its structure follows a bound on the cost of matching a text. The cost decides between two matchers:
+parsed. Its structure gives an upper bound on the cost of matching a text. This bound decides between two matchers:
 
 - `re`, if backtracking is cheap. The pattern is translated first: JSON Schema uses ECMA-262 (Core 6.4), where `\\d` is
   only 0 to 9, `$` does not match before a last newline, and `\\p{…}` exists.

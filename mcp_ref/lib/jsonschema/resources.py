@@ -40,15 +40,9 @@ _VOCABULARIES |= {"content": (), "meta-data": ()}
 
 _ALL = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
 
-_DRAFT_07: Vocabulary = (
-    *REFERENCE,
-    *VALIDATION,
-    *FORMAT,
-    (items_of_draft_07, "items", "additionalItems"),
-    *(row for row in APPLICATOR if "prefixItems" not in row and "dependentSchemas" not in row),
-    dependent_names("dependencies"),
-    dependent_schemas("dependencies"),
-)
+_DRAFT_07: Vocabulary = (*REFERENCE, *VALIDATION, *FORMAT, (items_of_draft_07, "items", "additionalItems"))
+_DRAFT_07 += tuple(row for row in APPLICATOR if "prefixItems" not in row and "dependentSchemas" not in row)
+_DRAFT_07 += (dependent_names("dependencies"), dependent_schemas("dependencies"))
 """The keywords of draft-07, which has no vocabularies."""
 
 

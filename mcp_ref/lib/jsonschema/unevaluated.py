@@ -34,7 +34,7 @@ def _unevaluated(name: str, kind: type, false_message: str) -> VocabularyRow:
         def check(instance: JSON, budget: Budget) -> bool:
             return all(schema.check(instance[step], budget) for step, _ in applied(instance, budget))  # type: ignore[index]
 
-        return Keyword(name, check, applied=applied, requires_all=True)
+        return Keyword(name, check, applied=applied)
 
     return build, name
 
@@ -53,8 +53,6 @@ def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[S
     return found
 
 
-UNEVALUATED: Vocabulary = (
-    _unevaluated("unevaluatedItems", list, "unexpected item"),
-    _unevaluated("unevaluatedProperties", dict, "unexpected property"),
-)
+UNEVALUATED: Vocabulary = (_unevaluated("unevaluatedItems", list, "unexpected item"),)
+UNEVALUATED += (_unevaluated("unevaluatedProperties", dict, "unexpected property"),)
 """The unevaluated vocabulary (Core 11), which must be evaluated last."""

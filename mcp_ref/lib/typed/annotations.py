@@ -194,34 +194,31 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
     return Conversion(schema, conversion.read)
 
 
-def _choice(values: Sequence[Any]) -> Schema:
+def _choice(values: Sequence[Any], scope: AnnotationScope, owner: object, kinds: str) -> Schema:
     """Return the schema of a set of values: an `enum`, also for one value. Models know `enum` better than `const`."""
+    if any(type(value) not in _JSON_TYPES for value in values):
+        raise scope.refuse(owner, f"has values that are not strings, {kinds}, booleans or None")
     names = list(dict.fromkeys(_JSON_TYPES[type(value)] for value in values))
     return {"type": one_or_all(names), "enum": [*values]}
 
 
 def _literal(values: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
-    if any(type(value) not in _JSON_TYPES for value in values):
-        raise scope.refuse(f"Literal{list(values)}", "has values that are not strings, integers, booleans or None")
+    schema = _choice(values, scope, f"Literal{list(values)}", "integers")
     if any(type(value) is int for value in values):
-        return Conversion(_choice(values), lambda value: int(value) if type(value) is float else value)
-    return Conversion(_choice(values))
+        return Conversion(schema, lambda value: int(value) if type(value) is float else value)
+    return Conversion(schema)
 
 
 def _enum(cls: type[Enum], scope: AnnotationScope) -> Conversion:
     values = [member.value for member in cls]
     if not values:
         raise scope.refuse(cls, "has no members")
-    if any(type(value) not in _JSON_TYPES for value in values):
-        raise scope.refuse(cls, "has values that are not strings, numbers, booleans or None")
-    return Conversion(_choice(values), cls)
+    return Conversion(_choice(values, scope, cls, "numbers"), cls)
 
 
-_ARRAYS: Final[dict[Any, Callable[[list[Any]], object]]] = {
-    **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable), list),
-    **dict.fromkeys((set, abc.Set, abc.MutableSet), set),
-    frozenset: frozenset,
-}
+_ARRAYS: dict[Any, Callable[[list[Any]], object]] = {frozenset: frozenset}
+_ARRAYS |= dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable), list)
+_ARRAYS |= dict.fromkeys((set, abc.Set, abc.MutableSet), set)
 _OBJECTS: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 

@@ -12,7 +12,7 @@ import re
 _GOOGLE = re.compile(r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$")
 _GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)")
 _NUMPY = re.compile(r"(Other )?Parameters\s*$")
-_NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
+_NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$")  # the text begins on the next line
 _UNDERLINE = re.compile(r"-{3,}\s*$")
 _REST = re.compile(r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$")
 
@@ -26,10 +26,11 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     while at < len(lines):
         if _GOOGLE.match(lines[at]):
             end = _end_of_block(lines, at + 1)
-            _read_google(lines[at + 1 : end], found)
+            block = inspect.cleandoc("\n".join(["", *lines[at + 1 : end]])).splitlines()
+            _read_entries(block, _GOOGLE_ENTRY, found)
         elif _NUMPY.match(lines[at]) and _UNDERLINE.match("".join(lines[at + 1 : at + 2])):
             end = _end_of_section(lines, at + 2)
-            _read_numpy(lines[at + 2 : end], found)
+            _read_entries(lines[at + 2 : end], _NUMPY_ENTRY, found)
         elif field := _REST.match(lines[at]):
             end = _end_of_block(lines, at + 1)
             if field[1] != "type":
@@ -58,29 +59,15 @@ def _end_of_section(lines: list[str], at: int) -> int:
     return at
 
 
-def _read_google(block: list[str], found: dict[str, str]) -> None:
+def _read_entries(lines: list[str], entry_line: re.Pattern[str], found: dict[str, str]) -> None:
+    """Read the entries of a block: names and perhaps a text, then lines that continue the text."""
     names: list[str] = []
-    for line in inspect.cleandoc("\n".join(["", *block])).splitlines():
-        if entry := _GOOGLE_ENTRY.match(line):  # only without indentation: an indented line continues an entry
-            names = [entry[1]]
-            found[entry[1]] = entry[2] or ""
-        else:
-            _append(names, line, found)
-
-
-def _read_numpy(block: list[str], found: dict[str, str]) -> None:
-    names: list[str] = []
-    for line in block:
-        if entry := _NUMPY_ENTRY.match(line):
+    for line in lines:
+        if entry := entry_line.match(line):  # only without indentation: an indented line continues an entry
             names = [name.strip(" *") for name in entry[1].split(",")]
-            found.update(dict.fromkeys(names, ""))
+            found.update(dict.fromkeys(names, entry[2] or ""))
         else:
-            _append(names, line, found)
-
-
-def _append(names: list[str], line: str, found: dict[str, str]) -> None:
-    for name in names:
-        found[name] = _joined(found[name], line)
+            found.update({name: _joined(found[name], line) for name in names})
 
 
 def _joined(*lines: str) -> str:

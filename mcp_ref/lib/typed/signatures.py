@@ -123,25 +123,15 @@ def signature_of(
         and not _mentions(result, result_types)
     ):
         output_schema = conversion_of(result, AnnotationScope(f"{name}() result", scope.names)).schema
+    schema, is_async, reserved = _input(parameters, rest), _is_async(function), fixed.union(contexts)
+    context, read_rest = contexts[0] if contexts else None, rest.read if rest else None
     return Signature(
-        name=name,
-        description=description,
-        parameters=parameters,
-        input_schema=_input(parameters, rest),
-        output_schema=output_schema,
-        context_parameter=contexts[0] if contexts else None,
-        is_async=_is_async(function),
-        reserved=fixed.union(contexts),
-        readers=readers,
-        read_rest=rest.read if rest else None,
+        name, description, parameters, schema, output_schema, context, is_async, reserved, readers, read_rest
     )
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
-    """Return the `def` behind a partial, method, wrapper or callable object, with its name and docstring.
-
-    The name of a callable object, and its docstring if `__call__` has none, are those of its class.
-    """
+    """Return the `def` behind a callable, its name and its docstring. A callable object has the name of its class."""
     name, doc = "", None
     while not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
         if isinstance(function, functools.partial):
@@ -198,8 +188,6 @@ def _parameter(each: inspect.Parameter, annotation: object, conversion: Conversi
 def _input(parameters: list[Parameter], rest: Conversion | None) -> Schema:
     required = [parameter.name for parameter in parameters if parameter.required]
     schema = object_schema({parameter.name: parameter.schema for parameter in parameters}, required)
-    if rest is None:
-        schema["additionalProperties"] = False
-    elif rest.schema:
-        schema["additionalProperties"] = rest.schema
+    if rest is None or rest.schema:
+        schema["additionalProperties"] = rest.schema if rest else False
     return schema

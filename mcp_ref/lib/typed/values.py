@@ -169,9 +169,8 @@ def _write_instance(value: Any, depth: int) -> JSON:
             return _checked(text.write(value))
     if isinstance(value, (Sequence, Set)):
         return _write_array(value, depth - 1)
-    raise UnfitValue(
-        f"an object of {type(value).__qualname__} has no JSON form; make it a dataclass, dict, list or string"
-    )
+    name = type(value).__qualname__
+    raise UnfitValue(f"an object of {name} has no JSON form; make it a dataclass, dict, list or string")
 
 
 def _write_array(items: Iterable[object], depth: int) -> JSON:
