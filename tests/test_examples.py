@@ -91,7 +91,7 @@ FAIL = {
     "files_client.py ../secret.txt": "not in any of the roots",
     "note://all/nothing": "Resource not found",
     "name=../oops": "Invalid arguments",
-    "notes_client.py note://nowhere": "does not tell of changes of note://nowhere",
+    "notes_client.py note://nowhere": "does not report changes of note://nowhere",
     "book_table": "How many guests?",
     "--guests 13": "expected at most 12",
     "sign_in --": "this needs elicitation.url",
