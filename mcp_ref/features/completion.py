@@ -43,7 +43,6 @@ class PromptReference:
 
     type: Literal["ref/prompt"] = field(default="ref/prompt", kw_only=True)
     name: str
-    """The name of the prompt."""
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
 
 
@@ -104,8 +103,6 @@ class CompleteResult:
 
 Reference: TypeAlias = PromptReference | ResourceTemplateReference
 
-# ---------------------------------------------------------------------------------------------------- server
-
 
 class Completions:
     """The completers of a server: the authors' functions that return suggestions.
@@ -117,7 +114,7 @@ class Completions:
     """
 
     def __init__(
-        self, context_type: type | None, is_known: Callable[[Reference], bool], added: Callable[[], None] = lambda: None
+        self, context_type: type | None, is_known: Callable[[Reference], bool], added: Callable[[], None]
     ) -> None:
         self._added = added
         self._context_type = context_type

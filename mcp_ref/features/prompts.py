@@ -37,7 +37,6 @@ from ..lib.typed import Signature, signature_of
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life, Revision
 from .caching import CacheableResult
 from .invoke import call, check_options
-from .pagination import PAGE_SIZE
 from .registry import Registry
 
 
@@ -102,7 +101,6 @@ class GetPromptResult:
     """The finished messages of a prompt."""
 
     messages: list[PromptMessage]
-    """The messages, in order."""
     description: str | None = None
     """The purpose of the prompt, for people."""
     meta: Object | None = None
@@ -115,9 +113,6 @@ class PromptOptions(TypedDict, total=False):
     description: str
     icons: list[Icon]
     meta: Object
-
-
-# ---------------------------------------------------------------------------------------------------- server
 
 
 @dataclass
@@ -134,9 +129,7 @@ class RegisteredPrompt:
 class Prompts:
     """The prompts of a server: those registered, and the handlers of `prompts/list` and `prompts/get`."""
 
-    def __init__(
-        self, context_type: type | None = None, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, context_type: type | None, page_size: int, changed: Callable[[], None]) -> None:
         self._context_type = context_type
         self._registry: Registry[RegisteredPrompt] = Registry("prompt", page_size, changed)
 

@@ -15,7 +15,7 @@ from itertools import count
 from typing import TypeVar
 
 from ..revisions import Revision
-from .pagination import PAGE_SIZE, cursor_of, serial_of
+from .pagination import cursor_of, serial_of
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 class Registry(dict[str, T]):
     """Items under unique keys, in the order of registration. `kind` names an item in error messages."""
 
-    def __init__(self, kind: str, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, kind: str, page_size: int, changed: Callable[[], None]) -> None:
         super().__init__()
         self._kind, self._page_size, self._changed = kind, page_size, changed
         self._serials: dict[str, int] = {}

@@ -51,7 +51,6 @@ from ..lib.uritemplate import Matched, UriTemplate
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .invoke import call, check_options
-from .pagination import PAGE_SIZE
 from .registry import Registry
 
 MAX_SUBSCRIPTIONS = 1000
@@ -156,9 +155,6 @@ class ResourceOptions(TypedDict, total=False):
     meta: Object
 
 
-# ---------------------------------------------------------------------------------------------------- server
-
-
 @dataclass
 class _Registered:
     function: Callable[..., object]
@@ -206,9 +202,7 @@ class RegisteredTemplate(_Registered):
 class Resources:
     """The resources of a server: those registered, and the handlers of the `resources/` methods."""
 
-    def __init__(
-        self, context_type: type | None = None, page_size: int = PAGE_SIZE, changed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, context_type: type | None, page_size: int, changed: Callable[[], None]) -> None:
         self._context_type = context_type
         self._resources: Registry[RegisteredResource] = Registry("resource", page_size, changed)
         self._templates: Registry[RegisteredTemplate] = Registry("resource template", page_size, changed)

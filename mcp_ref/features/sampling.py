@@ -206,8 +206,6 @@ class CreateMessageResult(_Message):
 SamplingHandler: TypeAlias = Callable[[CreateMessageRequestParams], Awaitable[CreateMessageResult]]
 """The client's function that calls the model. Raises `ProtocolError(USER_REJECTED, ...)` if the user refuses."""
 
-# ---------------------------------------------------------------------------------------------------- both sides
-
 
 def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
     """Return the first breach of the rules for tool uses and results, or None. Both sides check a conversation."""

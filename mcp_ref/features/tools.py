@@ -61,7 +61,6 @@ from ..lib.typed import Signature, signature_of, to_json
 from ..revisions import NOT_ON_THE_WIRE, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision
 from .caching import CacheableResult
 from .invoke import call, check_options
-from .pagination import PAGE_SIZE
 from .registry import Registry
 from .task_augmentation import TaskHint, TaskMetadata, TaskSupport, without_task
 
@@ -261,11 +260,7 @@ class Tools:
     """The tools of a server: those registered, and the handlers of `tools/list` and `tools/call`."""
 
     def __init__(
-        self,
-        context_type: type | None = None,
-        page_size: int = PAGE_SIZE,
-        changed: Callable[[], None] = lambda: None,
-        start: TaskStarter | None = None,
+        self, context_type: type | None, page_size: int, changed: Callable[[], None], start: TaskStarter
     ) -> None:
         self.can_be_tasks = False
         """True if calls of at least one tool can be tasks."""
@@ -337,7 +332,7 @@ class Tools:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
         # [2025-11-25 basic/utilities/tasks#task-support-and-handling] without declared tasks, `task` MUST be ignored
         wants_task = registered.task != "forbidden" or params.task is not None
-        if self._start is not None and self.can_be_tasks and wants_task:
+        if self.can_be_tasks and wants_task:
             return await self._start(partial(self._call, registered, params), registered, params.task, context)
         return await self._call(registered, params, context)
 

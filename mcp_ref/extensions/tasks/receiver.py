@@ -1,18 +1,18 @@
-"""Tasks at work: the tasks that one receiver runs or keeps, and the requests about them.
+"""The receiver of tasks: runs them, keeps their outcomes, and serves the requests about them.
 
-A request that becomes a task has its result at once, a handle, and its handler runs on. That is for work that takes
-longer than a connection lasts. The receiver, usually the server, keeps the outcome, and the requestor polls.
+A request that becomes a task gets the task as its result at once, while its handler goes on. The receiver, usually the
+server, keeps the outcome, and the requestor polls.
 
     tools/call -> Tasks.start -> LiveTask runs the handler -> CreateTaskResult, at once
     tasks/get, result, update, cancel, list -> Tasks -> the store, and the LiveTask if it runs here
 
-A task's id is a key to its result, so ids cannot be guessed, and a task is shown only to the owner of the request that
-created it [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because a requestor
-may never come back [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
+An attacker with a task's id could read the result. So ids cannot be guessed, and a task is shown only to its owner
+[2025-11-25 basic/utilities/tasks#task-isolation-and-access-control]. Each task expires, because a requestor may never
+come back [2025-11-25 basic/utilities/tasks#ttl-and-resource-management].
 
-The two revisions differ in the way of the task's own requests. In 2025-11-25 they are ordinary requests, sent beside a
-`tasks/result` request that waits; since 2026-07-28 they are `inputRequests` in the result of `tasks/get`, and
-`tasks/update` brings the responses. types.py has a table of all differences.
+A task may send requests to its requestor. In 2025-11-25 they are ordinary requests, on the stream of a `tasks/result`
+request that waits. Since 2026-07-28 they are `inputRequests` in the result of `tasks/get`, and `tasks/update` brings
+the responses. types.py has a table of all differences.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks
 Above: server/offer.py, client/handlers.py. Below: types.py, basic/channel.py.
@@ -65,31 +65,31 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 GRACE_SECONDS = 0.5
-"""Time that tasks may take to stop when the last session has ended, in seconds."""
+"""Time that the handlers of tasks may take to stop when the receiver closes, in seconds."""
 
 
 class Tasks:
     """The tasks that one receiver runs or keeps, and the handlers of the requests about them.
 
     Args:
-        store: The place where tasks are kept; by default the memory.
+        store: The store of the tasks; by default the memory.
         changed: Called with the id of a task that has changed.
     """
 
     def __init__(self, store: TaskStore | None = None, changed: Callable[[str], None] = lambda id: None) -> None:
         self.store = store if store is not None else MemoryTaskStore()
         self.poll_interval = POLL_INTERVAL
-        """The time after which requestors should ask again, in milliseconds."""
+        """The time between two `tasks/get` that requestors should leave, in milliseconds."""
         self.live: dict[str, LiveTask] = {}
         """The tasks that run in this process."""
         self.changed = changed
-        self._running: set[asyncio.Task[object]] = set()  # also handlers that are cancelled, and still clean up
-        self._expiry: dict[str, tuple[str, asyncio.TimerHandle]] = {}  # the owner of a task, and its end
+        self._running: set[asyncio.Task[object]] = set()  # also cancelled handlers that still clean up
+        self._expiry: dict[str, tuple[str, asyncio.TimerHandle]] = {}  # by task id: owner, and timer of the expiry
 
     async def call_tool(
         self, work: Work, tool: RegisteredTool, wanted: TaskMetadata | None, context: RequestContext
     ) -> object:
-        """Call a tool, as a task if the tool, the request and the client allow one."""
+        """Call a tool, as a task if the tool, the request and the client allow that."""
         channel = context.channel
         if not becomes_task(tool.task, wanted is not None, channel.revision, channel.peer_capabilities):
             return await work(context)
@@ -102,7 +102,7 @@ class Tasks:
         Args:
             live: The task.
             work: The handler.
-            late: True if the handler says when the task begins.
+            late: True if the task begins when the handler calls `begin_task`, False if it begins at once.
 
         Raises:
             ProtocolError: The task store is full.
@@ -131,7 +131,7 @@ class Tasks:
         assert task.ttl is not None
         self.store.put(task, live.owner, live.until)
         # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log it. The whole id would give access.
-        log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "nobody in particular")
+        log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "no owner")
         self.live[task.task_id] = live
         timer = live.loop.call_later(task.ttl / 1000, self._expire, task.task_id)
         self._expiry[task.task_id] = live.owner, timer
@@ -140,7 +140,7 @@ class Tasks:
         # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete it, regardless of the status
         live = self.live.get(id)
         if live is not None:
-            live.stop("The task took longer than it was to be kept.")
+            live.stop("The task expired before it was completed.")
         self.forget(id)
 
     def forget(self, id: str) -> None:
@@ -152,11 +152,11 @@ class Tasks:
 
     def abandon(self, owner: str) -> None:
         """Stop and remove the tasks of an owner that cannot come back: an unauthenticated session that has ended."""
-        for id in [id for id, (whose, _) in self._expiry.items() if whose == owner]:
+        for id in [id for id, (task_owner, _) in self._expiry.items() if task_owner == owner]:
             self._expire(id)
 
     async def close(self) -> None:
-        """Stop the tasks that run."""
+        """Stop all running tasks."""
         for live in tuple(self.live.values()):
             live.stop("The server has stopped.")
         for _, timer in self._expiry.values():
@@ -174,10 +174,10 @@ class Tasks:
         return task
 
     def _live(self, task: Task) -> LiveTask | None:
-        """Return the task if it runs here, None if it is over. Raise ProtocolError if another process runs it."""
+        """Return the running task, or None if the task is over. Raise ProtocolError if another process runs it."""
         live = self.live.get(task.task_id)
         if live is None and not task.is_over:
-            raise ProtocolError(INTERNAL_ERROR, "the task runs in another process of this server: ask that one")
+            raise ProtocolError(INTERNAL_ERROR, "the task runs in another process of this server; retry there")
         return live
 
     async def get(self, params: TaskRequestParams, context: RequestContext) -> Task:
@@ -189,14 +189,14 @@ class Tasks:
         return ListTasksResult(*self.store.page(context.channel.task_owner, params.cursor))
 
     async def result(self, params: TaskRequestParams, context: RequestContext) -> GetTaskPayloadResult:
-        """Serve `tasks/result`: wait for the outcome. Meanwhile the task's own requests go with this request."""
+        """Serve `tasks/result`: wait for the outcome. The task's own requests go on this request's stream."""
         # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST block until the status is terminal
         while not (task := self._find(params.task_id, context)).is_over:
             live = self.live.get(task.task_id)
             if live is None:  # another process runs it
                 await asyncio.sleep(self.poll_interval / 1000)
             else:
-                await live.wait(context)
+                await live.result_requests.hold(context, live.ended)
         if task.error is not None:
             error = cast("dict[str, object]", task.error)
             raise ProtocolError(cast(int, error["code"]), str(error["message"]), task.error.get("data"))
@@ -215,12 +215,12 @@ class Tasks:
         if not context.revision.tasks_are_core:
             return EmptyResult()
         if live is None:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST reject it where the status is terminal
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST reject it if the status is terminal
             raise ProtocolError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status {task.status!r}")
         return self._find(params.task_id, context)
 
     async def update(self, params: UpdateTaskRequestParams, context: RequestContext) -> EmptyResult:
-        """Serve `tasks/update`: give the requestor's input to the task."""
+        """Serve `tasks/update`: pass the requestor's responses to the task."""
         live = self._live(self._find(params.task_id, context))
         if live is not None:
             live.inputs.give(params.input_responses, live.revision)
@@ -241,10 +241,10 @@ class TaskPhase(Enum):
     """The life of a `LiveTask`.
 
     PENDING --begin_task--> RUNNING --outcome, stop, expiry--> OVER
-       '--outcome: the request gets it, and no task is made
+       '--outcome: the result of the request, without a task
     """
 
-    PENDING = "the request is served like any other"
+    PENDING = "the request is not a task yet"
     RUNNING = "the requestor has the task; its status is `working` or `input_required`"
     OVER = "the status is `completed`, `failed` or `cancelled`"
 
@@ -259,7 +259,7 @@ class _Input:
 
 
 class _Inputs:
-    """The requests of one task to its requestor that have no response yet, by key."""
+    """The requests of one task to its requestor that wait for a response, by key."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -269,7 +269,7 @@ class _Inputs:
     def add(self, request: Object, result: type, key: str | None) -> tuple[str, _Input]:
         key = key or str(len(self._used) + 1)
         if key in self._used:
-            # The extension: each key MUST be unique over the lifetime of a task
+            # SEP-2663: each key MUST be unique over the lifetime of a task
             raise ValueError(f"two input requests of one task have the key {key!r}")
         self._used.add(key)
         added = self._open[key] = _Input(request, result, self._loop.create_future())
@@ -279,7 +279,7 @@ class _Inputs:
         return self._open.pop(key, None) is not None
 
     def give(self, responses: dict[str, Object], revision: Revision) -> None:
-        """Take responses, by key. Unknown keys are ignored. Raise ProtocolError if a response has the wrong shape."""
+        """Take responses by key. Ignore unknown keys. Raise ProtocolError if a response has the wrong shape."""
         codec, taken = codec_for(revision), dict[str, object]()
         for key in responses.keys() & self._open.keys():
             try:
@@ -293,7 +293,7 @@ class _Inputs:
                 response.set_result(value)
 
     def as_json(self) -> Object | None:
-        """Return the open requests by key, or None without one."""
+        """Return the open requests by key, or None if no request is open."""
         return {key: each.request for key, each in self._open.items()} or None
 
     def cancel(self) -> None:
@@ -302,26 +302,26 @@ class _Inputs:
 
 
 class _ResultRequests:
-    """The `tasks/result` requests that wait for one task. In 2025-11-25 the task's own messages go with them."""
+    """The `tasks/result` requests that wait for one task. In 2025-11-25 the task's own messages go on their streams."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
         self._came = asyncio.Event()
 
     def latest(self) -> tuple[Channel, RequestId] | None:
-        """Return the latest one whose requestor is still there."""
+        """Return the latest waiting request whose requestor is still connected, or None."""
         usable = [(channel, id) for channel, id in self._waiting if channel.is_serving(id) and not channel.is_lost]
         return usable[-1] if usable else None
 
     async def next(self) -> tuple[Channel, RequestId]:
-        """Wait for one, and return it."""
+        """Wait for a `tasks/result` request, and return its channel and id."""
         while (latest := self.latest()) is None:
             self._came.clear()
             await self._came.wait()
         return latest
 
     async def hold(self, context: RequestContext, ended: asyncio.Future[None]) -> None:
-        """Hold a request until the task has ended."""
+        """Keep a `tasks/result` request waiting until the task has ended."""
         entry = context.channel, context.request_id
         self._waiting.append(entry)
         self._came.set()
@@ -334,8 +334,8 @@ class _ResultRequests:
 class LiveTask(Channel):
     """A task that runs in this process, and the channel of its handler.
 
-    Until the task begins, the handler's messages go over the channel of the request. After that, its requests wait in
-    the task until the requestor comes for them.
+    Until the task begins, the handler's messages go over the channel of the request. After that, the handler's requests
+    wait in the task until the requestor fetches them.
 
     Args:
         tasks: The tasks of this receiver.
@@ -357,7 +357,7 @@ class LiveTask(Channel):
         self.handler: asyncio.Task[object] | None = None
         self.inputs = _Inputs(self.loop)
         self._ttl = ttl
-        self._result_requests = _ResultRequests()
+        self.result_requests = _ResultRequests()
 
     # ------------------------------------------------------------------------------------- its life
 
@@ -372,11 +372,11 @@ class LiveTask(Channel):
         self.begun.set_result(self.task)
 
     async def run(self, work: Coroutine[object, object, object]) -> object:
-        """Run the handler. Its outcome belongs to the task, or to this call if the task has not begun."""
+        """Run the handler. Store its outcome in the task, or return the outcome if the task has not begun."""
         try:
             outcome = await work
             if self.phase is TaskPhase.PENDING and self.revision.tasks_are_core:
-                self.begin_task()  # the requestor wants a task, and gets one
+                self.begin_task()  # the requestor requires a task
         except BaseException as error:
             if self.phase is TaskPhase.PENDING or isinstance(error, InputRequired):
                 raise
@@ -387,14 +387,14 @@ class LiveTask(Channel):
             return outcome
         try:
             self._complete(outcome)
-        except Exception as error:  # JSON cannot hold the result, or the store failed
+        except Exception as error:  # the result cannot be JSON, or the store failed
             self._fail(error)
         return None
 
     def _complete(self, outcome: object) -> None:
         result = codec_for(self.revision).encode(outcome)
         if not self.revision.tasks_are_core:
-            # [2026-07-28 basic/index#result-responses] MUST be in every result, also in one inside another
+            # [2026-07-28 basic/index#result-responses] MUST be in every result, also in a result inside a task
             result = {"resultType": "complete", **result}
         # [2025-11-25 basic/utilities/tasks#task-execution-errors] a tool's isError: failed; in the extension, completed
         failed = self.revision.tasks_are_core and result.get("isError") is True
@@ -403,7 +403,7 @@ class LiveTask(Channel):
 
     def _fail(self, error: BaseException) -> None:
         if not isinstance(error, ProtocolError):
-            # The traceback is for the operator. The peer learns nothing about our internals.
+            # the traceback may hold secrets, so it goes only to the log
             log.error("a task failed", exc_info=error)
             error = ProtocolError(INTERNAL_ERROR, "Internal error")
         if self.revision.era == "modern":
@@ -429,20 +429,11 @@ class LiveTask(Channel):
             self.handler.cancel()
         self._end_without_result("cancelled", reason)
 
-    def _change(
-        self,
-        status: TaskStatus,
-        message: str | None = None,
-        *,
-        input_requests: Object | None = None,
-        result: Object | None = None,
-        error: Object | None = None,
-    ) -> None:
+    def _change(self, status: TaskStatus, message: str | None = None, **fields: Object | None) -> None:
         if self.phase is not TaskPhase.RUNNING:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST remain cancelled, also if the handler goes on
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST remain cancelled, even if the handler goes on
             return
-        now = time.time()
-        task = with_status(self.task, status, now, message, input_requests=input_requests, result=result, error=error)
+        task = with_status(self.task, status, time.time(), message, **fields)
         self.tasks.store.put(task, self.owner, self.until)
         self.task = task
         if task.is_over:
@@ -459,10 +450,6 @@ class LiveTask(Channel):
         if not self.ended.done():
             self.ended.set_result(None)
         self.inputs.cancel()
-
-    async def wait(self, context: RequestContext) -> None:
-        """Wait until the task is over, while its messages go with this request."""
-        await self._result_requests.hold(context, self.ended)
 
     # ------------------------------------------------------------------------------------- the channel of its handler
 
@@ -499,17 +486,17 @@ class LiveTask(Channel):
         if self.phase is TaskPhase.PENDING:
             return self.origin.notify(method, params, related)
         if not self.revision.tasks_are_core:
-            # The extension has no progress and no log messages for tasks. A progress message becomes the status.
+            # SEP-2663: a task has neither progress nor log messages, so a progress message becomes the status message
             if isinstance(params, ProgressNotificationParams) and params.message is not None:
                 self.set_status(params.message)
             return False
         with_related_task(params, self.task.task_id)
-        channel, id = self._result_requests.latest() or (self.origin, None)
+        channel, id = self.result_requests.latest() or (self.origin, None)
         return channel.notify(method, params, id)
 
     async def drain(self, related: RequestId | None = None) -> None:
         if self.phase is TaskPhase.PENDING or self.revision.tasks_are_core:
-            channel, id = self._result_requests.latest() or (self.origin, related)
+            channel, id = self.result_requests.latest() or (self.origin, related)
             return await channel.drain(id)
         await asyncio.sleep(0)
 
@@ -519,7 +506,7 @@ class LiveTask(Channel):
         if self.phase is TaskPhase.PENDING:
             return await self.origin.request_input(method, params, result, timeout, related, key)
         if self.phase is TaskPhase.OVER:
-            raise McpError(f"{method} was not sent: the task that it would belong to is over")
+            raise McpError(f"{method} was not sent: its task is over")
         if self.revision.tasks_are_core:
             with_related_task(params, self.task.task_id)
         wire = codec_for(self.revision).encode(params)
@@ -537,13 +524,13 @@ class LiveTask(Channel):
                 self.show_inputs()
 
     async def _request_beside_result(self, method: str, params: object, result: type[T]) -> T:
-        """Send a request on the stream of a `tasks/result` request that waits, as soon as there is one."""
+        """Wait for a `tasks/result` request, and send a request on its stream."""
         while True:
-            channel, id = await self._result_requests.next()
+            channel, id = await self.result_requests.next()
             try:
                 return await channel.request_input(method, params, result, None, id, None)
             except ConnectionClosed:
-                continue  # the requestor may come back in another session
+                continue  # the requestor may send `tasks/result` in another session
 
     def show_inputs(self) -> None:
         """Set the status to `input_required` while requests to the requestor are open, else to `working`."""

@@ -1,8 +1,8 @@
-"""The requestor of a task: it sent a request, got a task as the result, and follows the task to its outcome.
+"""The requestor of a task: sends a request, gets a task as the result, and follows the task to its outcome.
 
     tools/call -> a task -> tasks/get ... tasks/get -> the outcome
-                            2025-11-25: `tasks/result` returns the outcome, and requests for input come on its stream
-                            2026-07-28: `tasks/get` returns both, and `tasks/update` takes the responses to the input
+                            2025-11-25: `tasks/result` returns the outcome; input requests arrive on its stream
+                            2026-07-28: `tasks/get` returns outcome and input requests; `tasks/update` takes responses
 
 It polls at the interval that the receiver suggests. Notifications of the status are optional, so it MUST NOT rely on
 them [2025-11-25 basic/utilities/tasks#task-status-notification]. The interval, the time and the number of input
@@ -38,13 +38,13 @@ MAX_POLL = 60.0
 """Maximum time between two `tasks/get`, in seconds."""
 
 MAX_FOLLOWED = 7 * 24 * 3600.0
-"""Default time to wait for a task without a time to live, in seconds (a week)."""
+"""Maximum default time to wait for a task, in seconds (a week)."""
 
 MAX_INPUT_REQUESTS = 1000
 """Maximum number of input requests of one task."""
 
 CANCEL_SECONDS = 5.0
-"""Maximum time to cancel an abandoned task, in seconds."""
+"""Time limit of the request that cancels an abandoned task, in seconds."""
 
 
 class SendRequest(Protocol):
@@ -55,16 +55,16 @@ class SendRequest(Protocol):
 
 
 class RunningTask(Generic[T]):
-    """A request that the other side runs as a task, or one that has its result already.
+    """A request that the receiver runs as a task, or a request that got its result without a task.
 
     Args:
         request: Sends a request about the task.
         revision: The negotiated revision.
-        task: The task as created. None for a request that became no task.
+        task: The new task. None if the request did not become a task.
         outcome: Dataclass of the result of the request.
-        result: The result, if the request has it already.
+        result: The result, if the request did not become a task.
         handle: Returns the response to an input request of the task, as JSON.
-        check: Called with the result. Raises an error if it is invalid.
+        check: Called with the result. Raises an error if the result is invalid.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class RunningTask(Generic[T]):
         check: Callable[[T], None] | None = None,
     ) -> None:
         self.task = task
-        """The task as last seen. None for a request that became no task."""
+        """The task in the state that was last fetched. None if the request did not become a task."""
         self._request, self._revision = request, revision
         self._outcome, self._result = outcome, result
         self._handle, self._check = handle, check
@@ -86,7 +86,7 @@ class RunningTask(Generic[T]):
 
     @property
     def id(self) -> str | None:
-        """The id of the task, by which a later client finds it. None for a request that became no task."""
+        """The id of the task, for later requests about it. None if the request did not become a task."""
         return self.task.task_id if self.task is not None else None
 
     async def status(self) -> Task | None:
@@ -96,7 +96,7 @@ class RunningTask(Generic[T]):
         return self.task
 
     async def cancel(self) -> None:
-        """Request that the task be stopped. A task that is over stays as it is."""
+        """Request the cancellation of the task. Do nothing if the task is over."""
         if self.task is None or self.task.is_over:
             return
         params = TaskRequestParams(self.task.task_id)
@@ -106,7 +106,7 @@ class RunningTask(Generic[T]):
         try:
             self.task = await self._request("tasks/cancel", params, Task, None)
         except RemoteError as error:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] a task that was over before: MUST be refused
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST be refused if the task is over
             if error.code != unknown_task().code:
                 raise
 
@@ -114,7 +114,7 @@ class RunningTask(Generic[T]):
         """Return the result of the request, once the task is over. Meanwhile, handle its input requests.
 
         Args:
-            timeout: Time limit in seconds. Defaults to the time for which the receiver keeps the task.
+            timeout: Time limit in seconds. Defaults to the time for which the receiver keeps the task, at most a week.
 
         Raises:
             RequestTimeout: If the task is not over in time. The result can be awaited again.
@@ -132,7 +132,7 @@ class RunningTask(Generic[T]):
             except RequestTimeout:
                 raise
             except TimeoutError:
-                raise RequestTimeout(f"the task {self.id} is not over after {seconds} seconds") from None
+                raise RequestTimeout(f"task {self.id} is not over after {seconds} seconds") from None
             finally:
                 await self._stop_responding()
             if self._check is not None:
@@ -151,7 +151,7 @@ class RunningTask(Generic[T]):
                 # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD preemptively call tasks/result
                 return await self._request("tasks/result", TaskRequestParams(task.task_id), self._outcome, None)
             except RequestTimeout:
-                await self.status()  # raises if the receiver is silent, else the task goes on
+                await self.status()  # raises RequestTimeout if the receiver does not respond
 
     async def _of_extension(self, task: Task) -> T:
         while not task.is_over:
@@ -168,9 +168,9 @@ class RunningTask(Generic[T]):
             raise InvalidMessage(f"the result of task {self.id} has the wrong shape: {error}") from None
 
     async def _wait(self, task: Task) -> None:
-        """Wait for the interval, or until the response to an input request is sent."""
+        """Respond to new input requests. Wait for the poll interval, or until a response is sent."""
         for key, request in read_input_requests({"inputRequests": task.input_requests or {}}).items():
-            # SEP-2663: SHOULD NOT respond to a key twice; it is the same request as long as the task lives
+            # SEP-2663: SHOULD NOT respond to a key twice: a key names one request for the life of the task
             if key not in self._responding:
                 self._responding[key] = asyncio.create_task(self._respond(task.task_id, key, request))
         if len(self._responding) > MAX_INPUT_REQUESTS:
@@ -184,7 +184,9 @@ class RunningTask(Generic[T]):
 
     async def _respond(self, id: str, key: str, request: InputRequest) -> None:
         if self._handle is None:
-            raise InvalidMessage(f"task {self.id} requires input by {request.method[:80]}, which nobody handles")
+            raise InvalidMessage(
+                f"task {self.id} requires input by {request.method[:80]}, which this side has no handler for"
+            )
         params = UpdateTaskRequestParams(id, {key: await self._handle(request)})
         await self._request("tasks/update", params, EmptyResult, None)
 
@@ -197,7 +199,7 @@ class RunningTask(Generic[T]):
 
 
 def give_up(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
-    """Cancel an abandoned task in the background. `attempts` holds the cancellations that are under way."""
+    """Cancel an abandoned task in the background. `attempts` holds the running cancellations."""
 
     async def cancel() -> None:
         with contextlib.suppress(McpError, TimeoutError):
