@@ -216,8 +216,7 @@ class ResponseCache:
         return len(self._kept) < before
 
     def _drop(self, key: _Key) -> None:
-        kept = self._kept.pop(key, None)
-        if kept is not None:
+        if (kept := self._kept.pop(key, None)) is not None:
             self._size -= _size(key, kept)
 
 

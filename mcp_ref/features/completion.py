@@ -140,8 +140,7 @@ class Completions:
         if not self._is_known(params.ref):
             # [2025-11-25 server/utilities/completion#error-handling] invalid prompt name: -32602
             raise ProtocolError(INVALID_PARAMS, f"Nothing to complete for {target[:200]!r}")
-        found = self._completers.get((target, params.argument.name))
-        if found is None:
+        if (found := self._completers.get((target, params.argument.name))) is None:
             return CompleteResult(Completion([]))
         function, signature = found
         others = (params.context.arguments if params.context else None) or {}

@@ -12,9 +12,9 @@ the server is the OAuth client. The third party's tokens MUST NOT reach the MCP 
 authorize the MCP client itself.
 
 Phishing [2025-11-25 client/elicitation#phishing]. Alice starts an elicitation and sends its URL to Bob. Bob logs in,
-and the server binds Bob's tokens to Alice: an account takeover. So the server MUST verify that the user who opens the
-URL is the user who started the request. For that, the URL leads to a page of the server. The page compares the user of
-the browser's session with the caller (the `sub` claim), and then redirects. A form cannot prove who the user is.
+and the server binds Bob's tokens to Alice. So the server MUST verify that the user who opens the URL is the user who
+started the request. The URL leads to a page of the server, which compares the user of the browser's session with the
+caller (the `sub` claim) before it redirects. A form cannot prove the user's identity.
 
 Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent. It MUST
 NOT prefetch the URL. It MUST open the URL where neither client nor model can read the page: in a browser, not in an
@@ -23,8 +23,7 @@ link into the URL, because a malicious client could use it. A form SHOULD NOT ho
 outside `url` is suspicious. The client MUST name the server, and SHOULD limit the rate (until 2025-11-25).
 
     2025-06-18  Form mode only. Servers MUST NOT request sensitive data. Clients SHOULD name the server, let the user
-                review the values, and offer decline and cancel. Titles of choices in `enumNames`. Only booleans can
-                have a default.
+                review the values, and offer decline and cancel. `enumNames` for choices. Defaults only for booleans.
     2025-11-25  URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 for a request
                 that needs a URL first. The three duties of clients became MUST. A client declares its modes; `{}` means
                 form only. Servers MUST NOT use an undeclared mode; it is -32602 (MUST). Choices with `oneOf` and
@@ -125,8 +124,6 @@ class ElicitationCompleteNotificationParams:
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestFormParams | ElicitRequestURLParams], Awaitable[ElicitResult]]
 """The client's function that shows the request and the server's name. It opens a URL only with the user's consent."""
 
-# ---------------------------------------------------------------------------------------------------- both sides
-
 _TEXT = {"type", "title", "description", "default"}
 _KEYWORDS: dict[str, set[str]] = {
     "string": _TEXT | {"minLength", "maxLength", "format", "enum", "enumNames", "oneOf", "pattern"},
@@ -176,9 +173,6 @@ def content_errors(schema: Object, content: Object) -> list[str]:
     return [str(error) for error in compile_schema(schema, assert_formats=True).errors(content)]
 
 
-# ---------------------------------------------------------------------------------------------------- client
-
-
 def supported_modes(capability: Object) -> set[str]:
     """Return the modes that an `elicitation` capability declares."""
     # [2025-11-25 client/elicitation#capabilities] {} means form mode only
@@ -214,13 +208,9 @@ def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, re
     assert isinstance(properties, dict)
     defaults = {n: f["default"] for n, f in properties.items() if isinstance(f, dict) and f.get("default") is not None}
     content: Object = {**defaults, **(result.content or {})}  # type: ignore[dict-item]
-    errors = content_errors(request.requested_schema, content)
-    if errors:
+    if errors := content_errors(request.requested_schema, content):
         raise ValueError(f"the elicitation handler's content does not match the requested schema: {'; '.join(errors)}")
     return ElicitResult("accept", content, result.meta)  # type: ignore[arg-type]
-
-
-# ---------------------------------------------------------------------------------------------------- the error -32042
 
 
 def url_elicitations(error: ProtocolError) -> dict[str, ElicitRequestParams]:

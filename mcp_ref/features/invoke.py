@@ -42,8 +42,7 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    others = group.split(type(error))[1]  # more exceptions of the same type are not logged
-    if others is not None:
+    if (others := group.split(type(error))[1]) is not None:  # more exceptions of the same type are not logged
         name = type(error).__name__
         log.warning("the handler raised several exceptions; the client is told only of %s", name, exc_info=others)
     return error
@@ -51,6 +50,5 @@ def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 def check_options(options: Mapping[str, object], known: type) -> None:
     """Raise TypeError for a keyword argument that the TypedDict `known` lacks."""
-    unknown = sorted(options.keys() - known.__annotations__.keys())
-    if unknown:
+    if unknown := sorted(options.keys() - known.__annotations__.keys()):
         raise TypeError(f"unknown option {unknown[0]!r}; the options are {', '.join(known.__annotations__)}")

@@ -6,9 +6,8 @@ The client chooses the least severe level that it wants. A server that sends log
 Logging is deprecated since 2026-07-28 (SEP-2577), and may be removed in the first revision on or after 2027-07-28. Use
 stderr on stdio, or OpenTelemetry: both are mature, and made for logs [2026-07-28 changelog#deprecated].
 
-Log messages MUST NOT contain credentials, personal data, or internals that help an attacker, because the client may
-show or store them [2025-11-25 server/utilities/logging#security]. This package cannot recognize a secret: the author
-has to keep secrets out. Servers SHOULD limit the rate of log messages.
+The client may show or store log messages. So they MUST NOT contain credentials, personal data, or internals that help
+an attacker [2025-11-25 server/utilities/logging#security]. Servers SHOULD limit the rate of log messages.
 
     2024-10-07  `logging/setLevel` for the whole session. Before the client sets a level, the server chooses the
                 messages (this package: all). An unknown level is -32602 (SHOULD since 2024-11-05).
@@ -25,7 +24,7 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"lev
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from ..basic.channel import RequestContext
 from ..basic.meta import EmptyResult
@@ -33,9 +32,7 @@ from ..jsonrpc.messages import JSON, Object
 
 LoggingLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
-LEVELS: Final[tuple[LoggingLevel, ...]] = (
-    "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency",
-)  # fmt: skip
+LEVELS: Final[tuple[LoggingLevel, ...]] = get_args(LoggingLevel)
 """The severities of RFC 5424, the least severe first."""
 
 

@@ -102,7 +102,6 @@ class GetPromptResult:
 
     messages: list[PromptMessage]
     description: str | None = None
-    """The purpose of the prompt, for people."""
     meta: Object | None = None
 
 
@@ -178,8 +177,8 @@ class Prompts:
             raise ProtocolError(INVALID_PARAMS, f"Missing required arguments: {', '.join(missing)}")
         if unknown := given.keys() - {argument.name for argument in declared}:
             raise ProtocolError(INVALID_PARAMS, f"Unknown arguments: {', '.join(sorted(unknown))[:200]}")
+        arguments: Object = {**given}
         try:
-            arguments: Object = {**given}
             registered.check_arguments.validate(arguments)
             bound = registered.signature.bind(arguments)
         except ValueError as error:
@@ -191,13 +190,11 @@ class Prompts:
 
 
 def _messages_of(value: object) -> list[PromptMessage]:
-    """Return the messages for the value that a prompt's function returned."""
+    """Convert the value that a prompt's function returned to messages."""
     if isinstance(value, PromptMessage):
         return [value]
-    if isinstance(value, str):
-        return [PromptMessage("user", TextContent(value))]
-    if isinstance(value, ContentBlock):
-        return [PromptMessage("user", value)]
+    if isinstance(value, str | ContentBlock):
+        return [PromptMessage("user", TextContent(value) if isinstance(value, str) else value)]
     if isinstance(value, (list, tuple)):
         return [message for item in value for message in _messages_of(item)]
     raise TypeError(f"a prompt's function must return text or messages, not {type(value).__name__}")

@@ -62,12 +62,11 @@ MAX_URI = 8192
 
 @dataclass
 class Resource:
-    """The description of one resource, as a client sees it."""
+    """The description of one resource, as a client sees it. `title` is the name to show to people."""
 
     uri: str
     name: str
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
-    """The name to show to people."""
     description: str | None = None
     mime_type: str | None = None
     annotations: Annotated[Annotations | None, Life(since=R2024_11_05)] = None
@@ -85,7 +84,6 @@ class ResourceTemplate:
     """A URI template by RFC 6570, such as `file:///{path}`."""
     name: str
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
-    """The name to show to people."""
     description: str | None = None
     mime_type: str | None = None
     """The MIME type, if all resources of the family have the same."""
@@ -181,8 +179,7 @@ class RegisteredTemplate(_Registered):
 
     def arguments(self, uri: str) -> dict[str, object] | None:
         """Return the function's arguments for this URI, or None if the template does not match the URI."""
-        variables = self.matcher.match(uri)
-        if variables is None:
+        if (variables := self.matcher.match(uri)) is None:
             return None
         arguments: dict[str, object] = {}
         for parameter in self.signature.parameters:

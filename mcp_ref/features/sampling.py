@@ -90,7 +90,6 @@ class ToolResultContent:
     structured_content: JSON = None
     """The data, any JSON; an object before 2026-07-28."""
     is_error: bool = False
-    """True if the tool failed."""
     meta: Object | None = None
     structured_null: Annotated[bool, NOT_ON_THE_WIRE] = field(default=False, kw_only=True)
     """True if the data are JSON's null."""
@@ -144,10 +143,9 @@ class ModelHint:
 
 @dataclass
 class ModelPreferences:
-    """The model that the server would like. The priorities go from 0 (unimportant) to 1 (most important)."""
+    """The model that the server prefers, with the best hint first. Priorities are from 0 to 1 (most important)."""
 
     hints: list[ModelHint] | None = None
-    """Hints in the order of preference."""
     cost_priority: float | None = None
     speed_priority: float | None = None
     intelligence_priority: float | None = None
@@ -162,10 +160,9 @@ class ToolChoice:
 
 @dataclass
 class CreateMessageRequestParams:
-    """The conversation to continue, and the server's preferences."""
+    """The whole conversation so far, and the server's preferences."""
 
     messages: list[SamplingMessage]
-    """The whole conversation so far."""
     max_tokens: int
     """Maximum length of the model's message, in tokens."""
     system_prompt: str | None = None

@@ -88,13 +88,12 @@ class Tool:
     """The description of a tool, as the client and its model see it."""
 
     name: str
-    """The unique name on this server. A client of several servers SHOULD prefix it, not with the server's own name."""
+    """The unique name on this server. A client of several servers SHOULD add a prefix of its own choice."""
     input_schema: Object
     """A JSON Schema for the arguments; its type is "object"."""
     description: str | None = None
     """The purpose and use of the tool, for the model."""
     title: Annotated[str | None, Life(since=R2025_06_18)] = None
-    """The name to show to people."""
     output_schema: Annotated[Object | None, Life(since=R2025_06_18)] = None
     """A JSON Schema for `structured_content`. Before 2026-07-28 a peer gets it only if its type is "object"."""
     annotations: Annotated[ToolAnnotations | None, Life(since=R2025_03_26)] = None
@@ -316,8 +315,7 @@ class Tools:
 
     def parameter_headers(self, name: str) -> dict[str, tuple[str, ...]]:
         """Return `RegisteredTool.headers`, or an empty dict for an unknown tool."""
-        registered = self._registry.get(name)
-        return registered.headers if registered is not None else {}
+        return registered.headers if (registered := self._registry.get(name)) is not None else {}
 
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListToolsResult:
         """Serve `tools/list`."""
@@ -326,8 +324,7 @@ class Tools:
 
     async def call(self, params: CallToolRequestParams, context: RequestContext) -> object:
         """Serve `tools/call`: find the tool, check the arguments, run the function, build the result."""
-        registered = self._registry.get(params.name)
-        if registered is None:
+        if (registered := self._registry.get(params.name)) is None:
             # [2025-11-25 server/tools#error-handling] an unknown tool is a protocol error
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}")
         # [2025-11-25 basic/utilities/tasks#task-support-and-handling] without declared tasks, `task` MUST be ignored
@@ -401,19 +398,19 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
         data = to_json(value)
         # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
         result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
-    if registered.check_result is not None and not result.is_error:
-        # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
-        fault = _fault(registered.check_result, result)
-        if fault is not None:
-            log.error("the result of tool %s does not match its output schema: %s", registered.tool.name, fault)
-            return _error(f"Tool {registered.tool.name} returned a result that does not match its output schema")
+    # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
+    if not result.is_error and (fault := _fault(registered.check_result, result)) is not None:
+        log.error("the result of tool %s does not match its output schema: %s", registered.tool.name, fault)
+        return _error(f"Tool {registered.tool.name} returned a result that does not match its output schema")
     if result.has_structured_content and registered.wraps_result(revision):
         return CallToolResult(result.content, {"result": result.structured_content}, result.is_error, result.meta)
     return result
 
 
-def _fault(validator: Validator, result: CallToolResult) -> str | None:
+def _fault(validator: Validator | None, result: CallToolResult) -> str | None:
     """Return the breaches of the output schema by a result's data, or None. null, false, 0 and [] are data, too."""
+    if validator is None:
+        return None
     if not result.has_structured_content:
         return "it has no structuredContent"
     if validator.is_valid(result.structured_content):
@@ -464,8 +461,6 @@ class ResultChecker:
             except SchemaError as error:
                 log.warning("the results of tool %s are not checked: its output schema is invalid: %s", name, error)
                 self._validators[name] = None
-        validator = self._validators[name]
         # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema
-        fault = _fault(validator, result) if validator is not None else None
-        if fault is not None:
+        if (fault := _fault(self._validators[name], result)) is not None:
             raise InvalidMessage(f"the result of tool {name!r} does not match its output schema: {fault}")

@@ -121,7 +121,8 @@ class Tasks:
                 waits: list[asyncio.Future[Any]] = [running, live.begun]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                running.add_done_callback(_retrieve_exception)
+                # the caller has left: retrieve the exception, or asyncio would report it
+                running.add_done_callback(lambda task: None if task.cancelled() else task.exception())
                 running.cancel()
                 raise
         return CreateTaskResult(live.begun.result()) if live.begun.done() else running.result()
@@ -138,15 +139,13 @@ class Tasks:
 
     def _expire(self, id: str) -> None:
         # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete it, regardless of the status
-        live = self.live.get(id)
-        if live is not None:
+        if (live := self.live.get(id)) is not None:
             live.stop("The task expired before it was completed.")
         self.forget(id)
 
     def forget(self, id: str) -> None:
         """Remove a task from the store."""
-        expiry = self._expiry.pop(id, None)
-        if expiry is not None:
+        if (expiry := self._expiry.pop(id, None)) is not None:
             expiry[1].cancel()
         self.store.remove(id)
 
@@ -168,8 +167,7 @@ class Tasks:
     # ------------------------------------------------------------------------------------- requests about tasks
 
     def _find(self, id: str, context: RequestContext) -> Task:
-        task = self.store.get(id, context.channel.task_owner)
-        if task is None:
+        if (task := self.store.get(id, context.channel.task_owner)) is None:
             raise unknown_task()
         return task
 
@@ -209,8 +207,7 @@ class Tasks:
     async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
         """Serve `tasks/cancel`."""
         task = self._find(params.task_id, context)
-        live = self._live(task)
-        if live is not None:
+        if (live := self._live(task)) is not None:
             live.stop("The task was cancelled by request.")
         if not context.revision.tasks_are_core:
             return EmptyResult()
@@ -221,17 +218,10 @@ class Tasks:
 
     async def update(self, params: UpdateTaskRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `tasks/update`: pass the requestor's responses to the task."""
-        live = self._live(self._find(params.task_id, context))
-        if live is not None:
+        if (live := self._live(self._find(params.task_id, context))) is not None:
             live.inputs.give(params.input_responses, live.revision)
             live.show_inputs()
         return EmptyResult()
-
-
-def _retrieve_exception(task: asyncio.Task[object]) -> None:
-    """Retrieve the exception of a handler whose caller has left, so that asyncio does not report it."""
-    if not task.cancelled():
-        task.exception()
 
 
 # ---------------------------------------------------------------------------------------------------- one task
@@ -358,8 +348,6 @@ class LiveTask(Channel):
         self.inputs = _Inputs(self.loop)
         self._ttl = ttl
         self.result_requests = _ResultRequests()
-
-    # ------------------------------------------------------------------------------------- its life
 
     def begin_task(self) -> None:
         if self.phase is not TaskPhase.PENDING:

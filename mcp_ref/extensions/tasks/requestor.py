@@ -4,9 +4,9 @@
                             2025-11-25: `tasks/result` returns the outcome; input requests arrive on its stream
                             2026-07-28: `tasks/get` returns outcome and input requests; `tasks/update` takes responses
 
-It polls at the interval that the receiver suggests. Notifications of the status are optional, so it MUST NOT rely on
-them [2025-11-25 basic/utilities/tasks#task-status-notification]. The interval, the time and the number of input
-requests are bounded, so that a receiver cannot make the requestor spin, wait or ask its user without end.
+The requestor polls at the interval that the receiver suggests. Notifications of the status are optional, so requestors
+MUST NOT rely on them [2025-11-25 basic/utilities/tasks#task-status-notification]. The interval, the time and the number
+of input requests have limits, so that a malicious receiver cannot make the requestor poll or wait without end.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Wire:  {"jsonrpc": "2.0", "id": 5, "method": "tasks/cancel", "params": {"taskId": "786512e2"}}
@@ -90,7 +90,7 @@ class RunningTask(Generic[T]):
         return self.task.task_id if self.task is not None else None
 
     async def status(self) -> Task | None:
-        """Return the task as it is now, or None for a request that became no task. Raise RemoteError if unknown."""
+        """Return the task in its present state, or None without a task. Raise RemoteError for an unknown task."""
         if self.task is not None and not self.task.is_over:
             self.task = await self._request("tasks/get", TaskRequestParams(self.task.task_id), Task, None)
         return self.task
@@ -117,7 +117,7 @@ class RunningTask(Generic[T]):
             timeout: Time limit in seconds. Defaults to the time for which the receiver keeps the task, at most a week.
 
         Raises:
-            RequestTimeout: If the task is not over in time. The result can be awaited again.
+            RequestTimeout: If the task is not over in time. The method can be called again.
             RemoteError: If the request failed. McpError if the task was cancelled.
         """
         if self._result is None:

@@ -99,14 +99,12 @@ TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
 
 @dataclass
 class Task:
-    """The state of a task."""
+    """The state of a task. Points in time are texts in ISO 8601."""
 
     task_id: str
     status: TaskStatus
     created_at: str
-    """Time of creation, in ISO 8601."""
     last_updated_at: str
-    """Time of the last change, in ISO 8601."""
     ttl: int | None
     """Time to keep the task, from its creation, in milliseconds; None for no limit."""
     poll_interval: int | None = None
@@ -198,9 +196,6 @@ class ListTasksResult:
     meta: Object | None = None
 
 
-# ---------------------------------------------------------------------------------------------------- rules
-
-
 def timestamp(now: float) -> str:
     """Return the ISO 8601 text of a time in seconds since the epoch."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now)) + f".{int(now * 1000) % 1000:03}Z"
@@ -278,9 +273,6 @@ def unknown_task() -> ProtocolError:
     """Return the error for a task that is unknown, is expired, or has another owner."""
     # [2025-11-25 basic/utilities/tasks#protocol-errors] MUST be -32602, also for the tasks of other owners
     return ProtocolError(INVALID_PARAMS, "Invalid params: there is no such task, or it has expired")
-
-
-# ---------------------------------------------------------------------------------------------------- the store
 
 
 class TaskStore(Protocol):
@@ -399,6 +391,5 @@ class MemoryTaskStore(TaskStore):
         return [kept.task for kept in rest[:PAGE]], following
 
     def remove(self, id: str) -> None:
-        kept = self._kept.pop(id, None)
-        if kept is not None:
+        if (kept := self._kept.pop(id, None)) is not None:
             self._bytes -= kept.size
