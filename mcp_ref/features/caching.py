@@ -92,9 +92,7 @@ def hints_by_method(
 ) -> dict[str, CacheHints]:
     """Return the hints of each method in `DISCOVER_AND_LISTS`. The defaults are 0 seconds and "public".
 
-    Args:
-        ttl: the time in seconds, for all methods or by method.
-        scope: the scope, for all methods or by method.
+    The time, in seconds, and the scope are given for all methods or by method.
     """
     # [2026-07-28 server/utilities/caching#interaction-with-pagination] MUST be the same cacheScope on all pages, so the
     # hints are fixed for each method
@@ -131,10 +129,8 @@ class _CachedResult(NamedTuple):
     """A result as JSON text, so that a caller cannot change the result that another caller gets."""
 
     result: bytes
-    uri: JSON
-    """The URI of the resource; None if the method is not `resources/read`."""
-    received: float
-    """Time of arrival, in seconds of the cache's clock."""
+    uri: JSON  # of `resources/read`, else None
+    received: float  # time in seconds, by the cache's clock
     ttl_ms: int
 
 

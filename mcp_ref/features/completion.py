@@ -105,13 +105,7 @@ Reference: TypeAlias = PromptReference | ResourceTemplateReference
 
 
 class Completions:
-    """The completers of a server: the authors' functions that return suggestions.
-
-    Args:
-        context_type: the type of the parameter that gets the request's context.
-        is_known: returns True if the server has the prompt or resource of a reference.
-        added: called when a completer was added.
-    """
+    """The completers of a server: the authors' functions that return suggestions."""
 
     def __init__(
         self, context_type: type | None, is_known: Callable[[Reference], bool], added: Callable[[], None]

@@ -94,7 +94,6 @@ class ElicitRequestParams:
     request: ElicitRequestFormParams | ElicitRequestURLParams
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the form or the URL without the member `request`."""
         return cast(Object, wire["request"])
 
     @staticmethod
@@ -196,11 +195,7 @@ def check_request(
 
 
 def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, result: ElicitResult) -> ElicitResult:
-    """Return the result to send, with the defaults of fields that the handler left out.
-
-    Raises:
-        ValueError: The handler's content does not match the schema.
-    """
+    """Return the result to send, with defaults. Raise ValueError if the content does not match the schema."""
     if result.action != "accept" or isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#response-actions] content only with an accepted form
         return ElicitResult(result.action, None, result.meta)

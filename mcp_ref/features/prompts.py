@@ -71,7 +71,6 @@ class PromptMessage:
     content: ContentBlock
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Refuse an unknown role."""
         # [2025-11-25 server/prompts#security] MUST carefully validate all prompt inputs and outputs
         if self.role not in get_args(Role):
             raise ValueError(f"the role of a prompt's message must be user or assistant, not {self.role!r:.80}")
@@ -136,7 +135,7 @@ class Prompts:
         """Register a function as a prompt. The function's parameters, which are strings, are the prompt's arguments.
 
         The function returns a str (a message of the user), a content block, a PromptMessage, a list of these, or a
-        GetPromptResult. Raise TypeError for a parameter that takes no strings, ValueError for a name that is taken.
+        GetPromptResult. Raise TypeError for a parameter of another type than str, ValueError for a taken name.
         """
         check_options(options, PromptOptions)
         check_meta_keys(options.get("meta"))

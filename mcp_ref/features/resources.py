@@ -218,15 +218,8 @@ class Resources:
         The function gets the template's variables by name. It returns str, bytes, contents, or a list of contents. Any
         other value is written as JSON.
 
-        Args:
-            uri: the URI, or a URI template.
-            function: reads the resource.
-            cache_ttl: time for which a client of 2026-07-28 may reuse the contents, in seconds; 0 by default.
-            cache_scope: "public" if all users may share the contents, "private" (the default) if not.
-            **options: the description of the resource.
-
-        Raises:
-            ValueError: The URI is invalid or taken, the template is invalid (TemplateError), or a hint is out of range.
+        For `cache_ttl` seconds, a client of 2026-07-28 may reuse the contents. All users may share them if
+        `cache_scope` is "public". Raise ValueError for an invalid or taken URI, an invalid template, or invalid hints.
         """
         check_options(options, ResourceOptions)
         check_meta_keys(options.get("meta"))

@@ -233,8 +233,7 @@ class RegisteredTool:
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the data are sent as `{"result": data}`, because the revision allows only objects.
 
-        Only a schema that was derived from the function is wrapped. A given schema may refer to its own root, so it is
-        not wrapped, and the peer gets only the text.
+        A schema that the author gave is not wrapped, because it may refer to its own root: the peer gets only the text.
         """
         schema = self.tool.output_schema
         objects_only = revision.structured_results and not revision.structured_content_is_any_json
@@ -270,8 +269,7 @@ class Tools:
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
         """Register a function as a tool. Log a warning about a name that clients may refuse.
 
-        Raise TypeError for an annotation that JSON Schema cannot express. Raise ValueError for a name that is taken, or
-        an invalid schema (SchemaError).
+        Raise TypeError for an annotation without a JSON Schema, ValueError for a taken name or invalid schema.
         """
         check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
@@ -362,8 +360,7 @@ class Tools:
             return _error(f"Tool {params.name} failed")
 
 
-# [2025-11-25 server/tools#tool-names] SHOULD
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] SHOULD
 
 
 def _is_of_object(schema: object) -> bool:

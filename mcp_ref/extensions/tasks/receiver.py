@@ -69,7 +69,7 @@ GRACE_SECONDS = 0.5
 
 
 class Tasks:
-    """The tasks that one receiver runs or keeps, and the handlers of the requests about them.
+    """The tasks of one receiver, and the handlers of the requests about tasks.
 
     Args:
         store: The store of the tasks; by default the memory.
@@ -131,7 +131,7 @@ class Tasks:
         """Store a task that begins. Raise ProtocolError if the store is full."""
         assert task.ttl is not None
         self.store.put(task, live.owner, live.until)
-        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log it. The whole id would give access.
+        # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log it. A whole id gives access to the task
         log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "no owner")
         self.live[task.task_id] = live
         timer = live.loop.call_later(task.ttl / 1000, self._expire, task.task_id)
@@ -190,11 +190,10 @@ class Tasks:
         """Serve `tasks/result`: wait for the outcome. The task's own requests go on this request's stream."""
         # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST block until the status is terminal
         while not (task := self._find(params.task_id, context)).is_over:
-            live = self.live.get(task.task_id)
-            if live is None:  # another process runs it
-                await asyncio.sleep(self.poll_interval / 1000)
-            else:
+            if (live := self.live.get(task.task_id)) is not None:
                 await live.result_requests.hold(context, live.ended)
+            else:  # another process runs the task
+                await asyncio.sleep(self.poll_interval / 1000)
         if task.error is not None:
             error = cast("dict[str, object]", task.error)
             raise ProtocolError(cast(int, error["code"]), str(error["message"]), task.error.get("data"))

@@ -19,7 +19,7 @@ timeouts, and is lost with the connection. A task outlives the connection. The *
                   `tasks/result`                                 responses with `tasks/update`
     isError       status `failed`                                status `completed`: `failed` is for JSON-RPC errors
     cancel        returns the task; -32602 if it is over         empty result; the server may still finish the task
-    list          `tasks/list`                                   removed: without sessions, tasks may lack an owner
+    list          `tasks/list`                                   removed: without sessions, a list lacks an owner
     notification  `notifications/tasks/status`, MAY              `notifications/tasks`, with `taskIds` in
                                                                  `subscriptions/listen`
 
@@ -179,7 +179,6 @@ class GetTaskPayloadResult:
     payload: Object
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the payload, without the member `payload`."""
         return self.payload
 
     @staticmethod
