@@ -1,17 +1,17 @@
 """Dataclasses to JSON and back, in the shape of one revision.
 
-Each type of the protocol is one dataclass for all revisions. Its annotations say which JSON it is; `Life` on a field or
-a type says which revisions have it. From these, the `Codec` of a revision builds one writer and one reader for each
-type, when the type is first used.
+Each type of the protocol is one dataclass for all revisions. Annotations give the JSON type of each field; `Life` on a
+field or class gives the revisions that have it. From these, the `Codec` of a revision builds a writer and a reader for
+each type, when it first meets the type.
 
 - Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
 - A field that has its default is not written, unless it is a constant such as a content block's `type`.
-- Writing is exact: the peer gets only the members that its revision knows. `Life.loss` says what happens to the rest.
-- Reading is lenient where nothing can be misunderstood. Unknown members are ignored, so that a later revision can add
-  some; null stands for an absent optional member; fields of other revisions are read if present. A missing or mistyped
-  member is a `ShapeError`: guessing at it would run a call that nobody meant.
-- Where a shape differs between revisions in a way that no field can express, the dataclass has a method
-  `to_wire(wire, revision)` that adjusts the written object, or a static `from_wire(wire, revision)` for the read one.
+- Writing is strict: the peer gets only members of its revision. `Life.loss` says if a surplus one is left out or refused.
+- Reading is lenient if the meaning stays clear: unknown members are ignored, because later revisions may add some; a
+  null optional member counts as absent; fields of other revisions are read if present. A missing or mistyped member is
+  a `ShapeError`: a guess could run a call that nobody meant.
+- For other differences between revisions, a dataclass has a method `to_wire(wire, revision)`, which changes the object
+  before it is sent, or a static method `from_wire(wire, revision)`, which changes it before it is read.
 
 Spec:  schema/<revision>/schema.json
 Above: every page. Below: `revisions.py`, whose `METHODS` name the dataclasses of each method.
@@ -35,7 +35,7 @@ _Write = Callable[[object], JSON]
 
 
 class ShapeError(ValueError):
-    """A JSON value without the shape of its type. `path` is its place; the text adds the expected shape."""
+    """A JSON value of the wrong shape. `path` leads to the value; the text names the expected shape."""
 
     def __init__(self, expected: str, got: JSON, path: str = "") -> None:
         self.expected, self.got, self.path = expected, got, path
@@ -64,7 +64,7 @@ def _kind(value: JSON) -> str:
 
 @functools.cache
 def codec_for(revision: Revision) -> Codec:
-    """Return the codec of a revision. Each revision has one."""
+    """Return the codec of a revision, always the same one."""
     return Codec(revision)
 
 
@@ -233,17 +233,18 @@ def _refuser(text: str) -> _Write:
 
 
 def _pick(classes: list[type], value: Object, expected: str) -> type:
-    """Return the dataclass of a union whose constant members agree with an object, and whose required ones it has."""
+    """Return the first class of a union that an object fits: equal constant members, no required member missing."""
     for cls in classes:
-        constants, required = _marks(cls)
+        constants, required = _telling_members(cls)
         if all(value.get(name) == constant for name, constant in constants) and required <= value.keys():
             return cls
-    tags = [value.get(name, _MISSING) for name, _ in _marks(classes[0])[0]]
-    raise ShapeError(expected, tags[0], _marks(classes[0])[0][0][0]) if tags else ShapeError(expected, value)
+    tags = [name for name, _ in _telling_members(classes[0])[0]]
+    raise ShapeError(expected, value.get(tags[0], _MISSING), tags[0]) if tags else ShapeError(expected, value)
 
 
 @functools.cache
-def _marks(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
+def _telling_members(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
+    """Return the members that tell a class of a union from the others: constants, else the required ones."""
     hints = _hints(cls)
     constants, required = [], set()
     for field in dataclasses.fields(cls):
@@ -252,7 +253,7 @@ def _marks(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
             constants.append((wire_name(field.name), get_args(hint)[0]))
         elif not _is_optional(field):
             required.add(wire_name(field.name))
-    # A constant such as `type` is enough: then a missing member is reported by name, not as "none of these".
+    # A constant such as `type` is enough to choose the class. Its reader then reports a missing member by name.
     return constants, frozenset() if constants else frozenset(required)
 
 
@@ -267,7 +268,7 @@ def wire_name(attribute: str) -> str:
 
 @functools.cache
 def _hints(cls: type) -> dict[str, object]:
-    # get_type_hints cannot follow the recursive type JSON. A value of it needs no check: json.loads made it.
+    # get_type_hints cannot resolve the recursive type JSON. Its values need no check: they come from json.loads.
     return typing.get_type_hints(cls, localns={"JSON": object, "Object": dict[str, object]}, include_extras=True)
 
 
@@ -355,7 +356,7 @@ def _read_dict(item: _Read | None, value: JSON) -> object:
 
 
 def _json_kinds(hint: object) -> tuple[type, ...] | None:
-    """Return the Python types of the JSON values that a non-object type takes; None for any."""
+    """Return the Python types of the JSON values of a type other than a dataclass; None for any JSON."""
     if hint in _SCALARS:
         return _SCALARS[hint][1]
     if get_origin(hint) is Literal:

@@ -66,8 +66,7 @@ class Revision:
     batch: bool = False
     """True if a frame may be an array of messages. [2025-03-26 basic/index#batching]"""
     error_id_optional: bool = False
-    """True if an error for an unreadable request omits `id`; else it is null. [2025-11-25
-    basic/index#error-responses]"""
+    """True if an error for an unreadable request omits `id`, else null. [2025-11-25 basic/index#error-responses]"""
     pagination: bool = True
     """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
     tool_result_is_bare: bool = False
@@ -77,23 +76,20 @@ class Revision:
     structured_content_is_any_json: bool = False
     """True if structured content is any JSON; else it is an object. [2026-07-28 server/tools#structured-content]"""
     invalid_arguments_are_results: bool = False
-    """True if arguments that break a tool's schema give `isError`; else -32602. [2025-11-25
-    server/tools#error-handling]"""
+    """True if invalid tool arguments give `isError`, else -32602. [2025-11-25 server/tools#error-handling]"""
     completions_are_declared: bool = True
-    """True if `completion/complete` needs the capability `completions`. [2025-03-26
-    server/utilities/completion#capabilities]"""
+    """True if completion has a capability, `completions`. [2025-03-26 server/utilities/completion#capabilities]"""
     elicitation_modes: bool = False
     """True if elicitation has form and URL modes, declared by name. [2025-11-25 client/elicitation#capabilities]"""
     sampling_tools: bool = False
     """True if sampling may offer tools to the model. [2025-11-25 client/sampling#tools-in-sampling]"""
     streams_are_polled: bool = False
-    """True if a server may close a stream's connection before the response, and the client comes back. [2025-11-25
+    """True if a server may close a stream before the response, and the client reconnects to resume it. [2025-11-25
     basic/transports#sending-messages-to-the-server]"""
     version_header: bool = True
     """True if each HTTP request has MCP-Protocol-Version. [2025-06-18 basic/transports#protocol-version-header]"""
     tasks_are_core: bool = False
-    """True if tasks are part of the protocol; later they are an extension. [2025-11-25
-    basic/utilities/tasks#capabilities]"""
+    """True if tasks belong to the protocol, not to an extension. [2025-11-25 basic/utilities/tasks#capabilities]"""
     resource_not_found_code: int = -32002
     """Error code for an unknown resource. [2025-11-25 server/resources#error-handling]"""
 
@@ -108,41 +104,19 @@ class Revision:
 
 
 R2024_10_07: Final = Revision(
-    0,
-    "2024-10-07",
-    pagination=False,
-    tool_result_is_bare=True,
-    structured_results=False,
-    completions_are_declared=False,
-    version_header=False,
-    resource_not_found_code=-32001,
-)
+    0, "2024-10-07", pagination=False, tool_result_is_bare=True, structured_results=False,
+    completions_are_declared=False, version_header=False, resource_not_found_code=-32001)  # fmt: skip
 R2024_11_05: Final = Revision(
-    1, "2024-11-05", structured_results=False, completions_are_declared=False, version_header=False
-)
+    1, "2024-11-05", structured_results=False, completions_are_declared=False, version_header=False)  # fmt: skip
 R2025_03_26: Final = Revision(2, "2025-03-26", batch=True, structured_results=False, version_header=False)
 R2025_06_18: Final = Revision(3, "2025-06-18")
 R2025_11_25: Final = Revision(
-    4,
-    "2025-11-25",
-    error_id_optional=True,
-    invalid_arguments_are_results=True,
-    elicitation_modes=True,
-    sampling_tools=True,
-    streams_are_polled=True,
-    tasks_are_core=True,
-)
+    4, "2025-11-25", error_id_optional=True, invalid_arguments_are_results=True, elicitation_modes=True,
+    sampling_tools=True, streams_are_polled=True, tasks_are_core=True)  # fmt: skip
 R2026_07_28: Final = Revision(
-    5,
-    "2026-07-28",
-    era="modern",
-    error_id_optional=True,
-    structured_content_is_any_json=True,
-    invalid_arguments_are_results=True,
-    elicitation_modes=True,
-    sampling_tools=True,
-    resource_not_found_code=-32602,
-)
+    5, "2026-07-28", era="modern", error_id_optional=True, structured_content_is_any_json=True,
+    invalid_arguments_are_results=True, elicitation_modes=True, sampling_tools=True,
+    resource_not_found_code=-32602)  # fmt: skip
 
 REVISIONS: Final = (R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28)
 """All revisions, oldest first."""

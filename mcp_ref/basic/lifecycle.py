@@ -1,15 +1,15 @@
 """The handshake that opens a session in the legacy era, up to 2025-11-25.
 
 The client's first request, `initialize`, names a revision (SHOULD be its latest), itself and its capabilities. The
-server responds with the revision to speak: the same one if it supports it (MUST), else another one (SHOULD be its
-latest). A client that does not speak that one SHOULD disconnect. Else it sends `notifications/initialized` (MUST).
+server responds with the revision of the session: the requested one if it supports it (MUST), else another (SHOULD be
+its latest). A client without that revision SHOULD disconnect. Else it sends `notifications/initialized` (MUST).
 
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 
 Each side learns the other's capabilities before it can use them, so neither gets a message that it cannot handle. Until
-the response, a client SHOULD NOT send requests except pings. Until `initialized`, a server SHOULD NOT send requests
-except pings (and log messages): the client is not ready for them. Names of peers are self-reported, and no reason to
-grant access. [2025-11-25 basic/lifecycle#initialization]
+the response, a client SHOULD NOT send requests except pings. Until `initialized`, the client is not ready, and a server
+SHOULD only send pings and log messages. Peers choose their own names, so do not grant access by name.
+[2025-11-25 basic/lifecycle#initialization]
 
     2024-11-05  `initialize` MUST come first; both sides SHOULD respect the negotiated revision and capabilities;
                 shutdown has no message: the transport closes
@@ -41,16 +41,7 @@ from typing import Annotated
 
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object
-from ..revisions import (
-    R2024_11_05,
-    R2025_03_26,
-    R2025_06_18,
-    R2025_11_25,
-    R2026_07_28,
-    Life,
-    Revision,
-    find_revision,
-)
+from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision, find_revision
 from .content import Icon
 
 
@@ -132,7 +123,7 @@ class InitializeResult:
 
 
 class UnsupportedRevision(McpError):
-    """The failure of a negotiation: client and server have no revision in common."""
+    """A failed negotiation: client and server have no revision in common."""
 
 
 def choose_revision(requested: str, supported: Sequence[Revision]) -> Revision:
@@ -161,12 +152,12 @@ class Phase(Enum):
 
 
 def phase_error(phase: Phase, method: str) -> str | None:
-    """Return the rule by which a server refuses a request in this phase, or None if it serves it."""
+    """Return the reason to refuse a request in this phase, or None if the server serves it."""
     if method == "initialize":
         return None if phase is Phase.NEW else "the session is initialized already; initialize comes once"
     if phase is Phase.NEW and method != "ping":
-        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. A request right
-        # behind initialize arrives in INITIALIZING and is served: the client only SHOULD NOT send it.
+        # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. In INITIALIZING,
+        # requests are served: a client SHOULD NOT send them yet, but may.
         return f"{method} came before initialize, which opens every session"
     return None
 
@@ -176,13 +167,13 @@ class CapabilityError(McpError):
 
 
 def capability_path(path: str) -> list[str]:
-    """Return the keys that lead to a capability: [resources, subscribe]. An extension's name, with dots, is one key."""
+    """Return the keys in a path: `resources.subscribe` has two. An extension's name is one key, with its dots."""
     first, _, extension = path.partition(".")
     return [first, extension] if first == "extensions" and extension else path.split(".")
 
 
 def declares(capabilities: Object, path: str) -> bool:
-    """Return True if capabilities, as on the wire, declare a path such as `resources.subscribe`. `{}` declares it."""
+    """Return True if capabilities from the wire have a path such as `resources.subscribe`. A value of {} counts."""
     value: object = capabilities
     for name in capability_path(path):
         value = value.get(name) if isinstance(value, dict) else None

@@ -1,6 +1,6 @@
-"""`_meta`: the part of a message that belongs to no feature, and the params and results that have nothing else.
+"""`_meta`: an object in any message for data that belongs to no feature, such as a progress token or trace context.
 
-It holds the progress token, trace context, and anything else that two peers agree on. A key is `name` or `prefix/name`.
+Peers may agree on further keys. A key is `name` or `prefix/name`.
 The prefix keeps the keys of different vendors apart; the reserved prefixes leave the protocol room for new keys.
 Implementations MUST NOT make assumptions about values at reserved keys. [2026-07-28 basic/index#_meta]
 
@@ -30,21 +30,21 @@ from ..revisions import R2024_11_05, Life
 
 @dataclass
 class RequestParams:
-    """The params of a request that has none of its own."""
+    """The params of a request without other params."""
 
     meta: Object | None = None
 
 
 @dataclass
 class NotificationParams:
-    """The params of a notification that has none of its own."""
+    """The params of a notification without other params."""
 
     meta: Object | None = None
 
 
 @dataclass
 class EmptyResult:
-    """The result of a request that returns nothing but success."""
+    """The result of a request that returns no data, only success."""
 
     meta: Object | None = None
 
@@ -63,20 +63,20 @@ _KEY = re.compile(rf"(?:({_LABEL}(?:\.{_LABEL})*)/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_
 
 def is_meta_key(key: str) -> bool:
     """Return True if `key` follows the grammar of `_meta` keys: an optional `label.label/` prefix, then a name."""
-    # [2025-11-25 basic/index#_meta] A label starts with a letter and may have hyphens inside. A name starts and ends
-    # with a letter or digit and may have "-", "_" and "." inside. The pattern matches in one way, so it is fast.
+    # [2025-11-25 basic/index#_meta] label: letters, digits, inner hyphens, a letter first. name: also "_" and "."
+    # inside. No text matches the pattern in two ways, so a hostile key cannot make it slow.
     return len(key) <= 256 and _KEY.fullmatch(key) is not None
 
 
 def check_meta_keys(meta: Object | None) -> None:
-    """Raise ValueError if a `_meta` of ours has a key outside the grammar. A peer's `_meta` is not checked."""
+    """Raise ValueError if a `_meta` that we send has an invalid key. A received `_meta` is not checked."""
     for key in meta or ():
         if not is_meta_key(key):
             raise ValueError(f"{key[:80]!r} is not a valid _meta key: write name or, better, com.example/name")
 
 
 def with_meta(message: Object, more: Object) -> Object:
-    """Return a message's `_meta` with more members. A `_meta` that is not an object is ignored."""
+    """Return the `_meta` of params or a result, with `more` added. A `_meta` that is not an object is ignored."""
     given = message.get("_meta")
     return {**given, **more} if isinstance(given, dict) else more
 

@@ -5,8 +5,8 @@
 
 In the legacy era the server sent requests of its own, on a stream that it held open. Behind a load balancer the
 response could reach another process, so servers needed shared storage. Now the requests travel in a result, the handler
-ends, and any process can serve the retry. A handler that awaits `context.elicit(...)` runs again from its first line,
-and then finds the response: effects before the `await` happen twice. [2026-07-28 basic/patterns/mrtr#intro]
+ends, and any process can serve the retry. On the retry, the handler runs again from its first line, and its
+`await context.elicit(...)` returns the response: effects before it happen twice. [2026-07-28 basic/patterns/mrtr#intro]
 
 The server keeps nothing: responses of earlier rounds travel in `requestState`, which the client MUST return unread and
 unchanged. So it is attacker-controlled input. `seal` signs it, but does not encrypt it, against:
@@ -15,7 +15,7 @@ unchanged. So it is attacker-controlled input. `seal` signs it, but does not enc
     a state of another request, such as a consent   the method and a digest of the params are part of it (SHOULD)
         to a smaller payment
     an old state                                    it expires after `STATE_SECONDS` (SHOULD)
-It can still be sent twice within that time. A server that must accept it once only MUST remember it.
+Within that time, a client can send the same state twice. A server that must not accept it twice MUST remember it.
 [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
 
     requests    only tools/call, prompts/get and resources/read may get an `input_required` result (MUST)
@@ -45,7 +45,7 @@ from ..jsonrpc.errors import InvalidMessage, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 
 STATE_SECONDS: Final = 900
-"""Time that a state is valid, in seconds: as long as a person may take to respond."""
+"""Time that a state is valid, in seconds: a person needs time to respond."""
 
 MAX_STATE: Final = 1024 * 1024
 """Maximum length of a state, in characters (1 Mi)."""
@@ -55,10 +55,7 @@ INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"}
 
 
 class InputRequired(BaseException):
-    """The end of a handler that needs input. `requests`: key -> {"method": ..., "params": ...}.
-
-    Not an Exception, so that a handler's `except Exception` does not catch it.
-    """
+    """A handler's stop to get input. Not an Exception: the handler's own `except Exception` must not catch it."""
 
     def __init__(self, requests: dict[str, Object]) -> None:
         super().__init__(f"the request needs {len(requests)} inputs from the client")
@@ -78,30 +75,29 @@ def merge_input_required(group: BaseExceptionGroup[BaseException]) -> InputRequi
 
 
 def request_digest(method: str, params: Object) -> str:
-    """Return a digest of a request's method and params, without the members that change from round to round."""
+    """Return a digest of a request's method and params. Members that differ in each round are left out."""
     same = {name: value for name, value in params.items() if name not in ("_meta", "inputResponses", "requestState")}
     text = json.dumps([method, same], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def seal(key: bytes, responses: Object, request: str, principal: str | None, now: float) -> str:
-    """Return a state that holds responses. Raise ProtocolError if it is too long.
+    """Return a signed state with the responses so far. Raise ProtocolError if it is too long.
 
-    `key` is a secret that all processes of the server share. `responses` have any form, `request` is a
-    `request_digest`, `now` is in seconds since the epoch.
+    All processes of the server share the secret `key`. `request` is a `request_digest`, `now` in seconds since 1970.
     """
     payload: Object = {"answers": responses, "for": _binding(request, principal), "until": int(now) + STATE_SECONDS}
-    text = _encoded(json.dumps(payload, separators=(",", ":")).encode())
-    state = f"{text}.{_encoded(_signature(key, text))}"
+    text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode()
+    state = f"{text}.{_signature(key, text)}"
     if len(state) > MAX_STATE:
         raise _state_error("cannot carry the responses so far, which are too long")
     return state
 
 
 def unseal(key: bytes, state: JSON, request: str, principal: str | None, now: float) -> Object:
-    """Return the responses in a state. Raise ProtocolError if it is forged, expired or of another request."""
+    """Return the responses in a state. Raise ProtocolError if it is forged or expired, or of another request."""
     text, _, signature = state.partition(".") if isinstance(state, str) and len(state) <= MAX_STATE else ("", "", "")
-    if not hmac.compare_digest(_encoded(_signature(key, text)).encode(), signature.encode("utf-8", "replace")):
+    if not hmac.compare_digest(_signature(key, text).encode(), signature.encode("utf-8", "replace")):
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST reject state that fails verification
         raise _state_error("was not issued by this server")
     payload = json.loads(base64.urlsafe_b64decode(text))  # signed by us, so it has the form that `seal` wrote
@@ -117,16 +113,12 @@ def _state_error(fault: str) -> ProtocolError:
 
 
 def _binding(request: str, principal: str | None) -> str:
-    # A digest, because the client can read a state and must not learn our name for its user.
+    # A digest, because the client can read the state and must not learn the server's name for its user.
     return hashlib.sha256(json.dumps([request, principal]).encode()).hexdigest()
 
 
-def _signature(key: bytes, text: str) -> bytes:
-    return hmac.digest(key, text.encode("utf-8", "replace"), "sha256")
-
-
-def _encoded(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode()
+def _signature(key: bytes, text: str) -> str:
+    return base64.urlsafe_b64encode(hmac.digest(key, text.encode("utf-8", "replace"), "sha256")).decode()
 
 
 MAX_ROUNDS: Final = 16
@@ -145,7 +137,7 @@ class InputRequest:
 
 
 def read_input_requests(result: Object) -> dict[str, InputRequest]:
-    """Return the input requests of a result, by key; empty if it has a state only. Raise InvalidMessage if invalid."""
+    """Return a result's input requests by key, {} if it has only a state. Raise InvalidMessage if they are invalid."""
     requests, state = result.get("inputRequests"), result.get("requestState")
     if requests is None and isinstance(state, str):
         return {}
@@ -167,7 +159,7 @@ def read_input_requests(result: Object) -> dict[str, InputRequest]:
 
 
 def retry_params(params: Object, result: Object, responses: Object) -> Object:
-    """Return the params of the retry: those of the request, the responses, and the state as it came."""
+    """Return the params of the retry: the request's own, the responses, and the unchanged state of the result."""
     again = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
     if responses:
         again["inputResponses"] = responses

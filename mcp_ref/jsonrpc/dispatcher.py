@@ -3,9 +3,9 @@
     the peer's request  -> receive() -> a task runs serve(request) -> Response | ErrorResponse -> Transport.send
     our request         -> request() -> Transport.send ... receive(Response) -> the caller gets the result
 
-A fast peer must not fill our memory with tasks, so its requests in flight are bounded by `Limits.max_in_flight`. At the
-bound the transport stops reading, and the peer's own buffers fill. If no request ends within `Limits.patience` seconds,
-reading continues and new requests are refused: the message behind them may be the cancellation that frees a slot.
+A fast peer must not fill our memory, so it gets at most `Limits.max_in_flight` slots for requests. When all are used,
+the transport stops reading, and the peer's own buffers fill. If no slot becomes free within `Limits.patience` seconds,
+reading continues and further requests are refused. Without that, a cancellation behind them could never free a slot.
 
 Spec:  basic/index#messages; 2025-03-26 basic/index#batching; JSON-RPC 2.0
 Above: `session.py` gives it `serve` and `notified`. Below: `requester.py` has the table of our requests.
@@ -51,7 +51,7 @@ class Limits:
     max_in_flight: int = 256
     """Maximum number of the peer's requests that are served at a time."""
     patience: float = 1.0
-    """Time that a full table stops the reading before further requests are refused, in seconds."""
+    """Time that reading pauses when all slots are used, in seconds. Then reading goes on, and requests are refused."""
     max_pending: int = 1024
     """Maximum number of our requests that wait for a response. Further callers wait for a slot."""
 
@@ -65,7 +65,7 @@ class _Serving:
     cancelled: bool = False
 
     def stop(self) -> None:
-        """Cancel the task. One that has not begun sees the flag: cancelled, it would never leave the table."""
+        """Cancel the task if it has begun. Else only set a flag: a cancelled new task would never leave the table."""
         self.cancelled = True
         if self.running and self.task is not None:
             self.task.cancel()
@@ -73,16 +73,16 @@ class _Serving:
 
 @dataclass(slots=True)
 class _ReceivedBatch:
-    """The responses to one received batch. They leave as one array when no member is `open` any more."""
+    """The responses to one received batch. They are sent as one array when no member is `open` any more."""
 
     open: int
     related: RequestId | None
-    """Id of the first request, by which a transport with several streams knows the batch."""
+    """Id of the first request. A transport with several streams finds the stream of the batch by it."""
     responses: list[Message | Malformed] = field(default_factory=list)
 
 
 class Dispatcher(Requester):
-    """Both tables of one connection. Call its methods on the connection's event loop.
+    """The requests of both directions of one connection. Call its methods on the connection's event loop.
 
     `serve` serves a request of the peer: it returns the result, or raises `ProtocolError`. `notified` takes the peer's
     notifications, in order, without waiting. `abandoned` is called when a caller stops waiting for our request.
@@ -111,7 +111,7 @@ class Dispatcher(Requester):
         self._serve = serve
         self._notified = notified
         self._serving: dict[RequestId, _Serving] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # the used slots: requests, and responses that wait to be read
+        self._tasks: set[asyncio.Task[None]] = set()  # the used slots: requests, and errors that the peer has not read
         self._patience: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -223,7 +223,7 @@ class Dispatcher(Requester):
                 self._transport.send(writable(message), related)
 
     def _close_member(self, batch: _ReceivedBatch, response: Message | None = None) -> None:
-        """Take note that one member of a batch is done. The last one sends the array, if it holds any response."""
+        """Count one member of a batch as done. After the last one, send the array if it holds a response."""
         batch.open -= 1
         if response is not None:
             batch.responses.append(response)
@@ -247,7 +247,7 @@ class Dispatcher(Requester):
             self._pause()
 
     def _occupy(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        """Run a coroutine in a slot. With the last free slot, the reading stops."""
+        """Run a coroutine in a slot. If no slot is free after that, pause reading."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._resume)

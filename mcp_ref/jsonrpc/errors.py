@@ -55,7 +55,7 @@ class InvalidMessage(McpError):
 
 
 class RequestTimeout(McpError, TimeoutError):
-    """A response that did not come within the caller's time limit, in seconds. The peer was told of the end."""
+    """The end of the caller's time limit without a response. The peer was told that nobody waits any more."""
 
 
 class ConnectionClosed(McpError, ConnectionError):

@@ -40,7 +40,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 
 MAX_DEPTH: Final = 200
-"""Maximum depth of arrays and objects within each other, in levels. RFC 8259, section 9 lets a parser set it."""
+"""Maximum nesting of arrays and objects, in levels. RFC 8259, section 9 allows a parser such a limit."""
 
 MAX_BATCH: Final = 1000
 """Maximum number of messages in one batch."""
@@ -185,7 +185,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
 
 
 def read_message(value: Object) -> Message | Malformed:
-    """Return the message that a JSON object is. Check every rule of basic/index#messages."""
+    """Return the message in a JSON object. Check every rule of basic/index#messages."""
     id = value.get("id")
     known_id = id if is_request_id(id) else None
     if "method" not in value and ("result" in value or "error" in value):
@@ -266,7 +266,7 @@ def oversize(start: bytes, limit: int) -> Malformed:
 
 
 def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
-    """Return an error for the request that an unreadable frame was, if its id can be found. Else its sender would wait.
+    """Return the error for an unreadable frame, with the frame's id if it can be found: else the sender would wait.
 
     One pass over the tokens with a depth counter, so that no input can exhaust the stack.
     """

@@ -3,12 +3,12 @@
     request() -> id, table entry -> Transport.send ... settle(Response) -> the caller gets the result
     batch()   -> the requests of several calls leave as one JSON array
 
-A wait ends with a response, the time limit, the caller's cancellation, or the end of the connection. A response with
-an unknown id is ignored: its request was cancelled.
+A wait ends with a response, the time limit, the caller's cancellation, or the end of the connection. A response that
+comes later is ignored.
 
-Each request SHOULD have a time limit, or a silent peer would hold its caller. On expiry the sender SHOULD cancel
-the request. Progress MAY restart the limit, up to a maximum (SHOULD): else a peer could hold the caller with progress
-alone. 2024-11-05 only asks for time limits; the rest came in 2025-03-26. [2025-11-25 basic/lifecycle#timeouts]
+Each request SHOULD have a time limit, or a silent peer would block its caller. At its end the sender SHOULD cancel the
+request. Progress MAY restart the limit, up to a maximum (SHOULD): else a peer could block the caller by progress alone.
+2024-11-05 only asks for time limits; 2025-03-26 added the rest. [2025-11-25 basic/lifecycle#timeouts]
 
 Spec:  basic/index#messages; basic/lifecycle#timeouts (2025-03-26 to 2025-11-25); 2026-07-28
        basic/patterns/cancellation#timeouts; 2025-03-26 basic/index#batching
@@ -56,8 +56,8 @@ class Transport(Protocol):
     def resume_reading(self) -> None: ...
 
     def no_response(self, related: RequestId) -> None:
-        """Take note that the peer's request was cancelled: nothing more is sent for it."""
-        return None  # only a transport with a stream for each request has a stream to close
+        """End the stream of the peer's request, which was cancelled. Do nothing if requests have no own streams."""
+        return None
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class Pending:
     timeout: float | None = None
     """Time limit that each progress notification restarts, in seconds."""
     deadline: float | None = None
-    """End of the wait that progress cannot move, in seconds of the event loop's clock."""
+    """Latest end of the wait, even with progress, in seconds of the event loop's clock."""
 
     def extend(self) -> None:
         """Restart the time limit, up to the deadline."""
@@ -127,10 +127,9 @@ class Requester:
         Args:
             timeout: seconds to wait for a slot and for the response; None for no limit.
             max_timeout: seconds in all. With it, each progress notification restarts `timeout`.
-            on_progress: called for each progress notification. It adds a progress token, which is the request's id.
+            on_progress: called for each progress notification. With it, the request has its id as progress token.
             related: the request of the peer that caused this one.
             before_send: called with the request's id.
-
         Raises RemoteError, RequestTimeout, ConnectionClosed, or InvalidMessage for a malformed response.
         """
         loop = asyncio.get_running_loop()
@@ -179,9 +178,9 @@ class Requester:
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Run calls, and send the first request of each in one array. [2025-03-26 basic/index#batching]
 
-        The array leaves when each call has made its request or ended. A request of a task that a call starts leaves
-        alone. Return the results in order, with the exception of each call that failed. Raise ValueError for more than
-        `MAX_BATCH` calls.
+        The array is sent when each call has made its request or ended. If a call starts a task, the task's requests are
+        not in the array. Return a list with the result or exception of each call, in order. Raise ValueError for more
+        than `MAX_BATCH` calls.
         """
         if len(calls) > MAX_BATCH:
             for call in calls:
@@ -210,7 +209,7 @@ class Requester:
         return batch
 
     def _leave_batch(self, task: asyncio.Task[object] | None) -> None:
-        """Take note that a call has made its request or ended. The last one sends the array."""
+        """Count a call as done: it has made its request, or ended. After the last one, send the array."""
         batch = self._batches.pop(task, None)
         if batch is None:
             return
@@ -240,7 +239,7 @@ class Requester:
             pending.response.set_exception(RemoteError(error.code, error.message, error.data))
 
     def fail(self, failure: Malformed | Undelivered) -> bool:
-        """End the wait of the one request whose response is malformed or will not come. Return False if none waits."""
+        """End the wait of a request whose response is malformed or will not come. Return False if nobody waits."""
         pending = self.pending.get(failure.id) if failure.id is not None else None
         if pending is None or pending.response.done():
             return False
@@ -252,7 +251,7 @@ class Requester:
         return True
 
     def fail_pending(self, error: McpError) -> None:
-        """End all waits, and all later ones, with `error`: the peer will send no response any more."""
+        """Fail all requests with `error`, also future ones: the peer will send no response any more."""
         self._unreachable = error
         for pending in self.pending.values():
             pending.fail(error)
