@@ -6,7 +6,7 @@ each type, when it first meets the type.
 
 - Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
 - A field that has its default is not written, unless it is a constant such as a content block's `type`.
-- Writing is strict: the peer gets only members of its revision. `Life.loss` says if a surplus one is left out or refused.
+- Writing is strict: the peer gets only members of its revision. Others are left out or refused, as `Life.loss` says.
 - Reading is lenient if the meaning stays clear: unknown members are ignored, because later revisions may add some; a
   null optional member counts as absent; fields of other revisions are read if present. A missing or mistyped member is
   a `ShapeError`: a guess could run a call that nobody meant.

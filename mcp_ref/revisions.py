@@ -39,7 +39,7 @@ requests of a client to one process, and a crash loses the session. Any process 
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-Each kind of fact has one home. *Vocabulary*: the table `METHODS`. *Behavior*: a named feature of a `Revision`, such as
+Each kind of fact has one place. *Vocabulary*: the table `METHODS`. *Behavior*: a named feature of a `Revision`, such as
 `revision.batch`; code never compares dates. *Shape*: `Life` on a field of the dataclass, read by `codec.py`.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
@@ -53,7 +53,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Era = Literal["legacy", "modern"]
-"""Legacy: a handshake opens a session. Modern: stateless requests. [2026-07-28 basic/versioning#terminology]"""
+"""Kind of a revision: with handshake, or with stateless requests. [2026-07-28 basic/versioning#terminology]"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,17 +120,14 @@ R2026_07_28: Final = Revision(
 
 REVISIONS: Final = (R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28)
 """All revisions, oldest first."""
-
 LEGACY: Final = tuple(revision for revision in REVISIONS if revision.era == "legacy")
 """The revisions that `initialize` can negotiate, oldest first."""
-
 LATEST_LEGACY: Final = LEGACY[-1]
-
 BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
 
 
 def find_revision(name: object) -> Revision | None:
-    """Return the revision of that name, or None. Names are looked up, not compared: "v999" > "2025-11-25" is true."""
+    """Return the revision of that name, or None. Names are not compared: "v999" > "2025-11-25" would be true."""
     return BY_NAME.get(name) if type(name) is str else None
 
 
@@ -161,12 +158,12 @@ class Life:
     """The revisions that have a field or, as the class attribute `life`, a whole type.
 
     Args:
-        since: first revision that has it; None for the first of all.
-        until: first revision that no longer has it; None for none.
+        since: first revision with the field or type; None for the oldest.
+        until: first revision without it; None if the latest revision has it.
         loss: treatment of a value that the peer's revision lacks. "drop" leaves it out: the rest keeps its meaning.
             "refuse" raises `NotInRevision`: the message would mean something else.
-        required_since: first revision in which it must be present; before, it is optional.
-        instead: for types, a function that returns another value to write, in any revision.
+        required_since: first revision that requires the field; before, it is optional.
+        instead: function that returns another value to write, for a type that the peer's revision lacks.
     """
 
     since: Revision | None = None
@@ -176,7 +173,7 @@ class Life:
     instead: Callable[[object], object] | None = None
 
     def covers(self, revision: Revision) -> bool:
-        """Return True if the revision has it."""
+        """Return True if the revision has the field or type."""
         return (self.since is None or self.since <= revision) and (self.until is None or revision < self.until)
 
     def requires(self, revision: Revision) -> bool:
@@ -185,7 +182,7 @@ class Life:
 
 
 NOT_ON_THE_WIRE: Final = Life(since=R2024_10_07, until=R2024_10_07)
-"""The life of a field that no revision has: it exists in Python only, where JSON expresses it another way."""
+"""The life of a field that exists in Python only. On the wire, JSON expresses its value in another way."""
 
 Direction = Literal["client", "server", "both"]
 
@@ -196,10 +193,9 @@ class Method:
 
     Args:
         sender: role that sends it.
-        params: `page:Type`, the module in this package and its dataclass. The page is imported on first use.
-        result: the same for the result; None for a notification.
-        capability: path into the capabilities that the receiver of a request, or the sender of a notification, must
-            have declared.
+        params: dataclass of the params, as `module:Class`. The module is imported on first use.
+        result: dataclass of the result; None for a notification.
+        capability: capability that the receiver of a request, or the sender of a notification, must have declared.
     """
 
     name: str
@@ -285,11 +281,11 @@ METHODS: Final = (
 )  # fmt: skip
 
 _METHODS_BY_NAME: Final = {each.name: [row for row in METHODS if row.name == each.name] for each in METHODS}
-"""The rows of each name. A name has several if its meaning changed, as that of `tasks/get`."""
+"""The rows of each name. A name such as `tasks/get`, which changed its meaning, has several."""
 
 
 def find_method(name: str, revision: Revision, sender: Literal["client", "server"]) -> Method | None:
-    """Return the row of a method that `sender` may send in this revision. None means "method not found", -32601."""
+    """Return the row of a method, or None if `sender` must not send it in this revision (error -32601)."""
     for method in _METHODS_BY_NAME.get(name, ()):
         if method.since <= revision and (method.until is None or revision < method.until):
             return method if method.sender in ("both", sender) else None

@@ -1,4 +1,4 @@
-"""Cancellation: the sender of a request no longer wants the response. It is a notification, and needs no reply.
+"""Cancellation: a notification by which the sender of a request says that it no longer wants the response.
 
 The receiver SHOULD stop the work and send no response. The cancellation and the response may cross on the wire. So the
 receiver ignores a cancellation of an unknown or finished request, and the sender ignores a late response. A peer can
@@ -36,7 +36,7 @@ UNCANCELLABLE = frozenset({"initialize"})
 
 @dataclass
 class CancelledNotificationParams:
-    """The cancelled request of the sender, and the reason for logs and people."""
+    """The id of the cancelled request, and a reason for logs and people."""
 
     request_id: str | int
     reason: str | None = None
@@ -47,7 +47,7 @@ def receive_cancelled(params: CancelledNotificationParams, dispatcher: Dispatche
     """Stop the peer's request that a cancellation names, if it is still being served."""
     if dispatcher.cancel(params.request_id):
         # [2025-11-25 basic/utilities/cancellation#implementation-notes] SHOULD log the reason
-        # %r, because a reason with line breaks could forge lines of the log
+        # %r escapes line breaks: a peer could forge log entries with them
         log.info("the peer cancelled request %.80r: %.200r", params.request_id, params.reason)
     else:
         log.debug("ignored the cancellation of request %.80r, which is unknown or done", params.request_id)

@@ -1,7 +1,7 @@
 """Content blocks: the pieces of text, image, audio and resources that tools, prompts and models exchange.
 
-One union, `ContentBlock`, serves all of them; `type` tells its members apart. A block that an older peer does not know
-is written as text, so that the model at least reads about it.
+They share one union, `ContentBlock`; the member `type` names the kind of a block. A block that the peer's revision does
+not have is written as text, so that the model at least learns of it.
 
     2024-10-07  text, image
     2024-11-05  resource: the contents of a resource, embedded; `annotations`: audience, priority
@@ -50,8 +50,8 @@ def check_uri(uri: str) -> None:
 
 def check_media(data: str, mime_type: str | None) -> None:
     """Raise ValueError if data is not Base64 (RFC 4648, section 4) or a MIME type is invalid."""
-    # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. A block that
-    # we read is not checked: an application may still use that of a sloppy peer.
+    # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. Received blocks
+    # are not checked: an application may be able to use a slightly wrong one.
     try:
         binascii.a2b_base64(data, strict_mode=True)
     except ValueError as error:
@@ -62,10 +62,9 @@ def check_media(data: str, mime_type: str | None) -> None:
 
 @dataclass
 class Icon:
-    """An image for a server, tool, prompt or resource in a user interface.
+    """An image that a user interface shows for a server, tool, prompt or resource.
 
-    src: an untrusted `https:` or `data:` URI. sizes: such as ["48x48"], or ["any"] for SVG. theme: the background that
-    the icon is made for.
+    src: an untrusted `https:` or `data:` URI. sizes: such as ["48x48"], or ["any"] for SVG. theme: background to use.
     """
 
     src: str
@@ -105,7 +104,7 @@ class TextContent:
 
 @dataclass
 class _Media:
-    """The common part of images and sounds. `data` is Base64."""
+    """The members of images and sounds. `data` is Base64."""
 
     type: str = field(default="", kw_only=True)
     data: str
@@ -204,8 +203,8 @@ class EmbeddedResource:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Read `annotations` beside `resource`, as in the schema, or inside it, as in the examples of the page."""
-        # [2025-06-18 server/tools#embedded-resources] the two disagree; we write them beside
+        """Accept `annotations` beside `resource`, as in the schema, or inside it, as in the page's examples."""
+        # [2025-06-18 server/tools#embedded-resources] the specification has both forms; we write the schema's
         resource = wire.get("resource")
         if "annotations" not in wire and type(resource) is dict and "annotations" in resource:
             return {**wire, "annotations": resource["annotations"]}
@@ -240,7 +239,7 @@ ContentBlock: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLi
 
 
 def write_structured_content(wire: Object, is_null: bool, revision: Revision) -> Object:
-    """Write structured content that is JSON's null. Leave out content that the peer's revision does not allow."""
+    """Return a tool's result with structured content as the revision allows it: null, another value, or left out."""
     if revision.structured_content_is_any_json:
         # [2026-07-28 server/tools#structured-content] any JSON value, null too
         return {**wire, "structuredContent": None} if is_null else wire
@@ -250,7 +249,7 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
-    """Mark structured content that is null, unlike content that is absent. Raise ShapeError if it must be an object."""
+    """Return a tool's result and mark structured content that is null. Raise ShapeError if it must be an object."""
     data = wire.get("structuredContent")
     if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
         raise ShapeError("an object", data, "structuredContent")

@@ -10,10 +10,11 @@ revisions, whose headers nobody compares. [2026-07-28 basic/transports/streamabl
     Mcp-Name: execute_sql                   params.name, or params.uri of resources/read, params.taskId of tasks/...
     Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
 
-A value that is not plain ASCII, has outer spaces, or looks encoded, MUST be sent as `=?base64?...?=`: a line break in a
-value would let its author add headers. A client over HTTP MUST drop a tool whose marks break the rules, and keep the
-others; over stdio it MAY ignore marks. After -32020 it SHOULD list the tools again and retry: the marks may be new.
-Gateways see the values, so a server SHOULD NOT mark passwords, tokens or personal data.
+A value that is not plain ASCII, has outer spaces, or looks encoded, MUST be sent as `=?base64?...?=`. Otherwise an
+attacker could add headers by a line break in a value. A client over HTTP MUST drop a tool with an invalid
+`x-mcp-header`, and keep the others; over stdio it MAY ignore them. After -32020 it SHOULD list the tools again and
+retry: a schema may have changed. Gateways see the values, so a server SHOULD NOT mark passwords, tokens or personal
+data.
 
     2024-11-05, 2025-03-26  none
     2025-06-18, 2025-11-25  MCP-Protocol-Version on each request after `initialize` (MUST). Without it the server SHOULD
@@ -45,10 +46,9 @@ PARAM_PREFIX: Final = "Mcp-Param-"
 NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
     ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
 )
-"""Methods with an Mcp-Name header -> the member that it repeats. A task's id leads to the process that runs it."""
-
+"""Method -> the params member that Mcp-Name repeats. With a task's id, a proxy finds the process of the task."""
 MAX_SAFE: Final = 2**53 - 1
-"""Maximum value of an integer in a header, of 53 bits: JavaScript holds it exactly. The minimum is -MAX_SAFE."""
+"""Maximum integer in a header (53 bits): JavaScript represents larger ones inexactly. The minimum is -MAX_SAFE."""
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _PLAIN: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
@@ -80,7 +80,7 @@ def decode_value(header: str) -> str:
         return header.strip(" \t")
     try:
         data = base64.b64decode(encoded[1], validate=True)
-        if base64.b64encode(data).decode() != encoded[1]:  # one value has one spelling
+        if base64.b64encode(data).decode() != encoded[1]:  # each value has one valid encoding
             raise ValueError("it has unused bits")
         return data.decode()
     except ValueError as error:
@@ -88,7 +88,6 @@ def decode_value(header: str) -> str:
 
 
 ArgumentPath = tuple[str, ...]
-
 ParameterHeaders = Callable[[str], dict[str, ArgumentPath]]
 """A function from a tool's name to its Mcp-Param headers: name -> path to the argument."""
 
@@ -96,7 +95,7 @@ ParameterHeaders = Callable[[str], dict[str, ArgumentPath]]
 def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     """Return the Mcp-Param headers of a tool's input schema: name -> path to the argument.
 
-    Raise ValueError if a mark breaks a rule. [2026-07-28 basic/transports/streamable-http#schema-extension]
+    Raise ValueError if an `x-mcp-header` breaks a rule. [2026-07-28 basic/transports/streamable-http#schema-extension]
     """
     found: dict[str, ArgumentPath] = {}
     allowed = {id(holder): path for path, holder in _properties(schema, ())}
@@ -146,7 +145,7 @@ def argument_at(arguments: JSON, path: ArgumentPath) -> JSON:
 
 
 def parameter_values(arguments: JSON, headers: dict[str, ArgumentPath]) -> list[tuple[str, str]]:
-    """Return the Mcp-Param headers of a call. Absent and null arguments have none."""
+    """Return the Mcp-Param headers of a call: name and value. Absent and null arguments are left out."""
     values = ((name, argument_at(arguments, path)) for name, path in headers.items())
     return [(f"{PARAM_PREFIX}{name}", encode_value(value)) for name, value in values if value is not None]
 
@@ -189,7 +188,7 @@ def header_mismatch(why: str) -> ProtocolError:
 def check_headers(headers: HeaderFields, fields: tuple[JSON, str, str | None]) -> None:
     """Raise ProtocolError unless the headers repeat the `mirrored_fields` of a request."""
     version, method, name = fields
-    if version is not None:  # else `_meta` lacks it, which is another error
+    if version is not None:  # without it, the check of `_meta` refuses the request
         _check(headers, "MCP-Protocol-Version", version, encoded=False)
     _check(headers, METHOD_HEADER, method, encoded=False)
     if name is not None:

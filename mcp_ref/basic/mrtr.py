@@ -46,10 +46,8 @@ from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 
 STATE_SECONDS: Final = 900
 """Time that a state is valid, in seconds: a person needs time to respond."""
-
 MAX_STATE: Final = 1024 * 1024
 """Maximum length of a state, in characters (1 Mi)."""
-
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that may return `input_required`. [2026-07-28 basic/patterns/mrtr#supported-requests]"""
 
@@ -123,7 +121,6 @@ def _signature(key: bytes, text: str) -> str:
 
 MAX_ROUNDS: Final = 16
 """Maximum number of rounds that a client follows for one request."""
-
 MAX_INPUT_REQUESTS: Final = 100
 """Maximum number of input requests that a client handles in one round."""
 

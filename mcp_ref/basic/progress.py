@@ -1,12 +1,12 @@
-"""Progress: the receiver of a long request reports how much is done.
+"""Progress: notifications about a long request, by which its receiver reports how much is done.
 
-The sender asks for reports with a `progressToken` in the request's `_meta`. The receiver MAY then send notifications
-with this token until its response, as often as it likes, or none.
+The sender asks for reports with a `progressToken` in the request's `_meta`. The receiver MAY then send any number of
+notifications with this token, until it sends the response.
 
 - A token MUST be unique across the sender's active requests: else a report could belong to two of them.
 - `progress` MUST increase with each report, even without a `total`: a late report must not move a display backwards.
-- A report MUST name a token of an active request, and reports MUST stop with the response. Others are ignored: a peer
-  that guesses tokens must not extend the time limit of a request. `max_timeout` bounds that extension anyway.
+- A report MUST name a token of an active request, and reports MUST stop with the response. Others are ignored,
+  so that a peer cannot extend a time limit by guessing tokens. `max_timeout` bounds the extension anyway.
 - Both sides SHOULD limit the rate of reports.
 
     2024-10-07, 2024-11-05    token, `progress`, `total`; either side may report
@@ -48,7 +48,7 @@ class ProgressNotificationParams:
 
 
 ProgressHandler = Callable[[float, float | None, str | None], None]
-"""A function that takes progress, total and message of each report."""
+"""A function that is called with progress, total and message of each report."""
 
 
 def progress_token(meta: Object | None) -> RequestId | None:
@@ -58,7 +58,7 @@ def progress_token(meta: Object | None) -> RequestId | None:
 
 
 class ProgressReporter:
-    """The receiver's side of one request's progress. It keeps the values increasing."""
+    """The progress of one request, on its receiver's side. Values that do not increase are left out."""
 
     def __init__(self, token: RequestId) -> None:
         self.token = token
@@ -79,7 +79,7 @@ class ProgressReporter:
 
 
 def receive_progress(params: ProgressNotificationParams, dispatcher: Dispatcher) -> None:
-    """Give a report to the request that it names, and restart the request's time limit."""
+    """Pass a report to the caller of its request, and restart the request's time limit."""
     pending = dispatcher.pending.get(params.progress_token)
     if pending is None or pending.on_progress is None:
         # [2025-11-25 basic/utilities/progress#behavior-requirements] only tokens of active requests

@@ -1,4 +1,4 @@
-"""Subscriptions, in the modern era: one request that stays open, and delivers the notifications that the client chose.
+"""Subscriptions of the modern era: one request stays open, and brings the notifications that the client chose.
 
     subscriptions/listen {filter} -> notifications/subscriptions/acknowledged {honored subset}     MUST come first
                                      notifications/tools/list_changed, notifications/resources/updated, ...
@@ -6,7 +6,7 @@
 
 The client is in control: a server MUST NOT send a type that the filter does not name. Each message carries the id of
 the request in `_meta`, because on stdio all subscriptions share one channel. After a lost connection the client sends
-the request again: the server keeps nothing. Changes in between are lost, so the client reads the lists again.
+the request again, because the server stores nothing. Notifications in between are lost, so it reads the lists again.
 
     2024-10-07 to 2025-11-25  resources/subscribe names one resource (capability `resources.subscribe`). List changes
                               come unasked (capability `listChanged`), on Streamable HTTP by the GET stream
@@ -36,7 +36,7 @@ MAX_RESOURCES = 1000
 
 @dataclass
 class SubscriptionFilter:
-    """The notifications that a client wants. A URI also stands for those below it; task ids are of the extension."""
+    """The notifications that a client wants. A URI includes the URIs below it; `task_ids` is of the tasks extension."""
 
     tools_list_changed: bool | None = None
     prompts_list_changed: bool | None = None

@@ -1,7 +1,7 @@
 """Stateless requests, the modern era: each request names its revision, its client and the client's capabilities.
 
 A server MUST NOT rely on earlier requests, even on the same connection. So any process can serve any request, a crash
-loses no session, and no request can borrow the capabilities that another one declared. State that spans requests MUST
+loses no session, and no request can use capabilities that only another request declared. State across requests MUST
 have an explicit identifier, which the client sends with each request. [2026-07-28 basic/index#statelessness]
 
     `_meta` without revision or capabilities   -32602, HTTP 400
@@ -13,15 +13,15 @@ have an explicit identifier, which the client sends with each request. [2026-07-
 -32020 to -32099 belong to the specification. Other codes SHOULD be outside -32768 to -32000. [2026-07-28
 basic/index#error-codes]
 
-Each result MUST have a `resultType`: "complete", "input_required" (mrtr.py), or one of an extension ("task"). A client
-reads an absent one as "complete" (a legacy server), and an unknown one as an error: it cannot know the shape.
+Each result MUST have a `resultType`: "complete", "input_required" (mrtr.py), or a type of an extension, as "task". A
+client treats an absent type as "complete" (a legacy server), and an unknown type as an error: the shape is unknown too.
 
-A *dual-era* server serves a request with modern `_meta` by that `_meta` alone. `initialize` opens a legacy session, and
-never negotiates 2026-07-28. A dual-era client sends `server/discover` first (on HTTP, any request will do): a result or
-a modern error means a modern server, anything else or silence a legacy one, to be asked with `initialize`. The client
-SHOULD remember the era for the process (stdio) or origin (HTTP). A modern server SHOULD name its revisions when it
-refuses `initialize`: a legacy client can only show that to its user. Names of clients and servers are self-reported,
-for display only. [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]
+A *dual-era* server serves a request with modern `_meta` from that `_meta` only. `initialize` opens a legacy session and
+never negotiates 2026-07-28. A dual-era client sends `server/discover` first; on HTTP, any request works. A result or a
+modern error comes from a modern server. After another error, or silence, the client sends `initialize`. It SHOULD
+remember the era of the process (stdio) or origin (HTTP). A modern server that refuses `initialize` SHOULD list its
+revisions, which a legacy client can show to its user. Names of clients and servers are self-reported: for display only.
+[2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions]
 
 Spec:  2026-07-28 basic/versioning, basic/index#_meta. The legacy handshake is in `lifecycle.py`.
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
@@ -53,9 +53,8 @@ MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
 """Error codes that only a modern server sends."""
-
 REPLACED_CODES: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
-"""Legacy codes that MUST NOT be sent (unknown resource, URL elicitation required), and the codes in their place."""
+"""Legacy codes that MUST NOT be sent (unknown resource, URL elicitation required), with their replacements."""
 
 
 class MalformedRequest(ProtocolError):

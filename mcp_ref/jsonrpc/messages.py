@@ -41,10 +41,8 @@ INTERNAL_ERROR: Final = -32603
 
 MAX_DEPTH: Final = 200
 """Maximum nesting of arrays and objects, in levels. RFC 8259, section 9 allows a parser such a limit."""
-
 MAX_BATCH: Final = 1000
 """Maximum number of messages in one batch."""
-
 RECOVERY_WINDOW: Final = 1 << 20
 """Length of the start of an unreadable frame that is searched for its `id`, in bytes (1 MiB)."""
 
