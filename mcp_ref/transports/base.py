@@ -1,8 +1,8 @@
 """The contract between a transport and the session above it.
 
-A transport turns bytes into JSON-RPC messages on one medium, and messages into bytes. It knows no method and no
-feature, because MCP means the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody may add a
-transport, if it keeps the message format [2025-11-25 basic/transports#custom-transports].
+A transport carries JSON-RPC messages as bytes over one medium, such as a pipe or HTTP. It knows neither methods nor
+features, because MCP means the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody may add a
+transport that keeps the message format [2025-11-25 basic/transports#custom-transports].
 
     start(receive, lost)  ->  receive(message) for each message  ->  lost(error or None), once
 
@@ -26,14 +26,13 @@ Direction = Literal["->", "<-"]
 Trace = Callable[[Direction, bytes], None]
 """A function that sees every frame. If it has a method `head`, it sees HTTP heads too (`trace.HeadTrace`)."""
 Receive = Callable[[Incoming], None]
-"""The function that takes each received message: `Dispatcher.receive`."""
+"""A function that takes each received message: `Dispatcher.receive`."""
 Lost = Callable[[McpError | None], None]
-"""The function that is called once when no further message can arrive: with None after an orderly end, else with the
-reason."""
+"""A function that is called once, when the transport has ended: with None after an orderly end, or with the reason."""
 Tell = Callable[[str, Object], None]
 """A function that sends a notification (method, params) on the response of a stateless request."""
 Drain = Callable[[], Awaitable[None]]
-"""A function that waits until the client has read enough of that response."""
+"""A function that waits until the client has read enough of the response to a stateless request."""
 
 
 @runtime_checkable
@@ -47,7 +46,7 @@ class Transport(requester.Transport, Protocol):
         """Open the transport. Deliver messages to `receive` from now on. Raises ConnectionClosed if it cannot open."""
 
     def interrupt(self, related: RequestId) -> bool:
-        """Close the connection of the peer's request `related`; the peer reconnects later. Return True if done.
+        """Close the connection that the peer's request `related` waits on. The peer reconnects. Return True if closed.
 
         A transport without a connection per request returns False.
         """
@@ -58,7 +57,7 @@ class Transport(requester.Transport, Protocol):
 
 
 class EndReport:
-    """The report of a transport's end to the session above: sent exactly once, with the first reason."""
+    """A transport's report to its session that the transport has ended. Only the first report is delivered."""
 
     def __init__(self) -> None:
         self.is_sent = False
@@ -67,17 +66,16 @@ class EndReport:
         self._lost: Lost | None = None
 
     def deliver_to(self, lost: Lost) -> None:
-        """Deliver the report to `lost`; at once if the transport has ended already."""
+        """Deliver the report to `lost`, at once if the transport has ended already."""
         if self.is_sent:
             lost(self._error)
         else:
             self._lost = lost
 
     def send(self, error: McpError | None) -> None:
-        """Report the end; later reports are ignored."""
-        if self.is_sent:
-            return
-        self.is_sent, self._error = True, error
-        lost, self._lost = self._lost, None
-        if lost is not None:
-            lost(error)
+        """Report the end. Later reports are ignored."""
+        if not self.is_sent:
+            self.is_sent, self._error = True, error
+            lost, self._lost = self._lost, None
+            if lost is not None:
+                lost(error)

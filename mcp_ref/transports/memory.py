@@ -1,6 +1,6 @@
-"""Two peers in one program: for tests, and for a client that runs its server inside its own process.
+"""A client and a server in one program: for tests, and for a client that runs its server inside its own process.
 
-The frames are real: every message is encoded to bytes and decoded again, as on a wire.
+Every message is encoded to bytes and decoded again, as on a wire.
 
 Spec:  basic/transports#custom-transports (all revisions)
 Below: base.py
@@ -20,7 +20,7 @@ HIGH_WATER = 64 * 1024
 
 
 class MemoryTransport(Transport):
-    """One end of a pair made by `memory_pair`."""
+    """One end of the pair of transports that `memory_pair` returns."""
 
     def __init__(self, trace: Trace | None = None) -> None:
         self.peer: MemoryTransport | None = None
@@ -29,22 +29,20 @@ class MemoryTransport(Transport):
         self._end = EndReport()
         self._inbox: deque[bytes] = deque()
         self._size = 0  # of the inbox, in bytes
-        self._paused = False
-        self._pumping = False
+        self._paused = self._closed = False
+        self._pumping = False  # True while a call of `_pump` is scheduled
         self._writable = asyncio.Event()  # set while senders to this end need not wait
         self._writable.set()
-        self._closed = False
 
     async def start(self, receive: Receive, lost: Lost) -> None:
-        """Begin to deliver messages, including those that were sent before."""
+        """Begin to deliver messages, including those that the peer has sent already."""
         self._receive = receive
         self._end.deliver_to(lost)
         self._pump_soon()
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message into the peer's inbox. A message to a closed transport is dropped."""
-        frame = encode(message)
-        peer = self.peer
+        frame, peer = encode(message), self.peer
         if self._trace is not None:
             self._trace("->", frame)
         if peer is None or peer._closed or self._closed:
@@ -86,7 +84,7 @@ class MemoryTransport(Transport):
             self._end.send(None)
 
     async def close(self) -> None:
-        """Close both ends. Messages on the way still arrive at the peer; nothing more arrives here."""
+        """Close both ends. The peer still receives what was sent before; this end receives nothing more."""
         for end in (self, self.peer):
             if end is not None and not end._closed:
                 end._closed = True

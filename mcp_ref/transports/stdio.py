@@ -1,15 +1,15 @@
 """stdio: the client starts the server as a child process, and they talk over the child's standard input and output.
 
-The server needs no port, no address and no authentication: only the program that started it can reach it. Each message
-is one line of UTF-8 JSON. Standard error is free for logs [2025-11-25 basic/transports#stdio].
+Each message is one line of UTF-8 JSON. Standard error is free for logs [2025-11-25 basic/transports#stdio]. The server
+needs neither a port nor authentication, because only the program that started it can reach it.
 
 Reasons:
-- Only messages may go to stdout, because the client decodes every line of it. One `print` in a tool would reach the
-  client as an invalid message. `claimed_stdio` therefore hides the real descriptors 0 and 1 from the program.
+- Only messages may go to stdout, because the client decodes every line of it. The output of one `print` in a tool would
+  be an invalid message. `claimed_stdio` therefore hides the real descriptors 0 and 1 from the program.
 - A message holds no newline, because a newline ends it. JSON writes a line break inside a string as `\\n`.
-- Text on stderr is not an error, so a client must not judge the server by it (SHOULD NOT, since 2025-11-25).
-- The client ends the session by closing the server's input: the only signal that every platform has. A server that
-  stays gets SIGTERM, so that it can clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
+- Text on stderr is not always an error, so a client SHOULD NOT assume one (since 2025-11-25).
+- The client ends the session by closing the server's input, which works on every platform. A server that does not exit
+  gets SIGTERM, so that it can clean up, and then SIGKILL [2025-11-25 basic/lifecycle#shutdown].
 
     Revision             What may be on one line
     2024-11-05           a request, a notification or a response, in either direction
@@ -46,9 +46,7 @@ MAX_LINE = 64 * 1024 * 1024
 FLUSH_SECONDS = 0.5
 """Time that a closing server gives the client to read the last messages, in seconds."""
 EXIT_SECONDS = 0.1
-"""Time between the end of a server's output and the report of its end, in seconds. Its exit code arrives meanwhile."""
-
-# ---------------------------------------------------------------------------------------------------- lines
+"""Time to wait for the exit code after a server has closed its output, in seconds. Then its end is reported."""
 
 
 class LineReader:
@@ -64,7 +62,7 @@ class LineReader:
         self.receive = receive
         self._limit, self._trace = limit, trace
         self._buffer = bytearray()
-        self._searched = 0  # the buffer has no newline before this index: do not search a long line again and again
+        self._searched = 0  # the buffer has no newline before this index, so a long line is not searched repeatedly
         self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
         self._ended: Callable[[], None] | None = None
 
@@ -103,7 +101,7 @@ class LineReader:
             self._deliver(line)
 
     def _skip(self) -> None:
-        """Drop the middle of an overlong line, but keep its start, which may contain the message's id."""
+        """Drop the buffer, except the start of the overlong line, which may contain the message's id."""
         if self._skipped is None:
             self._skipped = bytes(self._buffer[:RECOVERY_WINDOW])
         self._buffer.clear()
@@ -120,7 +118,7 @@ class LineReader:
 
 
 class _LineTransport(Transport):
-    """The common part of both ends: messages as lines, and flow control in both directions."""
+    """The common part of client and server: messages as lines, and flow control in both directions."""
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
         self._trace = trace
@@ -162,9 +160,6 @@ class _LineTransport(Transport):
     def resume_writing(self) -> None:
         """Let senders go on (called by asyncio)."""
         self._writable.set()
-
-
-# ---------------------------------------------------------------------------------------------------- server
 
 
 @contextlib.contextmanager
@@ -215,19 +210,17 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
                 self._writer = await self._open_writer()
         if _is_pollable(self._source):
             with contextlib.suppress(ValueError, OSError):
-                self._reader, _ = await loop.connect_read_pipe(
-                    lambda: self, os.fdopen(self._source, "rb", 0, closefd=False)
-                )
+                source = os.fdopen(self._source, "rb", 0, closefd=False)
+                self._reader, _ = await loop.connect_read_pipe(lambda: self, source)
         if self._reader is None:
             # The event loop cannot wait for a plain file, so a thread reads it.
             threading.Thread(target=self._read_blocking, args=(loop,), name="mcp-stdin", daemon=True).start()
 
     async def _open_writer(self) -> asyncio.WriteTransport:
-        loop = asyncio.get_running_loop()
-        end = _WriteEnd(self)
+        loop, end = asyncio.get_running_loop(), _WriteEnd(self)
         if stat.S_ISSOCK(os.fstat(self._sink).st_mode):
-            # asyncio takes any input at the writing end of a pipe for the end of that pipe. A socket may be our input
-            # too: asyncio would then take the client's first message for the end.
+            # asyncio treats any input at the writing end of a pipe as the end of the pipe. If the socket is our input
+            # too, that input is the client's first message.
             connection, _ = await loop.connect_accepted_socket(lambda: end, socket.socket(fileno=os.dup(self._sink)))
             return connection
         pipe, _ = await loop.connect_write_pipe(lambda: end, os.fdopen(self._sink, "wb", 0, closefd=False))
@@ -253,7 +246,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
     def eof_received(self) -> None:
         """End the session: the client has closed our input (called by asyncio)."""
         self._lines.feed_eof(lambda: self.report(None))
-        # Requests that still wait for a free slot do not hold up the end for longer than this.
+        # Without this limit, requests that wait for a free slot would delay the end.
         asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report, None)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -296,14 +289,14 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
 
 
 class _WriteEnd(asyncio.BaseProtocol):
-    """asyncio's view of the pipe to which a server writes."""
+    """The asyncio protocol of the pipe that a server writes to. It passes asyncio's calls to the transport."""
 
     def __init__(self, owner: StdioServerTransport) -> None:
         self._owner = owner
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         if transport.get_extra_info("socket") is not None:
-            # A socket can be read here too, but its input belongs to the reading protocol.
+            # asyncio would read the socket here too, but its input belongs to `StdioServerTransport`.
             cast(asyncio.ReadTransport, transport).pause_reading()
 
     def pause_writing(self) -> None:
@@ -317,12 +310,10 @@ class _WriteEnd(asyncio.BaseProtocol):
 
 
 def _is_pollable(descriptor: int) -> bool:
-    """Return True if the event loop can wait for it: not for plain files, /dev/null, or pipes on Windows."""
+    """Return True if the event loop can wait for a descriptor: not for plain files, /dev/null, or pipes on Windows."""
     mode = os.fstat(descriptor).st_mode
     return os.name != "nt" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor))
 
-
-# ---------------------------------------------------------------------------------------------------- client
 
 INHERITED = (
     ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
@@ -380,13 +371,11 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._end.deliver_to(lost)
         self._lines.receive = receive
         self._exited = loop.create_future()
+        own_group = os.name != "nt"  # a process group of its own, so that signals reach grandchildren
+        environment = server_environment(self._env)
         try:
             process, _ = await loop.subprocess_exec(
-                lambda: self,
-                *self.command,
-                env=server_environment(self._env),
-                cwd=self._cwd,
-                start_new_session=os.name != "nt",  # a process group of its own, so that signals reach grandchildren
+                lambda: self, *self.command, env=environment, cwd=self._cwd, start_new_session=own_group
             )
         except (OSError, ValueError) as error:
             hint = "; is it installed, and on the PATH?" if isinstance(error, FileNotFoundError) else ""
@@ -433,8 +422,8 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._report_end_soon()
 
     def _report_end_soon(self) -> None:
-        # asyncio reports output and exit in either order, and the last output a moment later. Do not wait for both:
-        # a grandchild may keep the pipes open, and a server may close its output without exiting.
+        # asyncio reports the end of the output and the exit in either order. Do not wait for both: a grandchild may
+        # keep the pipes open, and a server may close its output without exiting.
         asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)
 
     def _report_end(self) -> None:
@@ -444,18 +433,15 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
 
     def _describe_end(self) -> str:
         code = self._process.get_returncode() if self._process is not None else None
-        if code is None:
-            how = "closed its output"
-        elif code < 0:
+        how = "closed its output" if code is None else f"exited with code {code}"
+        if code is not None and code < 0:
             how = f"was killed by signal {signal.Signals(-code).name}"
-        else:
-            how = f"exited with code {code}"
         tail = self.stderr_tail.decode("utf-8", "replace").strip()
         logs = f"; its standard error ends with:\n{tail}" if tail else " and wrote nothing to standard error"
         return f"the server {self.command[0]!r} {how}{logs}"
 
     async def close(self) -> None:
-        """Close the server's input, and wait until the server and its descendants have ended."""
+        """Close the server's input, wait for its exit, and end what remains of its process group."""
         if self._closing is None:
             self._closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.shield(self._closing)
@@ -472,13 +458,14 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         # [2025-11-25 basic/lifecycle#shutdown] close the input and wait; SIGTERM and wait; SIGKILL
         if self._stdin is not None:
             self._stdin.close()
-        for step in (None, signal.SIGTERM, getattr(signal, "SIGKILL", signal.SIGTERM)):
+        kill = getattr(signal, "SIGKILL", signal.SIGTERM)  # Windows has no SIGKILL
+        for step in (None, signal.SIGTERM, kill):
             if step is not None:
                 self._signal(step)
             await asyncio.wait([exited], timeout=self._grace)
             if exited.done():
                 break
-        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))  # for the processes that the server left behind
+        self._signal(kill)  # for the processes that the server left behind
         process.close()
         await asyncio.sleep(0)  # asyncio reports the closed pipes in the next turn of the loop
 

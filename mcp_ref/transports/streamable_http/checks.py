@@ -1,25 +1,26 @@
 """The checks that the head of an HTTP request must pass before the server looks at its body.
 
-The checks run in this order, and the first that fails decides. The refusal is an HTTP status and a JSON-RPC error
-without an id, which says what is wrong and what to do.
+The checks run in this order, and the first failure is sent. It is an HTTP status, and a JSON-RPC error without an id,
+whose message names the fault and the remedy.
 
     1  no header that a decision depends on is duplicate     400
     2  `Host` is a name of this server                       403
     3  `Origin`, if present, may use this server             403
     4  the endpoint supports the HTTP method                 405
-    5  the caller is authenticated, if the server asks       401   (the `authenticate` hook)
+    5  the caller is authenticated, if the server asks       401   (the `authenticate` function)
     6  the body is JSON                                      415
     7  the client accepts a content type that we can send    406
     8  the server supports the revision                      400
 
 Reasons:
-- 1: a proxy may act on the first of two headers and the server on the second. The attacker then shows the proxy one
-  session or origin, and the server another.
-- 2 and 3 stop DNS rebinding, with which a web page attacks a server on the visitor's own machine. The page comes from
-  evil.example; then the attacker's DNS changes that name to 127.0.0.1. The browser still regards requests to the name
-  as the page's own, and lets it read the responses. But each request has `Host: evil.example`, and a POST `Origin` too.
-  So only the names of loopback are allowed by default, as a local server SHOULD bind to loopback only.
-- 6: without asking the server first, a web page can send text/plain or a form, but not JSON.
+- 1: a proxy may act on the first of two headers, and the server on the second. An attacker could then show the proxy
+  one session or origin, and the server another.
+- 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
+  evil.example. Then the attacker's DNS server changes the address of that name to 127.0.0.1. The browser still regards
+  requests to that name as the page's own, and lets the page read the responses. But each request has
+  `Host: evil.example`, and a POST `Origin` too. So only the names of loopback are allowed by default, as a local server
+  SHOULD bind to loopback only.
+- 6: a browser lets every web page send a form or text/plain. It asks the server before a page may send JSON.
 
     Revision    Origin                                   MCP-Protocol-Version
     2025-03-26  MUST be validated                        does not exist
@@ -47,25 +48,23 @@ from ...revisions import LEGACY, Revision, find_revision
 
 SESSION_HEADER: Final = "Mcp-Session-Id"
 VERSION_HEADER: Final = "MCP-Protocol-Version"
-
 JSON_TYPE: Final = "application/json"
 SSE_TYPE: Final = "text/event-stream"
-
-JSON_HEADERS: Final = [("Content-Type", "application/json")]
+JSON_HEADERS: Final = [("Content-Type", JSON_TYPE)]
 SSE_HEADERS: Final = [
-    ("Content-Type", "text/event-stream"),
+    ("Content-Type", SSE_TYPE),
     ("Cache-Control", "no-cache, no-transform"),
     # [2026-07-28 basic/transports/streamable-http#receiving-messages] SHOULD: nginx must not hold events back
     ("X-Accel-Buffering", "no"),
 ]
 
 STREAMED: Final = frozenset({"subscriptions/listen"})
-"""The methods whose response is always an event stream, which stays open."""
+"""The methods whose response is always an event stream. It stays open until one side closes it."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""The host names under which only programs on this machine reach it."""
+"""The host names of this machine that only its own programs can connect to."""
 CRITICAL: Final = ("host", "origin", "authorization", "content-type", "mcp-session-id", "mcp-protocol-version",
                    "last-event-id")  # fmt: skip
-"""The headers that a decision depends on. None may be duplicate."""
+"""The headers that a decision of the server depends on. Each may be sent only once."""
 _PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
 
 PREFLIGHT_SECONDS: Final = 600
@@ -77,7 +76,7 @@ Authenticate = Callable[[HttpRequest], Awaitable[str | None]]
 
 
 class HttpRefusal(Exception):
-    """A request that fails a check: an HTTP status, and the reason."""
+    """A failed check of an HTTP request: the status and the reason, which become the response."""
 
     def __init__(self, status: int, why: str, headers: HeaderList | None = None, code: int = INVALID_REQUEST) -> None:
         super().__init__(why)
@@ -99,7 +98,7 @@ class CheckedRequest:
 
     method: str
     cors: HeaderList
-    """The response headers that let a web page of the request's origin read the response."""
+    """The CORS headers of the response. They let a web page of the request's origin read it."""
     session: str | None
     revision: str | None
     """The revision that the request names."""
@@ -109,7 +108,7 @@ class CheckedRequest:
     fault: HttpRefusal | None
     """The first failed check of 6 to 8. Raised after authentication."""
     mirrored: tuple[JSON, str, str | None] | None = None
-    """The fields of a stateless body that the headers were found to mirror (`headers.mirrored_fields`)."""
+    """The fields of a stateless body that the headers mirror, once compared (`headers.mirrored_fields`)."""
 
 
 class RequestChecks:
@@ -135,11 +134,10 @@ class RequestChecks:
     ) -> None:
         self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
-        self._methods = methods
-        self._handshakes = handshakes
-        self._modern = modern
-        # The outcome depends on the method and the headers only, and headers never change. A keep-alive connection that
-        # repeats its head presents the same Headers object, so most requests are checked once (9 of 135 microseconds).
+        self._methods, self._handshakes, self._modern = methods, handshakes, modern
+        self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
+        # The outcome depends only on the method and the headers, which never change. A keep-alive connection whose
+        # head repeats gives the same Headers object, so that the repeated request skips the checks (9 of 135 us).
         self._known: WeakKeyDictionary[Headers, CheckedRequest] = WeakKeyDictionary()
 
     async def guard(
@@ -148,7 +146,7 @@ class RequestChecks:
         authenticate: Authenticate | None,
         serve: Callable[[Exchange, CheckedRequest, str | None], Awaitable[None]],
     ) -> None:
-        """Make all checks, then call `serve(exchange, checked, principal)`. Respond to a request that is refused."""
+        """Make all checks, then call `serve(exchange, checked, principal)`. Respond with the failure of a check."""
         request, checked = exchange.request, None
         try:
             checked = self.check(request)
@@ -156,8 +154,8 @@ class RequestChecks:
                 return await exchange.respond(204, self.preflight(request, checked), b"")
             principal = await authenticate(request) if authenticate is not None else None
             if authenticate is not None and principal is None:
-                why = "authentication required: send an Authorization header"
-                raise HttpRefusal(401, why, [("WWW-Authenticate", "Bearer")])
+                headers = [("WWW-Authenticate", "Bearer")]
+                raise HttpRefusal(401, "authentication required: send an Authorization header", headers)
             if checked.fault is not None:
                 raise checked.fault.copy()
             await serve(exchange, checked, principal)
@@ -168,8 +166,7 @@ class RequestChecks:
     def check(self, request: HttpRequest) -> CheckedRequest:
         """Make checks 1 to 4, and note the first failure of 6 to 8. Raises HttpRefusal."""
         headers = request.headers
-        known = self._known.get(headers)
-        if known is not None and known.method == request.method:
+        if (known := self._known.get(headers)) is not None and known.method == request.method:
             return known
         for name in CRITICAL:
             if len(headers.get_all(name)) > 1:
@@ -184,23 +181,21 @@ class RequestChecks:
             raise HttpRefusal(403, why)
         cors = _cors(origin)
         if request.method not in (*self._methods, "OPTIONS"):
-            allow = [("Allow", ", ".join((*self._methods, "OPTIONS"))), *cors]
             why = f"this endpoint does not support {request.method}, only {', '.join(self._methods)}"
-            raise HttpRefusal(405, why, allow)
-        accepts_json, accepts_sse = accepted(headers)
-        fault = self._fault(request, accepts_json, accepts_sse)
+            raise HttpRefusal(405, why, [self._allow, *cors])
+        accepts = accepted(headers)
+        fault = self._fault(request, *accepts)
         session, revision, last = headers.get(SESSION_HEADER), headers.get(VERSION_HEADER), headers.get("last-event-id")
-        checked = CheckedRequest(request.method, cors, session, revision, last, accepts_json, accepts_sse, fault)
-        self._known[headers] = checked
+        checked = self._known[headers] = CheckedRequest(request.method, cors, session, revision, last, *accepts, fault)
         return checked
 
     def preflight(self, request: HttpRequest, checked: CheckedRequest) -> HeaderList:
         """Return the headers that tell a browser what a page may send."""
         if not checked.cors:
-            return [("Allow", ", ".join((*self._methods, "OPTIONS")))]
+            return [self._allow]
         sendable = f"Accept, Authorization, Content-Type, Last-Event-ID, {SESSION_HEADER}, {VERSION_HEADER}"
         if self._modern:
-            # [2026-07-28 basic/transports/streamable-http#schema-extension] the tools' schemas name Mcp-Param-* headers
+            # [2026-07-28 basic/transports/streamable-http#schema-extension] tools' schemas add Mcp-Param-* headers
             wanted = ",".join(request.headers.get_all("access-control-request-headers")).split(",")
             named = [name.strip() for name in wanted if _PARAMETER.fullmatch(name.strip())]
             sendable = ", ".join([sendable, "Mcp-Method, Mcp-Name", *named])
@@ -215,8 +210,7 @@ class RequestChecks:
         """Return the first failure of checks 6 to 8."""
         headers = request.headers
         if request.method == "POST":
-            kind = media_type(headers)
-            if kind != JSON_TYPE:
+            if (kind := media_type(headers)) != JSON_TYPE:
                 return HttpRefusal(415, f"Content-Type must be {JSON_TYPE}, not {_quoted(kind)}")
             if not (accepts_json or accepts_sse):
                 # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both
@@ -230,27 +224,25 @@ class RequestChecks:
             return None  # whether the revision is supported depends on the body too
         revision = find_revision(name)
         if self._modern and revision is not None and revision not in LEGACY:
-            # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] GET is for legacy clients
+            # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST is left
             return HttpRefusal(405, f"{name} has no {request.method}; POST each request", [("Allow", "POST, OPTIONS")])
         if name is not None and revision not in LEGACY:
             return self.unsupported(name)
         return None
 
     def unsupported(self, name: str) -> HttpRefusal:
-        """Return the refusal of a revision that no session here can speak."""
+        """Return the refusal of a revision that no session of this server can speak."""
         # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
         known = ", ".join(map(str, self._handshakes))
         return HttpRefusal(400, f"{VERSION_HEADER} {_quoted(name)} is not supported here; supported: {known}")
 
     def _is_our_host(self, host: str) -> bool:
         name = _without_port(host)
-        if self._hosts is None:
-            return name in LOOPBACK
-        return host in self._hosts or name in self._hosts or "*" in self._hosts
+        return name in LOOPBACK if self._hosts is None else not self._hosts.isdisjoint((host, name, "*"))
 
     def _is_allowed_origin(self, origin: str) -> bool:
         if self._origins is not None:
-            return origin in self._origins or "*" in self._origins
+            return not self._origins.isdisjoint((origin, "*"))
         try:
             parts = urlsplit(origin)
         except ValueError:
@@ -266,9 +258,9 @@ def accepted(headers: Headers) -> tuple[bool, bool]:
         kind, *parameters = (part.strip() for part in item.split(";"))
         if not any(re.fullmatch(r"q=0(\.0*)?", parameter) for parameter in parameters):
             kinds.add(kind)
-    anything = not values or "*/*" in kinds
-    accepts_json = anything or not kinds.isdisjoint((JSON_TYPE, "application/*"))
-    return accepts_json, anything or not kinds.isdisjoint((SSE_TYPE, "text/*"))
+    if not values or "*/*" in kinds:
+        return True, True
+    return not kinds.isdisjoint((JSON_TYPE, "application/*")), not kinds.isdisjoint((SSE_TYPE, "text/*"))
 
 
 def media_type(headers: Headers) -> str:
@@ -286,10 +278,8 @@ def public_url(url: str) -> str:
 
 
 def _cors(origin: str | None) -> HeaderList:
-    if origin is None:
-        return []
     exposed = ("Access-Control-Expose-Headers", SESSION_HEADER)
-    return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), exposed]
+    return [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), exposed] if origin is not None else []
 
 
 def _without_port(host: str) -> str:

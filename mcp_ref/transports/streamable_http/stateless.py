@@ -1,12 +1,12 @@
-"""Streamable HTTP of the modern era, on the server: one POST is one request, and its response is all there is.
+"""Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
-It has neither sessions nor GET nor resumption, so any process behind a load balancer can serve any request. A client
-that closes the connection cancels its request: the connection carries this request only, so the meaning is clear
+Any process behind a load balancer can serve any request, because sessions, GET and resumption are gone. A client that
+closes the connection cancels its request. The connection carries only this request, so the meaning is clear
 [2026-07-28 basic/transports/streamable-http#cancellation].
 
 HTTP headers mirror parts of the body, so that proxies can route and count requests without parsing JSON. The server
-compares both: an attacker could otherwise name a harmless tool to the proxy and another one to the server
-[2026-07-28 basic/transports/streamable-http#server-validation].
+compares them with the body. Otherwise an attacker could show the proxy a harmless tool in the header, and make the
+server call another tool in the body [2026-07-28 basic/transports/streamable-http#server-validation].
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
@@ -27,17 +27,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Final
 
 from ...basic.headers import ParameterHeaders, check_headers, check_parameters, mirrored_fields
-from ...basic.versioning import (
-    HEADER_MISMATCH,
-    MISSING_REQUIRED_CLIENT_CAPABILITY,
-    UNSUPPORTED_PROTOCOL_VERSION,
-    MalformedRequest,
-    is_stateless,
-    read_required_meta,
-)
+from ...basic.versioning import MODERN_ERRORS, MalformedRequest, is_stateless, read_required_meta
 from ...jsonrpc.dispatcher import respond, writable
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
@@ -46,15 +38,13 @@ from ...lib.http.sse import encode_comment, encode_event
 from ..base import Trace
 from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest
 
-_BAD_REQUEST: Final = (HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION)
-
 
 def status_of(response: Response | ErrorResponse) -> int:
     """Return the HTTP status of a JSON response."""
     code = response.error.code if isinstance(response, ErrorResponse) else 0
     if code == METHOD_NOT_FOUND:
         return 404  # [2026-07-28 basic/transports/streamable-http#protocol-version-header] MUST be 404
-    return 400 if code in _BAD_REQUEST else 200
+    return 400 if code in MODERN_ERRORS else 200
 
 
 def check_request(request: Request, checked: CheckedRequest, headers: Headers, parameters: ParameterHeaders) -> None:
@@ -63,9 +53,9 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
         return  # a legacy client, which does not know these headers
     read_required_meta(request.params)  # first: a client without `_meta` speaks another revision
     if request.method == "initialize":
-        return  # not a method of this era
+        return  # the modern era has no such method, so there is nothing to compare
     mirrored = mirrored_fields(request)
-    if checked.mirrored != mirrored:  # equal if these very headers were compared with the same fields before
+    if checked.mirrored != mirrored:  # else these headers were already compared with the same fields
         check_headers(headers, mirrored)
         checked.mirrored = mirrored
     name = request.params.get("name")
@@ -81,7 +71,7 @@ class StatelessExchange:
            v
         the event stream opens --> notifications ... --result--> the last event
 
-    In each state the client may leave, which cancels the request. Nothing is sent from then on.
+    The client may leave in each state. That cancels the request, and nothing more is sent.
     """
 
     def __init__(
@@ -99,11 +89,11 @@ class StatelessExchange:
         self._waiting: list[bytes] = []  # events, until the stream is open
         self._opening: asyncio.Task[None] | None = None
         self._task: asyncio.Task[object] | None = None  # the task of this exchange, while the request is served
-        self._cancelling = 0  # cancellations of that task that do not mean the server's end
+        self._cancelling = 0  # cancellations of that task that do not mean that the server stops
         self._left = False
 
     async def serve(self, result: Coroutine[object, object, Object]) -> None:
-        """Await the result and respond. Cancel it if the client leaves."""
+        """Wait for the result and respond. Cancel the request if the client leaves."""
         task = self._task = asyncio.current_task()
         assert task is not None
         self._cancelling = task.cancelling()
@@ -138,7 +128,7 @@ class StatelessExchange:
             self._cancelling = self._task.cancelling()
 
     async def _open(self) -> None:
-        """Open the event stream, and send the events that wait."""
+        """Open the event stream, and send the waiting events."""
         response = await self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
         response.gone.add_done_callback(self._cancel)
         for event in self._waiting:

@@ -1,10 +1,11 @@
-"""Streamable HTTP of the modern era, on the client: each request is one POST, and its response is all there is.
+"""Streamable HTTP of the modern era, on the client: each request is one POST, which needs no session.
 
     request -> POST, with headers that mirror the body -> JSON: the response
                                                         | events: notifications, then the response
     notifications/cancelled -> the HTTP response is closed, and no message is sent
 
-A response that breaks is lost: the client repeats the request with a new id [2026-07-28 changelog#major-changes].
+A response whose connection breaks is lost. The client may repeat the request with a new id
+[2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/transports/streamable-http
 Above: client.py, which knows the legacy era too. Below: basic/headers.py. Elsewhere: the server's side (stateless.py)
@@ -46,7 +47,7 @@ _ABOUT_THE_CALLER: Final = frozenset({401, 403, 407, 408, 429})
 
 
 class StatelessRequests:
-    """The stateless requests in flight. The parameters are those of `StreamableHttpClientTransport`."""
+    """The stateless requests in flight. The arguments are those of `StreamableHttpClientTransport`."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], http: Requests, trace: Trace | None, parameters: ParameterHeaders
@@ -67,11 +68,7 @@ class StatelessRequests:
         }
         task = asyncio.get_running_loop().create_task(self._post(request, frame, headers, receive))
         self._in_flight[request.id] = task
-        task.add_done_callback(lambda _: self._forget(request.id, task))
-
-    def _forget(self, id: RequestId, task: asyncio.Task[None]) -> None:
-        if self._in_flight.get(id) is task:
-            del self._in_flight[id]
+        task.add_done_callback(lambda _: forget(self._in_flight, [request.id], task))
 
     def cancel(self, id: object) -> bool:
         """Close the response to a request. Return False if no such request is in flight."""
@@ -82,7 +79,7 @@ class StatelessRequests:
         return task is not None
 
     def cancel_all(self) -> list[asyncio.Task[None]]:
-        """Close all responses. Return the tasks that close them."""
+        """Close all responses. Return the tasks of their requests."""
         tasks = list(self._in_flight.values())
         for task in tasks:
             task.cancel()
@@ -94,7 +91,7 @@ class StatelessRequests:
             await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
-        # A stream that stays open has a connection of its own, so that it does not use up those of the pool.
+        # A stream that stays open gets a separate connection, so that it does not use up those of the pool.
         posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMED)
         if self._trace is not None:
             self._trace("->", frame)
@@ -147,35 +144,47 @@ class StatelessRequests:
         return decode(frame)
 
 
+def forget(in_flight: dict[RequestId, asyncio.Task[None]], ids: list[RequestId], task: asyncio.Task[None]) -> None:
+    """Remove requests whose task is done, except those whose id another task uses already."""
+    for id in ids:
+        if in_flight.get(id) is task:
+            del in_flight[id]
+
+
 def _responds_to(message: Incoming, id: RequestId) -> bool:
     return isinstance(message, (Response, ErrorResponse, Malformed)) and message.id == id
 
 
 def suggests_other_era(status: int) -> bool:
     """Return True if a response that is not JSON-RPC, with this status, suggests a server of the legacy era."""
-    # [2026-07-28 basic/versioning#compatibility-matrix] a 4xx without a modern error. But proxies send some statuses
-    # too, and a 5xx only means that the server is out of order.
+    # [2026-07-28 basic/versioning#compatibility-matrix] a 4xx without a modern error. But some of them come from
+    # proxies, and a 5xx only means that the server is out of order.
     return status < 300 or (400 <= status < 500 and status not in _ABOUT_THE_CALLER)
 
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
     """Return an error with the request's id, or None if it responds to another request.
 
-    Return None too if it leaves open which revisions the server speaks, and `server/discover` asks for just that.
+    Return None too for an error to `server/discover` that does not tell the server's revisions.
     """
     if error.id is not None and error.id != request.id:
         return None
     refused = status >= 300 and not suggests_other_era(status) and error.error.code not in MODERN_ERRORS
     if request.method == "server/discover" and refused:
         return None
-    return ErrorResponse(request.id, error.error)  # an error without an id too: the response has only one request
+    return ErrorResponse(request.id, error.error)  # also for an error without an id: one POST has one request
+
+
+def error_in(body: bytes) -> ErrorResponse | None:
+    """Return the JSON-RPC error in the body of an HTTP error, or None without one."""
+    message = decode(body) if body else None
+    return message if isinstance(message, ErrorResponse) else None
 
 
 def http_error(response: HttpResponse, body: bytes) -> str:
     """Return a text for an HTTP error, with the server's own message if it sent one."""
     text, detail = f"the server answered HTTP {response.status}", ""
-    found = decode(body) if body else None
-    if isinstance(found, ErrorResponse):
+    if (found := error_in(body)) is not None:
         detail = found.error.message
     elif media_type(response.headers) in (JSON_TYPE, "text/plain"):  # not a page of HTML
         detail = body[: 4 * MAX_DETAIL].decode("utf-8", "replace")
