@@ -372,7 +372,7 @@ class Consent:
 
 @server.tool()
 def greet(name: str) -> TextContent:
-    """Return a greeting at once, without a task."""
+    """Respond at once, without a task."""
     return TextContent(f"Hello, {name}!")
 
 

@@ -1,6 +1,6 @@
 """The examples, run as a reader runs them: the commands of their docstrings, in processes of their own.
 
-Then each server's behaviour, seen by our client; above all how it fails, as examples are what people copy.
+Then each server's behaviour, seen by our client; above all how it fails, because people copy examples.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ COMMANDS = [
     for line in (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").splitlines()
     if re.match(r"    (\w+=\S+ )?python3 ", line) and not re.search("--ask|--browser|Ctrl-C", line)
 ]
-"""What the docstrings tell a reader to type; what stands behind it, after several spaces, is a comment. The commands
+"""The commands in the docstrings. Text after several spaces is a comment. The commands
 that ask a person, or wait for one, have tests of their own."""
 
 FAIL = {
@@ -109,7 +109,7 @@ FAIL = {
     "--timeout 1": "within 1",
     "--impatient": "within 2",
 }
-"""The commands that fail, by a part of each, and what they say then."""
+"""The expected message of each failing command, by a part of the command."""
 
 
 def typed(command: str, tmp_path: Path, stdin: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -141,7 +141,7 @@ def typed(command: str, tmp_path: Path, stdin: str = "", cwd: Path = ROOT) -> su
 ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
 
 
-# ---------------------------------------------------------------------------------------------------- what all share
+# ---------------------------------------------------------------------------------------------------- all examples
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -210,7 +210,7 @@ async def test_command_line_serves_each_example_in_every_revision(path: Path) ->
 
 
 class Offers(TypedDict, total=False):
-    """What a client may offer; see `Client`."""
+    """The handlers that a client may offer."""
 
     roots: list[Path]
     sampling: SamplingHandler
@@ -222,7 +222,7 @@ class Offers(TypedDict, total=False):
 
 
 def client_of(name: str, *, env: dict[str, str] | None = None, **options: Unpack[Offers]) -> Client:
-    """A client of one of the servers."""
+    """Return a client of one of the servers."""
     return Client(forked(str(EXAMPLES / name)), env=env, **options)
 
 
@@ -271,7 +271,7 @@ async def test_at_the_poles_the_sun_does_neither_rise_nor_set() -> None:
 
 @contextmanager
 def weather_service(answers: dict[str, object]) -> Iterator[str]:
-    """A web server that gives these answers; gives its address."""
+    """Run a web server with these responses and yield its address."""
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -323,7 +323,7 @@ async def test_the_forecast_follows_the_service_but_not_to_another_host() -> Non
 
 @pytest.fixture
 def library(tmp_path: Path) -> Path:
-    """A database whose name needs quoting in a URI."""
+    """Create a database whose name needs quoting in a URI."""
     path = tmp_path / "my books?mode=rw#1%41.db"
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("CREATE TABLE books (title TEXT, year INTEGER, cover BLOB)")
@@ -467,7 +467,7 @@ async def test_only_what_is_inside_the_roots_is_read_or_named(tmp_path: Path, re
 # ---------------------------------------------------------------------------------------------------- notes.py
 
 
-def test_notes_are_files_that_outlive_the_server_and_what_is_no_note_is_left_alone(tmp_path: Path) -> None:
+def test_notes_are_files_that_outlive_the_server_and_other_files_stay(tmp_path: Path) -> None:
     (tmp_path / "old.md").write_text("old", "utf-8")
     (tmp_path / "Not A Note.md").write_text("x", "utf-8")
 
@@ -584,7 +584,7 @@ def keeping_busy(path: Path) -> Iterator[None]:
 
 
 async def basket_of(client: Client) -> str:
-    """A new basket's id."""
+    """Return the id of a new basket."""
     made = (await client.call_tool("create_basket")).structured_content
     assert isinstance(made, dict) and isinstance(made["basket_id"], str)
     return made["basket_id"]
@@ -605,7 +605,7 @@ async def test_a_basket_is_paid_once_at_the_sum_that_the_user_has_seen(revision:
         assert basket != other and len(basket) > 20
         await client.call_tool("add_item", {"basket_id": basket, "sku": "tea"})
         paid = await client.call_tool("check_out", {"basket_id": basket})
-        if paid.is_error:  # the earlier era: the tool has waited, and sees that the sum is another
+        if paid.is_error:  # the legacy era: the tool has waited, and sees that the sum is another
             assert revision == "2025-06-18" and "Check out again" in paid.text
             paid = await client.call_tool("check_out", {"basket_id": basket})
         assert paid.text == "Paid 16 euros by card." and asked == ["Pay 4 euros?", "Pay 16 euros?"]

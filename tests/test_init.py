@@ -14,7 +14,7 @@ INIT = Path(mcp_ref.__file__)
 
 
 def imported_for_type_checkers() -> dict[str, str]:
-    """The public names and the page of each, as the `if TYPE_CHECKING` block says it."""
+    """Return the public names with the module of each, from the `if TYPE_CHECKING` block."""
     found: dict[str, str] = {}
     for node in ast.walk(ast.parse(INIT.read_text("utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.level == 1:

@@ -31,7 +31,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What a reader has: the package, the examples, and the README's own files beside them."""
+    """Create the folder of a reader: the package, the examples, and the README's own files."""
     for name in ("mcp_ref", "examples"):
         shutil.copytree(ROOT / name, tmp_path / name)
     for source in blocks("python"):
@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def shell(command: str, folder: Path) -> str:
-    """What a person sees who types this: both outputs."""
+    """Run a command and return both of its outputs."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"PATH": path}
     done = subprocess.run(
@@ -53,7 +53,7 @@ def shell(command: str, folder: Path) -> str:
 
 
 def sessions() -> list[list[tuple[str, str]]]:
-    """The README's console blocks: (command, what it prints) each."""
+    """Return the README's console blocks, as pairs of a command and its output."""
     found = []
     for text in blocks("console"):
         pairs = [part.partition("\n") for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]]
@@ -108,14 +108,14 @@ def test_every_link_leads_to_a_file() -> None:
 
 
 def table(heading: str) -> list[list[str]]:
-    """The rows of the table below a heading, without the rule."""
+    """Return the rows of the table below a heading, without the rule."""
     section = README.split(f"## {heading}\n")[1].split("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in rows if set(row[0]) != {"-"}]
 
 
 def has(path: str, member: str | None = None) -> Callable[[Revision], bool]:
-    """Whether a revision has a type, or a member of it."""
+    """Return a test of revisions: True if the revision has the type, or its member."""
     module, _, name = path.partition(":")
     cls = getattr(importlib.import_module(f"mcp_ref.{module}"), name)
     if member is None:
@@ -124,14 +124,14 @@ def has(path: str, member: str | None = None) -> Callable[[Revision], bool]:
 
 
 def methods(*names: str) -> Callable[[Revision], bool]:
-    """Whether a revision has these methods, whoever sends them."""
+    """Return a test of revisions: True if the revision has these methods."""
     return lambda revision: all(
         find_method(name, revision, "client") or find_method(name, revision, "server") for name in names
     )
 
 
 def asks_in_results(revision: Revision) -> bool:
-    """Whether what a server wants to know stands in its results."""
+    """Return True if the server's requests are parts of its results."""
     return revision.era == "modern" and not any(find_method(name, revision, "server") for name in INPUT_REQUESTS)
 
 
@@ -170,7 +170,7 @@ FEATURES: dict[str, list[Callable[[Revision], bool]]] = {
     ],
     "tasks: experimental, then the extension `io.modelcontextprotocol/tasks`": [methods("tasks/get", "tasks/cancel")],
 }
-"""What each row of the table of features stands for."""
+"""The checks behind each row of the table of features."""
 
 
 def test_the_table_of_features_is_what_the_data_say() -> None:

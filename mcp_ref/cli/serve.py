@@ -85,7 +85,7 @@ def serve_http(server: Server, options: argparse.Namespace) -> int:
 
 def open_store(path: str) -> EventStore:
     """Return the event store of an SQLite file. Raise UsageError if the file cannot be used."""
-    import sqlite3
+    import sqlite3  # lazy: only --store needs it
 
     from ..transports.streamable_http.sqlite_store import SqliteEventStore  # lazy: a stdio server loads no HTTP
 

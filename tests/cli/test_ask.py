@@ -1,4 +1,4 @@
-"""The command line: what it prints, where, and with which exit code."""
+"""The command line: its output, its exit codes."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ Captured = pytest.CaptureFixture[str]
 
 
 def ask(*words: str, server: list[str] = DEMO) -> int:
-    """One command with a server to ask; gives the exit code."""
+    """Run one command with a server and return the exit code."""
     return main([*words, "--env", f"PYTHONPATH={ROOT}", "--", *server])
 
 
 def usage_error(*words: str) -> None:
-    """A command line that argparse refuses."""
+    """Run a command line that argparse refuses."""
     with pytest.raises(SystemExit) as caught:
         main(list(words))
     assert caught.value.code == 2
@@ -85,7 +85,7 @@ def test_options_may_stand_between_the_arguments(capsys: Captured) -> None:
     assert json.loads(capsys.readouterr().out)["structuredContent"] == 3
 
 
-def test_call_tells_blocks_that_are_no_text(capsys: Captured) -> None:
+def test_call_describes_blocks_without_text(capsys: Captured) -> None:
     assert ask("call", "gallery") == 0
     assert capsys.readouterr().out.splitlines() == [
         "some text",
@@ -208,7 +208,7 @@ def test_the_servers_standard_error_is_shown_on_request(capsys: Captured) -> Non
     assert capsys.readouterr().err == "starting\n"
 
 
-# ---------------------------------------------------------------------------------------------------- what can go wrong
+# ---------------------------------------------------------------------------------------------------- failures
 
 
 def test_a_server_that_cannot_be_started_is_3(capsys: Captured) -> None:
@@ -247,7 +247,7 @@ def test_a_revision_that_there_is_not_is_2(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("word", ["a", "=1", "a:=x"])
-def test_what_is_no_argument_is_2(word: str, capsys: Captured) -> None:
+def test_argument_without_a_value_is_2(word: str, capsys: Captured) -> None:
     assert ask("call", "add", word) == 2
     assert "call: " in capsys.readouterr().err
 
@@ -294,7 +294,7 @@ def test_an_interrupt_is_130_and_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a shell")
-def test_a_reader_that_has_enough_is_no_error() -> None:
+def test_reader_that_closes_the_pipe_causes_no_error() -> None:
     command = f"{sys.executable} -m mcp_ref revisions --json | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, timeout=30, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -438,14 +438,14 @@ def test_control_characters_are_shown_not_obeyed() -> None:
 
 
 def serving(tmp_path: Path, source: str) -> str:
-    """A file with this source."""
+    """Write a file with this source."""
     path = tmp_path / "my server.py"
     path.write_text(source, "utf-8")
     return str(path)
 
 
 def run_file(*words: str) -> subprocess.CompletedProcess[bytes]:
-    """`run` as a process, with one ping on its input."""
+    """Run `run` as a process, with one ping on its input."""
     return subprocess.run(
         [sys.executable, "-m", "mcp_ref", "run", *words], cwd=ROOT, input=b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
         capture_output=True, timeout=30, check=False,
@@ -472,7 +472,7 @@ def test_run_serves_the_one_that_is_named_of_several(tmp_path: Path) -> None:
     assert done.returncode == 2 and "has no Server called 'c'; there are a, b" in done.stderr.decode()
 
 
-def test_what_a_file_prints_when_it_is_imported_does_not_reach_the_client(tmp_path: Path) -> None:
+def test_prints_of_an_imported_file_do_not_reach_the_client(tmp_path: Path) -> None:
     source = "import os\nprint('hi')\nos.write(1, b'ho')\nfrom mcp_ref import Server\nserver = Server('s')\n"
     done = run_file(serving(tmp_path, source))
     assert done.stdout == PONG
@@ -624,7 +624,7 @@ server.run()"""
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-def test_what_cannot_be_watched_is_1_with_what_could_be(revision: str, capsys: Captured) -> None:
+def test_watch_of_an_unknown_resource_is_1_and_suggests_a_known_one(revision: str, capsys: Captured) -> None:
     assert ask("watch", "notes://tody", "--revision", revision) == 1
     assert "did you mean 'notes://today'?" in capsys.readouterr().err
     bare = quick_python("from mcp_ref import Server; Server('bare').run()")

@@ -1,4 +1,4 @@
-"""The command line over HTTP: what `run --http` serves, and the other commands given a URL."""
+"""The command line over HTTP: `run --http`, and requests to a URL."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEMO = "mcp_ref.demo.server"
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """Where the demo's server is served, for all tests here."""
+    """Serve the demo's server for all tests of this file, and return its URL."""
     with serving(DEMO) as program:
         yield program.url
         assert program.stop(signal.SIGTERM) == b""
@@ -47,7 +47,7 @@ class Answering:
 
 @contextlib.contextmanager
 def answering(status: int, body: str, kind: str = "application/json") -> Iterator[Answering]:
-    """Answer every request like this, and note its headers."""
+    """Return a handler that sends this response and notes the headers of each request."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -61,7 +61,7 @@ def answering(status: int, body: str, kind: str = "application/json") -> Iterato
         do_GET = do_POST
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Nothing."""
+            """Do nothing."""
 
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         made = Answering(f"http://127.0.0.1:{server.server_port}/mcp")
@@ -93,14 +93,14 @@ def test_every_command_takes_a_url_in_the_place_of_a_command(url: str, capsys: C
     assert capsys.readouterr().out == listed  # over stdio it is the same
 
 
-def test_what_comes_while_a_tool_runs_comes_over_http_too(url: str, capsys: Captured, tmp_path: Path) -> None:
+def test_progress_and_log_messages_arrive_over_http(url: str, capsys: Captured, tmp_path: Path) -> None:
     assert main(["call", "count", "to=1", "--log", "info", "--", url]) == 0
     assert capsys.readouterr() == ("done\n", '[info] {"counted": 1}\n')
     assert main(["call", "where", "--root", str(tmp_path), "--", url]) == 0
     assert json.loads(capsys.readouterr().out) == [tmp_path.as_uri()]
 
 
-def test_what_the_server_refuses_is_1_as_over_stdio(url: str, capsys: Captured) -> None:
+def test_refused_call_is_1_as_over_stdio(url: str, capsys: Captured) -> None:
     assert main(["call", "ad", "a=1", "--", url]) == 1
     assert capsys.readouterr().err == "Unknown tool: ad (error -32602); did you mean 'add'?\n"
     assert main(["call", "divide", "a=1", "b=0", "--", url]) == 1
@@ -142,7 +142,7 @@ def test_a_header_goes_with_every_request(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("word", ["no colon", ": no name", ""])
-def test_what_is_no_header_is_2_and_not_repeated(word: str, capsys: Captured) -> None:
+def test_malformed_header_is_2_and_not_repeated(word: str, capsys: Captured) -> None:
     assert main(["list", "--header", word, "--", "http://127.0.0.1:1/"]) == 2
     assert capsys.readouterr().err == "python3 -m mcp_ref list: --header takes 'Name: value'\n"
 
@@ -178,7 +178,7 @@ def test_a_url_where_nothing_listens_is_3(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize("url", ["http://", "http:///mcp", "http://127.0.0.1:99999/mcp", "http://[::1/mcp"])
-def test_what_is_no_url_is_3_and_said(url: str, capsys: Captured) -> None:
+def test_invalid_url_is_3_with_a_message(url: str, capsys: Captured) -> None:
     assert main(["list", "--", url]) == 3
     err = capsys.readouterr().err
     assert url in err and len(err.splitlines()) == 1
@@ -209,7 +209,7 @@ def test_a_url_of_something_else_is_3_and_says_what_it_is(capsys: Captured) -> N
 
 
 def post(url: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    """What a bare client gets that asks for a session: status, headers, and the body."""
+    """Open a session as a bare client, and return status, headers and body."""
     import http.client
     from urllib.parse import urlsplit
 
@@ -239,7 +239,7 @@ def test_every_option_of_http_does_what_it_says() -> None:
         assert (status, headers["access-control-allow-origin"]) == (200, "https://app.example")
         status, _, body = post(program.url, Host="other.example")
         assert status == 403 and b"allowed_hosts" in body
-        status, _, body = post(program.url, Origin="http://localhost")  # what is allowed is all that is allowed
+        status, _, body = post(program.url, Origin="http://localhost")  # only the given origins are allowed
         assert status == 403 and b"allowed_origins" in body
         assert program.stop(signal.SIGTERM) == b""
 
@@ -254,7 +254,7 @@ def test_json_responses_are_all_there_is_with_that_option(capsys: Captured) -> N
 
 
 def kind_of_answer(url: str, session: dict[str, str]) -> str:
-    """The content type of the answer to a call that reports progress."""
+    """Return the content type of the response to a call that reports progress."""
     import urllib.request
 
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream", **session}
@@ -290,7 +290,7 @@ def test_run_traces_what_it_is_sent_over_http() -> None:
 
 
 def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """A `run` that ends by itself."""
+    """Run a `run` command that ends by itself."""
     return subprocess.run(
         [sys.executable, "-m", "mcp_ref", "run", *words], cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True,
         text=True, timeout=30, check=False,
@@ -306,7 +306,7 @@ def test_a_port_in_use_is_1_and_said_in_one_line(url: str) -> None:
 
 
 @pytest.mark.parametrize("where", [["--port", "65536"], ["--port", "-1"], ["--host", "no.such.host.invalid"]])
-def test_where_nobody_can_listen_is_1_and_said_in_one_line(where: list[str]) -> None:
+def test_address_that_is_not_available_is_1_with_one_line(where: list[str]) -> None:
     done = run(DEMO, "--http", *where)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
     assert done.stderr.startswith("demo: cannot serve on ") and where[1] in done.stderr
