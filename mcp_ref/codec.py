@@ -1,8 +1,7 @@
 """Dataclasses to JSON and back, in the shape of one revision.
 
 Each type of the protocol is one dataclass for all revisions. Annotations give the JSON type of each field; `Life` on a
-field or class gives the revisions that have it. From these, the `Codec` of a revision builds a writer and a reader for
-each type, when it first meets the type.
+field or class gives its revisions. From these, the `Codec` of a revision builds a writer and a reader for each type.
 
 - Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
 - A field that has its default is not written, unless it is a constant such as a content block's `type`.

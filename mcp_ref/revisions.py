@@ -6,33 +6,33 @@ requests of a client to one process, and a crash loses the session. Any process 
 
 2024-10-07  Pre-release, in code only. Tool results are `toolResult`; lists have no pages. Unknown resource: -32001.
 2024-11-05  First release.
-    came    pagination, cancellation, content blocks and `isError` in tool results, annotations of content (audience,
+    added   pagination, cancellation, content blocks and `isError` in tool results, annotations of content (audience,
             priority), `instructions`, -32002 for an unknown resource
 2025-03-26
-    came    Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
+    added   Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
             `message` in progress; capability `completions`; rules for time limits
-    deprecated  HTTP+SSE -> Streamable HTTP: one endpoint, and a stream only where it is needed
+    deprecated  HTTP+SSE -> Streamable HTTP: one endpoint, and streams only where they are needed
 2025-06-18
-    came    structured tool output: programs read it without parsing text; elicitation: a server asks the user;
+    added   structured tool output: programs read it without parsing text; elicitation: a server asks the user;
             resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; `context` in
             completion; header MCP-Protocol-Version (MUST); resource indicators (MUST): a malicious server must not
-            obtain a token for another one; protected resource metadata
+            get a token for another server; protected resource metadata
     SHOULD -> MUST  respect the negotiated revision and capabilities
-    went    batches
+    removed batches
 2025-11-25
-    came    URL elicitation: secrets bypass client and model; tools in sampling; tasks (experimental); icons; defaults
+    added   URL elicitation: secrets bypass client and model; tools in sampling; tasks (experimental); icons; defaults
             and multiple choice in forms; stream polling: a server need not hold connections open; Client ID Metadata
             Documents, OpenID discovery, scope step-up; JSON Schema 2020-12 as the default; rules for tool names
     changed invalid tool arguments: a protocol error -> `isError`, which the model can correct; bad Origin: HTTP 403
     deprecated  `includeContext` values "thisServer" and "allServers" -> omit them
 2026-07-28
-    came    `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*: gateways route without reading
+    added   `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*: gateways route without reading
             bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; -32020 to -32022
     replaced  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip requests;
             resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in `_meta`;
             core tasks -> extension; -32002 -> -32602; on HTTP, notifications/cancelled -> closing the stream
     changed lists do not depend on the connection or on earlier requests; codes -32000 to -32019 get no new meanings
-    went    ping, stream resumption (Last-Event-ID), -32042, notifications/roots/list_changed,
+    removed ping, stream resumption (Last-Event-ID), -32042, notifications/roots/list_changed,
             notifications/elicitation/complete
     deprecated  until 2027-07-28 at least: roots -> tool parameters; sampling -> the model provider's API; logging ->
             stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
@@ -213,7 +213,7 @@ class Method:
 
 _EMPTY = "basic.meta:RequestParams"
 _NOTICE = "basic.meta:NotificationParams"
-_DONE = "basic.meta:EmptyResult"
+_OK = "basic.meta:EmptyResult"
 _PAGE = "basic.meta:PaginatedRequestParams"
 _ONE_TASK = "extensions.tasks.types:TaskRequestParams"
 _TASK = "extensions.tasks.types:Task"
@@ -224,9 +224,9 @@ METHODS: Final = (
     Method("initialize", "client", "basic.lifecycle:InitializeRequestParams", "basic.lifecycle:InitializeResult",
            until=R2026_07_28),
     Method("notifications/initialized", "client", _NOTICE, until=R2026_07_28),
-    Method("ping", "both", _EMPTY, _DONE, until=R2026_07_28),
+    Method("ping", "both", _EMPTY, _OK, until=R2026_07_28),
     Method("server/discover", "client", _EMPTY, "features.discover:DiscoverResult", since=R2026_07_28),
-    Method("subscriptions/listen", "client", "basic.subscriptions:SubscriptionsListenRequestParams", _DONE,
+    Method("subscriptions/listen", "client", "basic.subscriptions:SubscriptionsListenRequestParams", _OK,
            since=R2026_07_28),
     Method("notifications/subscriptions/acknowledged", "server",
            "basic.subscriptions:SubscriptionsAcknowledgedNotificationParams", since=R2026_07_28),
@@ -241,9 +241,8 @@ METHODS: Final = (
     Method("tasks/cancel", "both", _ONE_TASK, _TASK, "tasks.cancel", since=R2025_11_25, until=R2026_07_28),
     Method("notifications/tasks/status", "both", _TASK, capability="tasks", since=R2025_11_25, until=R2026_07_28),
     Method("tasks/get", "client", _ONE_TASK, _TASK, _TASKS, since=R2026_07_28),
-    Method("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _DONE, _TASKS,
-           since=R2026_07_28),
-    Method("tasks/cancel", "client", _ONE_TASK, _DONE, _TASKS, since=R2026_07_28),
+    Method("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _OK, _TASKS, since=R2026_07_28),
+    Method("tasks/cancel", "client", _ONE_TASK, _OK, _TASKS, since=R2026_07_28),
     Method("notifications/tasks", "server", _TASK, capability=_TASKS, since=R2026_07_28),
     # server features
     Method("tools/list", "client", _PAGE, "features.tools:ListToolsResult", "tools"),
@@ -253,9 +252,9 @@ METHODS: Final = (
     Method("resources/templates/list", "client", _PAGE, "features.resources:ListResourceTemplatesResult", "resources"),
     Method("resources/read", "client", "features.resources:ReadResourceRequestParams",
            "features.resources:ReadResourceResult", "resources"),
-    Method("resources/subscribe", "client", "features.resources:SubscribeRequestParams", _DONE, "resources.subscribe",
+    Method("resources/subscribe", "client", "features.resources:SubscribeRequestParams", _OK, "resources.subscribe",
            until=R2026_07_28),
-    Method("resources/unsubscribe", "client", "features.resources:UnsubscribeRequestParams", _DONE,
+    Method("resources/unsubscribe", "client", "features.resources:UnsubscribeRequestParams", _OK,
            "resources.subscribe", until=R2026_07_28),
     Method("notifications/resources/updated", "server", "features.resources:ResourceUpdatedNotificationParams",
            capability="resources.subscribe"),
@@ -266,7 +265,7 @@ METHODS: Final = (
     Method("notifications/prompts/list_changed", "server", _NOTICE, capability="prompts.listChanged"),
     Method("completion/complete", "client", "features.completion:CompleteRequestParams",
            "features.completion:CompleteResult", "completions"),
-    Method("logging/setLevel", "client", "features.logging:SetLevelRequestParams", _DONE, "logging", until=R2026_07_28),
+    Method("logging/setLevel", "client", "features.logging:SetLevelRequestParams", _OK, "logging", until=R2026_07_28),
     Method("notifications/message", "server", "features.logging:LoggingMessageNotificationParams",
            capability="logging"),
     # client features: requests in the legacy era; in the modern era inside `inputRequests` (basic/mrtr.py)

@@ -8,12 +8,11 @@ only cancel its own requests on its own connection: the id is looked up there.
     2024-11-05 to 2025-06-18  either side; MUST only name an own request in progress; never `initialize`
     2025-11-25                also: a task MUST be cancelled by `tasks/cancel`, which returns its final state
     2026-07-28                the client cancels: on stdio by the notification (MUST); on HTTP by closing the response
-                              stream, which the server MUST treat as cancellation. A server sends the notification
-                              only to end a subscription
+                              stream, which the server MUST treat as cancellation. A server cancels subscriptions only
 Before 2026-07-28 a lost HTTP connection SHOULD NOT count as cancellation, because the client could resume the stream.
-The modern era cannot resume a stream: with the connection, the response is lost anyway. [2025-11-25
-basic/transports#sending-messages-to-the-server] [2026-07-28
-basic/patterns/cancellation#transport-specific-cancellation]
+In the modern era a stream cannot be resumed, so the response is lost with the connection anyway.
+[2025-11-25 basic/transports#sending-messages-to-the-server]
+[2026-07-28 basic/patterns/cancellation#transport-specific-cancellation]
 
 Spec:  basic/utilities/cancellation (2024-11-05 to 2025-11-25), basic/patterns/cancellation (2026-07-28)
 Wire:  {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 123, "reason": "took too long"}}

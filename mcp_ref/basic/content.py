@@ -49,7 +49,7 @@ def check_uri(uri: str) -> None:
 
 
 def check_media(data: str, mime_type: str | None) -> None:
-    """Raise ValueError if data is not Base64 (RFC 4648, section 4) or a MIME type is invalid."""
+    """Raise ValueError if the data is not Base64 (RFC 4648, section 4) or the MIME type is invalid."""
     # [2025-11-25 server/prompts#image-content] MUST be base64-encoded and include a valid MIME type. Received blocks
     # are not checked: an application may be able to use a slightly wrong one.
     try:

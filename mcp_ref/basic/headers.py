@@ -12,9 +12,8 @@ revisions, whose headers nobody compares. [2026-07-28 basic/transports/streamabl
 
 A value that is not plain ASCII, has outer spaces, or looks encoded, MUST be sent as `=?base64?...?=`. Otherwise an
 attacker could add headers by a line break in a value. A client over HTTP MUST drop a tool with an invalid
-`x-mcp-header`, and keep the others; over stdio it MAY ignore them. After -32020 it SHOULD list the tools again and
-retry: a schema may have changed. Gateways see the values, so a server SHOULD NOT mark passwords, tokens or personal
-data.
+`x-mcp-header`, and keep the others; over stdio it MAY ignore them. After -32020 it SHOULD list the tools again, for
+changed schemas, and retry. Gateways see the values: a server SHOULD NOT mark passwords, tokens or personal data.
 
     2024-11-05, 2025-03-26  none
     2025-06-18, 2025-11-25  MCP-Protocol-Version on each request after `initialize` (MUST). Without it the server SHOULD
@@ -162,7 +161,7 @@ def _is_equal(text: str, value: JSON) -> bool:
 
 
 def mirrored_fields(request: Request) -> tuple[JSON, str, str | None]:
-    """Return the fields that a request's headers repeat: revision, method, and the name if the method has one."""
+    """Return the fields that a request's headers repeat: revision, method and, for some methods, a name."""
     meta = request.params.get("_meta")
     version = meta.get(PROTOCOL_VERSION) if isinstance(meta, dict) else None
     name = request.params.get(NAME_FIELDS.get(request.method, ""))
@@ -186,7 +185,7 @@ def header_mismatch(why: str) -> ProtocolError:
 
 
 def check_headers(headers: HeaderFields, fields: tuple[JSON, str, str | None]) -> None:
-    """Raise ProtocolError unless the headers repeat the `mirrored_fields` of a request."""
+    """Raise ProtocolError if the headers differ from the `mirrored_fields` of a request."""
     version, method, name = fields
     if version is not None:  # without it, the check of `_meta` refuses the request
         _check(headers, "MCP-Protocol-Version", version, encoded=False)
@@ -196,7 +195,7 @@ def check_headers(headers: HeaderFields, fields: tuple[JSON, str, str | None]) -
 
 
 def check_parameters(headers: HeaderFields, arguments: JSON, wanted: dict[str, ArgumentPath]) -> None:
-    """Raise ProtocolError unless the headers repeat the marked arguments of a call."""
+    """Raise ProtocolError if the Mcp-Param headers differ from the arguments of a call."""
     for name, path in wanted.items():
         value = argument_at(arguments, path)
         if value is not None:

@@ -8,8 +8,8 @@ its latest). A client without that revision SHOULD disconnect. Else it sends `no
 
 Each side learns the other's capabilities before it can use them, so neither gets a message that it cannot handle. Until
 the response, a client SHOULD NOT send requests except pings. Until `initialized`, the client is not ready, and a server
-SHOULD only send pings and log messages. Peers choose their own names, so do not grant access by name.
-[2025-11-25 basic/lifecycle#initialization]
+SHOULD only send pings and logs. Do not trust names: each peer chooses its own. [2025-11-25
+basic/lifecycle#initialization]
 
     2024-11-05  `initialize` MUST come first; both sides SHOULD respect the negotiated revision and capabilities;
                 shutdown has no message: the transport closes
@@ -19,7 +19,7 @@ SHOULD only send pings and log messages. Peers choose their own names, so do not
                 revision in a header; client capability `elicitation`; `title` of peers
     2025-11-25  client `elicitation` {form, url}, `sampling` {tools, context}; `tasks` on both sides; `description`,
                 `icons`, `websiteUrl` of peers
-    2026-07-28  replaced: each request carries revision and capabilities (versioning.py). `extensions` came
+    2026-07-28  replaced: each request carries revision and capabilities (versioning.py). Added: `extensions`
 [2025-11-25 basic/lifecycle#version-negotiation] [2025-06-18 basic/lifecycle#operation]
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25); schema: InitializeRequest, InitializeResult, Implementation,

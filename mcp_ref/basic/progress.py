@@ -10,7 +10,7 @@ notifications with this token, until it sends the response.
 - Both sides SHOULD limit the rate of reports.
 
     2024-10-07, 2024-11-05    token, `progress`, `total`; either side may report
-    2025-03-26                came: `message`, a text for people
+    2025-03-26                added: `message`, a text for people
     2025-11-25                a task keeps its token until it ends, also after its `CreateTaskResult`
     2026-07-28                only the server reports, on the stream of the request; never on a subscription
 

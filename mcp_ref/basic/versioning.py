@@ -10,8 +10,7 @@ have an explicit identifier, which the client sends with each request. [2026-07-
     a revision that the server does not speak  -32022 with `supported`, HTTP 400: the client SHOULD choose one of these
     an unknown method                          -32601, HTTP 404
 -32000 to -32019 are legacy: SDKs gave them different meanings, so receivers MUST NOT interpret them, except -32002.
--32020 to -32099 belong to the specification. Other codes SHOULD be outside -32768 to -32000. [2026-07-28
-basic/index#error-codes]
+The specification owns -32020 to -32099; others SHOULD avoid -32768 to -32000. [2026-07-28 basic/index#error-codes]
 
 Each result MUST have a `resultType`: "complete", "input_required" (mrtr.py), or a type of an extension, as "task". A
 client treats an absent type as "complete" (a legacy server), and an unknown type as an error: the shape is unknown too.
@@ -62,7 +61,7 @@ class MalformedRequest(ProtocolError):
 
 
 class MissingCapability(ProtocolError, CapabilityError):
-    """A request that needs a capability which its client did not declare."""
+    """A request that needs a client capability, but does not declare it."""
 
     def __init__(self, path: str) -> None:
         required: Object = {}
@@ -122,7 +121,7 @@ def unsupported_revision(requested: str, supported: Iterable[Revision]) -> Proto
 
 
 def without_legacy_codes(error: ProtocolError) -> ProtocolError:
-    """Return a handler's error with a code that the modern era allows."""
+    """Return a handler's error, with the modern code if its own code is in `REPLACED_CODES`."""
     # [2026-07-28 basic/index#error-codes] MUST NOT emit the codes of legacy revisions
     code = REPLACED_CODES.get(error.code)
     return error if code is None else ProtocolError(code, error.message, error.data)

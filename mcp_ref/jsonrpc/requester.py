@@ -3,8 +3,7 @@
     request() -> id, table entry -> Transport.send ... settle(Response) -> the caller gets the result
     batch()   -> the requests of several calls leave as one JSON array
 
-A wait ends with a response, the time limit, the caller's cancellation, or the end of the connection. A response that
-comes later is ignored.
+A response, the time limit, the caller's cancellation or a lost connection ends the wait. Late responses are ignored.
 
 Each request SHOULD have a time limit, or a silent peer would block its caller. At its end the sender SHOULD cancel the
 request. Progress MAY restart the limit, up to a maximum (SHOULD): else a peer could block the caller by progress alone.
@@ -42,13 +41,13 @@ log = logging.getLogger(__name__)
 
 
 class Transport(Protocol):
-    """The sending part of a transport. `related` is the peer's request that a message belongs to, for its stream."""
+    """The sending part of a transport. `related` is the peer's request on whose stream a message is sent."""
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Queue one message. Raises ValueError, TypeError or RecursionError if JSON cannot hold it."""
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until the peer has read enough of the queued messages. Return at once while the queue is short."""
+        """Wait until the queue of messages that the peer has not read is short."""
 
     def pause_reading(self) -> None:
         """Deliver no further message until `resume_reading`."""
@@ -75,10 +74,9 @@ class Pending:
 
     def extend(self) -> None:
         """Restart the time limit, up to the deadline."""
-        # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum
-        if self.timer is None or self.timer.expired():
-            return  # the time ended in this turn of the event loop
-        if self.timeout is not None and self.deadline is not None:
+        # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum. The timer may
+        # have expired already in this turn of the event loop.
+        if self.timer and not self.timer.expired() and self.timeout is not None and self.deadline is not None:
             self.timer.reschedule(min(asyncio.get_running_loop().time() + self.timeout, self.deadline))
 
     def fail(self, error: Exception) -> None:
@@ -178,9 +176,8 @@ class Requester:
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Run calls, and send the first request of each in one array. [2025-03-26 basic/index#batching]
 
-        The array is sent when each call has made its request or ended. If a call starts a task, the task's requests are
-        not in the array. Return a list with the result or exception of each call, in order. Raise ValueError for more
-        than `MAX_BATCH` calls.
+        The array is sent when each call has made its request or ended. Requests of tasks that a call starts are sent
+        separately. Return each call's result or exception, in order. Raise ValueError for more than `MAX_BATCH` calls.
         """
         if len(calls) > MAX_BATCH:
             for call in calls:
