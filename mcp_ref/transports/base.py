@@ -14,6 +14,7 @@ Above: session.py
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, runtime_checkable
 
@@ -33,6 +34,19 @@ Tell = Callable[[str, Object], None]
 """A function that sends a notification (method, params) on the response of a stateless request."""
 Drain = Callable[[], Awaitable[None]]
 """A function that waits until the client has read enough of the response to a stateless request."""
+
+
+def no_trace(direction: Direction, frame: bytes) -> None:
+    """Do nothing: the trace of a transport without a trace."""
+
+
+async def finish(*tasks: asyncio.Task[object] | None, cancel: bool = False, timeout: float | None = None) -> None:
+    """Wait until the tasks are done, for at most `timeout` seconds. `cancel` cancels them first. None is skipped."""
+    pending = [task for task in tasks if task is not None and not task.done()]
+    for task in pending if cancel else ():
+        task.cancel()
+    if pending:
+        await asyncio.wait(pending, timeout=timeout)
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from collections import deque
 
 from ..jsonrpc.errors import ConnectionClosed
 from ..jsonrpc.messages import Outgoing, RequestId, decode, encode
-from .base import EndReport, Lost, Receive, Trace, Transport
+from .base import EndReport, Lost, Receive, Trace, Transport, no_trace
 
 HIGH_WATER = 64 * 1024
 """Size of a peer's unread messages above which its senders wait, in bytes (64 KiB)."""
@@ -24,7 +24,7 @@ class MemoryTransport(Transport):
 
     def __init__(self, trace: Trace | None = None) -> None:
         self.peer: MemoryTransport | None = None
-        self._trace = trace
+        self._trace = trace or no_trace
         self._receive: Receive | None = None
         self._end = EndReport()
         self._inbox: deque[bytes] = deque()
@@ -43,8 +43,7 @@ class MemoryTransport(Transport):
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message into the peer's inbox. A message to a closed transport is dropped."""
         frame, peer = encode(message), self.peer
-        if self._trace is not None:
-            self._trace("->", frame)
+        self._trace("->", frame)
         if peer is None or peer._closed or self._closed:
             return
         peer._inbox.append(frame)
@@ -77,8 +76,7 @@ class MemoryTransport(Transport):
             self._size -= len(frame)
             if self._size <= HIGH_WATER // 2:
                 self._writable.set()
-            if self._trace is not None:
-                self._trace("<-", frame)
+            self._trace("<-", frame)
             self._receive(decode(frame))
         if self._closed and not self._inbox:
             self._end.send(None)

@@ -1,11 +1,11 @@
-"""The trace: every frame and every HTTP head on standard error, with its time, direction and revision.
+"""The trace: one line on standard error for every message and every HTTP head, with time, revision and direction.
 
     12:00:01.234  2025-11-25  ->  {"jsonrpc":"2.0","id":1,"method":"ping"}
     12:00:01.234  2026-07-28  ->  POST /mcp  MCP-Protocol-Version: 2026-07-28  Mcp-Method: tools/call  Mcp-Name: add
 
-"->" is a frame that this program sends. Values that look like secrets are shown as "***", and control characters as
-escapes. A head shows only the headers that the protocol defines. It precedes its frames, except that a server shows the
-head of a response after the frame in it.
+A frame is one message as bytes; "->" is a frame that this program sends. Values that look like secrets are shown as
+"***", and control characters as escapes. A head shows only the headers that the protocol defines. It precedes its
+frames, except that a server shows the head of a response after the frame in it.
 
 Switch it on with `--trace` on the command line, with MCP_REF_TRACE=1 in the environment, or with `tracer()` as the
 `trace` of a `Server` or `Client`.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
                 "credential")  # fmt: skip
-"""The words in a member's name for which its value is shown as "***"."""
+"""The words in the name of a JSON member or header that make the trace show its value as "***"."""
 _HARMLESS = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")
 
 MAX_SHOWN = 4000
@@ -45,7 +45,7 @@ MAX_SHOWN = 4000
 SHOWN: Final = frozenset(
     {"content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"}
 )
-"""The headers that a head shows, in addition to `Mcp-Param-...`."""
+"""The headers that the trace shows, in addition to `Mcp-Param-...`."""
 
 
 class Tracer:
@@ -84,7 +84,7 @@ class Tracer:
 def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:
     """Return a trace for the `trace` parameter of a `Server` or `Client`.
 
-    Each line names the revision that a frame named last.
+    Each line shows the revision that the latest frame with a revision named.
 
     Args:
         out: Where to write. Default: standard error.
@@ -116,7 +116,7 @@ def _sounds_secret(name: str) -> bool:
 
 
 def _revision_in(value: JSON) -> str | None:
-    """Return the revision that a frame names; "-" for `initialize`, whose revision is not agreed yet."""
+    """Return the revision that a frame names, or "-" for `initialize`, before a revision is negotiated."""
     if not isinstance(value, dict):
         return None
     params, result = value.get("params"), value.get("result")
@@ -130,11 +130,8 @@ def _revision_in(value: JSON) -> str | None:
 
 
 def printable(text: str) -> str:
-    """Return the text with control characters as escapes, because a hostile peer's must not reach the terminal."""
+    """Return the text with control characters as escapes. A hostile peer could control the terminal with them."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-# ---------------------------------------------------------------------------------------------------- HTTP heads
 
 
 class HeadTrace(Protocol):
@@ -167,7 +164,7 @@ class Requests(Protocol):
 
 
 class TracedRequests:
-    """A client's HTTP requests, with their heads and those of their responses in the trace."""
+    """An HTTP client that traces the heads of its requests and responses."""
 
     def __init__(self, http: HttpClient, trace: HeadTrace) -> None:
         self._http, self._trace = http, trace
@@ -175,7 +172,7 @@ class TracedRequests:
     def request(
         self, method: str, url: str, headers: Mapping[str, str] | None = None, body: bytes = b"", *, extra: bool = False
     ) -> AbstractAsyncContextManager[HttpResponse]:
-        """Make a request. Its head is traced at once, before the caller traces the frame in it."""
+        """Make a request. Trace its head at once, before the caller traces the frame in its body."""
         path = "/" + url.partition("://")[2].partition("?")[0].partition("/")[2]  # the query may hold a secret
         self._trace.head("->", f"{method} {path}", _shown((headers or {}).items()))
         return self._request(method, url, headers, body, extra)
@@ -193,12 +190,12 @@ class TracedRequests:
 
 
 def traced_requests(http: HttpClient, trace: Trace | None) -> Requests:
-    """Return the client, with its heads in the trace if the trace sees heads."""
+    """Return the HTTP client, which traces heads if the trace has a method `head`."""
     return TracedRequests(http, trace) if sees_heads(trace) else http
 
 
 class TracedExchange:
-    """An HTTP request on the server, with its head and that of its response in the trace."""
+    """An HTTP request on the server. It traces its head, and the head of its response."""
 
     def __init__(self, exchange: Exchange, trace: HeadTrace) -> None:
         self.request: HttpRequest = exchange.request
@@ -218,5 +215,5 @@ class TracedExchange:
 
 
 def traced_exchange(exchange: Exchange, trace: Trace | None) -> Exchange:
-    """Return the exchange, with its heads in the trace if the trace sees heads."""
+    """Return the exchange, which traces heads if the trace has a method `head`."""
     return TracedExchange(exchange, trace) if sees_heads(trace) else exchange

@@ -1,7 +1,7 @@
 """HTTP+SSE on the client: a GET opens the session's event stream, whose first event names the URL to POST to.
 
-The session lasts as long as the stream, and nothing can be resumed. The URL must have the origin of the stream: a
-hostile server could otherwise make the client send its messages, and its `Authorization` header, to another host.
+The session ends with the stream, which cannot be resumed. The URL must have the same origin as the stream. Otherwise a
+hostile server could make the client send its messages, and its `Authorization` header, to another host.
 
 Spec:  2024-11-05 basic/transports#http-with-sse
 Above: ../streamable_http/client.py, which tries this transport when `initialize` is refused
@@ -20,7 +20,7 @@ from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Outgoing, Request, RequestId, Undelivered, decode, encode
 from ...lib.http.client import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
-from ..base import EndReport, Lost, Receive, Trace, Transport
+from ..base import EndReport, Lost, Receive, Trace, Transport, finish, no_trace
 from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, public_url
 from ..trace import Requests
 
@@ -41,7 +41,7 @@ class SseClientTransport(Transport):
         self, url: str, *, headers: Mapping[str, str] | None = None, http: Requests, trace: Trace | None = None
     ) -> None:
         self.url = url
-        self._headers, self._http, self._trace = dict(headers or {}), http, trace
+        self._headers, self._http, self._trace = dict(headers or {}), http, trace or no_trace
         self._receive: Receive | None = None
         self._end = EndReport()
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -88,8 +88,7 @@ class SseClientTransport(Transport):
                 self._endpoint.set_result(self._checked(urljoin(self.url, event.data)))
         elif event.event == "message" and self._receive is not None:
             frame = event.data.encode()
-            if self._trace is not None:
-                self._trace("<-", frame)
+            self._trace("<-", frame)
             self._receive(decode(frame))
 
     def _checked(self, endpoint: str) -> str:
@@ -99,7 +98,7 @@ class SseClientTransport(Transport):
         return endpoint
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """POST a message after those before it."""
+        """POST a message, after the server has accepted the earlier ones."""
         frame = encode(message)
         id = message.id if isinstance(message, Request) else None
         task = asyncio.get_running_loop().create_task(self._post(frame, id, self._last_post))
@@ -108,12 +107,10 @@ class SseClientTransport(Transport):
         task.add_done_callback(self._posts.discard)
 
     async def _post(self, frame: bytes, id: RequestId | None, before: asyncio.Task[None] | None) -> None:
-        if before is not None and not before.done():
-            await asyncio.wait([before])
+        await finish(before)
         headers = {**self._headers, "Content-Type": JSON_TYPE}
         posting = self._http.request("POST", self._endpoint.result(), headers, frame)
-        if self._trace is not None:
-            self._trace("->", frame)
+        self._trace("->", frame)
         try:
             async with asyncio.timeout(POST_SECONDS), posting as response:
                 await response.read(MAX_EVENT)
@@ -129,8 +126,7 @@ class SseClientTransport(Transport):
 
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the server has accepted the last message."""
-        if self._last_post is not None and not self._last_post.done():
-            await asyncio.wait([self._last_post])
+        await finish(self._last_post)
 
     def pause_reading(self) -> None:
         """Do nothing: the dispatcher bounds the server's requests, and refuses further ones."""
@@ -139,15 +135,10 @@ class SseClientTransport(Transport):
 
     async def close(self) -> None:
         """End the stream, and with it the session."""
-        if self._last_post is not None and not self._last_post.done():
-            await asyncio.wait([self._last_post], timeout=1.0)
-        tasks = [task for task in (*self._posts, self._reader) if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=5.0)
+        await finish(self._last_post, timeout=1.0)
+        await finish(*self._posts, self._reader, cancel=True, timeout=5.0)
         if self._endpoint.done() and not self._endpoint.cancelled():
-            self._endpoint.exception()  # else asyncio warns that nobody looked at it
+            self._endpoint.exception()  # else asyncio warns that the exception was never retrieved
         self._end.send(ConnectionClosed("the connection was closed"))
 
 

@@ -1,12 +1,12 @@
-"""HTTP+SSE on the server: a GET opens the stream of server-sent events that is the session; messages come by POST.
+"""HTTP+SSE on the server: a GET opens a stream, which lasts as long as the session. The client POSTs its messages.
 
     GET /sse                       event: endpoint    data: /messages?session=...    (the URL to POST to)
                                    event: message     data: one message     (for each message of the server)
     POST /messages?session=...     202; the response comes on the stream
 
-The session id in the URL is random, and its session belongs to one principal: a caller that knows or guesses the id of
-another client's session gets 404. Every path passes the same checks as Streamable HTTP, since a web page can attack
-this transport in the same way [2024-11-05 basic/transports#security-warning].
+The session id in the URL is random, and the session belongs to one principal. Another caller that learns the id gets
+404. Both paths make the same checks as Streamable HTTP, since a web page can attack this transport in the same way
+[2024-11-05 basic/transports#security-warning].
 
 Wire:  POST /messages?session=Zm9v   {"jsonrpc":"2.0","id":1,"method":"ping"}
        202
@@ -26,7 +26,7 @@ from urllib.parse import parse_qs
 from ...jsonrpc.messages import Outgoing, RequestId, decode, encode
 from ...lib.http.message import Exchange, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
-from ..base import Trace
+from ..base import Trace, finish
 from ..streamable_http.checks import SSE_HEADERS, Authenticate, CheckedRequest, HttpRefusal, RequestChecks
 from ..streamable_http.session import EndpointLimits, Heartbeat, SessionTransport
 from ..streamable_http.session_table import Serve
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class SseSession(SessionTransport):
-    """One client's stream, as the transport of its conversation."""
+    """The server's end of one session: sends on the stream, and receives by POST."""
 
     def __init__(self, response: StreamingResponse, principal: str | None, trace: Trace | None) -> None:
         super().__init__(principal, trace)
@@ -78,10 +78,8 @@ class SseEndpoint:
     ) -> None:
         self.sessions: dict[str, SseSession] = {}
         self.paths = (stream_path, post_path)
-        self._checks = {
-            stream_path: RequestChecks(hosts, origins, ("GET",)),
-            post_path: RequestChecks(hosts, origins, ("POST",)),
-        }
+        methods = {stream_path: "GET", post_path: "POST"}
+        self._checks = {path: RequestChecks(hosts, origins, (method,)) for path, method in methods.items()}
         self._serve, self._authenticate, self._trace = serve, authenticate, trace
         self._limits = limits or EndpointLimits()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -95,13 +93,11 @@ class SseEndpoint:
         await self._checks[exchange.request.path].guard(exchange, self._authenticate, self._route)
 
     async def _route(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        if checked.method == "GET":
-            await self._stream(exchange, checked, principal)
-        else:
-            await self._post(exchange, checked, principal)
+        serve = self._stream if checked.method == "GET" else self._post
+        await serve(exchange, checked, principal)
 
     async def _stream(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        """Serve a session, from the first event to the last."""
+        """Begin a session, and serve it until it or its stream ends."""
         if self._closing or len(self.sessions) >= self._limits.sessions:
             raise HttpRefusal(503, "no session can begin now; try again later", [("Retry-After", "5")])
         response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])
@@ -148,5 +144,4 @@ class SseEndpoint:
         await self._heartbeat.close()
         for session in tuple(self.sessions.values()):
             session.leave()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await finish(*self._tasks)

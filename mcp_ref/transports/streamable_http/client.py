@@ -1,19 +1,20 @@
-"""Streamable HTTP on the client: each message is one POST, and responses come back as JSON or as an event stream.
+"""Streamable HTTP on the client: each message is one POST. A response is JSON or an event stream.
 
     send(message) -> POST -> 200 JSON     one message
-                             200 events   messages, until the response has come; resumed if the stream breaks
-                             202          the message had no request
+                             200 events   messages up to the response; resumed if the stream breaks
+                             202          accepted: a notification or a response of ours
                              404          the server has ended the session: begin a new one, once
-                             400, 404, 405 for `initialize`: perhaps a server of HTTP+SSE, which has another URL to POST
+                             400, 404, 405 for `initialize`: perhaps an HTTP+SSE server, which has another URL to POST
 
-After the handshake, a GET listens for messages that belong to no request. A stateless request needs none of this.
+After the handshake, a GET listens for messages that belong to no request. Stateless requests need neither a handshake
+nor a GET.
 
 Reasons:
-- The client repeats the session id on every request, since the server cannot recognise a client by its connection.
+- The client sends the session id with every request, since the server cannot recognise a client by its connection.
 - The client names the negotiated revision in a header (MUST since 2025-06-18), so that a server can read a request
   before it looks up the session.
-- A 404 on an ended session MUST start a new one: the server may have restarted, and the user should not notice.
-- The client deletes its session (SHOULD), because the server would otherwise hold it until it is idle for long.
+- After a 404 the client MUST start a new session: the server may have restarted, and the user should not notice.
+- The client SHOULD delete its session. Otherwise the server would keep it until its idle time ends.
 
 Spec:  basic/transports#streamable-http (2025-03-26 to 2025-11-25)
 Below: stateless_client.py (modern era), resumption.py (broken streams), ../http_sse/client.py (the older transport)
@@ -24,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from enum import Enum, auto
 from typing import Final
@@ -33,7 +34,6 @@ from ...basic.headers import ParameterHeaders
 from ...basic.versioning import MODERN_ERRORS, is_stateless
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import (
-    JSON,
     Batch,
     Error,
     ErrorResponse,
@@ -51,12 +51,12 @@ from ...jsonrpc.messages import (
 from ...lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse
 from ...lib.http.sse import EventTooLarge
 from ...revisions import Revision, find_revision
-from ..base import EndReport, Lost, Receive, Trace, Transport
+from ..base import EndReport, Lost, Receive, Trace, Transport, finish, no_trace
 from ..http_sse.client import SseClientTransport
 from ..trace import traced_requests
 from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, public_url
 from .resumption import follow, listen
-from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, http_error
+from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, error_in, forget, http_error
 
 log = logging.getLogger(__name__)
 
@@ -69,11 +69,9 @@ LAST_NOTICE_SECONDS: Final = 1.0
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
-# A request waits for a free connection if all are in use. Messages that such a request may be waiting for use one more:
-# our responses to the server, and the listening stream. The caller limits the time of each request.
+# The caller limits the time of each request. If all connections are in use, a request waits for a free one. Responses
+# to the server and the listening stream use extra connections (`extra=True`), since a request may depend on them.
 HTTP_LIMITS: Final = ClientLimits(first_byte=None, idle=None)
-
-_Deliver = Callable[[Incoming], None]
 
 
 class ClientState(Enum):
@@ -114,7 +112,7 @@ class StreamableHttpClientTransport(Transport):
         self.state = ClientState.STATELESS
         self._own_headers = dict(headers or {})
         self._http = traced_requests(http or HttpClient(limits=HTTP_LIMITS), trace)
-        self._trace = trace
+        self._trace = trace or no_trace
         self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive | None = None
         self._end = EndReport()
@@ -151,10 +149,9 @@ class StreamableHttpClientTransport(Transport):
         task = asyncio.get_running_loop().create_task(self._post_in_order(message, frame, ids, self._last_notice))
         self._posts.add(task)
         task.add_done_callback(self._posts.discard)
-        for id in ids:
-            self._in_flight[id] = task
+        self._in_flight.update(dict.fromkeys(ids, task))
         if ids:
-            task.add_done_callback(lambda _: self._forget(ids, task))
+            task.add_done_callback(lambda _: forget(self._in_flight, ids, task))
         else:
             self._last_notice = task
         if isinstance(message, Notification):
@@ -164,34 +161,29 @@ class StreamableHttpClientTransport(Transport):
         """Cancel the stateless request that a notification names. Return True if nothing is to be sent."""
         if notice.method != "notifications/cancelled":
             return False
-        # Without a handshake, a request that is not in flight has just been answered.
+        # Without a handshake, a request that is not in flight has just got its response.
         return self._stateless.cancel(notice.params.get("requestId")) or self.state is ClientState.STATELESS
 
     def _after_notice(self, notice: Notification, task: asyncio.Task[None]) -> None:
         if notice.method == "notifications/initialized":
-            self._stateless.cancel_all()  # nobody waits for them: the client has chosen the legacy era
+            self._stateless.cancel_all()  # probes of the modern era; the client has chosen the legacy era
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
         elif notice.method == "notifications/cancelled":
-            id: JSON = notice.params.get("requestId")
+            id = notice.params.get("requestId")
             post = self._in_flight.pop(id, None) if isinstance(id, (str, int)) else None
             if post is not None and post not in self._in_flight.values():  # else others of its batch still wait
                 # [2025-11-25 basic/utilities/cancellation#behavior-requirements] SHOULD ignore a late response
                 task.add_done_callback(lambda _: post.cancel())
 
-    def _forget(self, ids: list[RequestId], task: asyncio.Task[None]) -> None:
-        for id in ids:
-            if self._in_flight.get(id) is task:
-                del self._in_flight[id]
-
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the server has accepted the last message without a request."""
         if self._http_sse is not None:
             await self._http_sse.drain(related)
-        elif self._last_notice is not None and not self._last_notice.done():
-            await asyncio.wait([self._last_notice])
+        else:
+            await finish(self._last_notice)
 
     def pause_reading(self) -> None:
-        """Do nothing: the server's requests come in the responses to ours, and the number of both is bounded."""
+        """Do nothing: the number of the server's requests is bounded, since they come in responses to ours."""
 
     def resume_reading(self) -> None: ...
 
@@ -203,14 +195,9 @@ class StreamableHttpClientTransport(Transport):
         await asyncio.shield(self._closing)  # closing goes on if the caller is cancelled
 
     async def _close(self) -> None:
-        if self._last_notice is not None and not self._last_notice.done():
-            await asyncio.wait([self._last_notice], timeout=LAST_NOTICE_SECONDS)
+        await finish(self._last_notice, timeout=LAST_NOTICE_SECONDS)
         await self._stateless.close()
-        tasks = [task for task in (*self._posts, self._listener, self._renewing) if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+        await finish(*self._posts, self._listener, self._renewing, cancel=True, timeout=CLOSE_SECONDS)
         if self._session is not None:
             await self._delete()
         if self._http_sse is not None:
@@ -230,9 +217,7 @@ class StreamableHttpClientTransport(Transport):
     async def _post_in_order(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
     ) -> None:
-        for other in (before, self._renewing):
-            if other is not None and not other.done():
-                await asyncio.wait([other])
+        await finish(before, self._renewing)
         try:
             async with asyncio.timeout(None if ids else NOTICE_SECONDS):
                 await self._post(message, frame, ids, self._deliver)
@@ -242,12 +227,12 @@ class StreamableHttpClientTransport(Transport):
             self._fail(ids, str(error), self._deliver)
 
     async def _post(
-        self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: _Deliver, repeated: bool = False
+        self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
     ) -> None:
         """POST a message and read the response. If the session has ended, repeat it once in a new session."""
         is_opening = message is self._opening
         posting = self._http.request("POST", self.url, self._post_headers(is_opening), frame, extra=not ids)
-        if self._trace is not None and not repeated:
+        if not repeated:
             self._trace("->", frame)
         session = None if is_opening else self._session
         ended = False
@@ -268,7 +253,7 @@ class StreamableHttpClientTransport(Transport):
             if not isinstance(message, (Response, ErrorResponse)):  # the server's request ended with the old session
                 await self._post(message, frame, ids, deliver, repeated=True)
 
-    async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: _Deliver) -> None:
+    async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
         kind = media_type(response.headers)
         unanswered = set(ids)
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST support both
@@ -284,10 +269,10 @@ class StreamableHttpClientTransport(Transport):
         if unanswered:
             self._fail(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
-    def _refused(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: _Deliver) -> None:
+    def _refused(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
         """Deliver an HTTP error; as a JSON-RPC error if its body is one."""
-        text, found = http_error(response, body), decode(body) if body else None
-        if not isinstance(found, ErrorResponse) or (self._opening is not None and ids == [self._opening.id]):
+        text, found = http_error(response, body), error_in(body)
+        if found is None or (self._opening is not None and ids == [self._opening.id]):
             return self._fail(ids, text, deliver)
         if not ids:
             log.warning("a message was refused: %s", text)
@@ -295,11 +280,10 @@ class StreamableHttpClientTransport(Transport):
             deliver(ErrorResponse(id, Error(found.error.code, text, found.error.data)))
 
     async def _try_http_sse(self, response: HttpResponse, ids: list[RequestId]) -> None:
-        """Try the older transport, because `initialize` was refused as its servers refuse it."""
+        """Try HTTP+SSE, because its servers refuse an `initialize` request with this status."""
         assert self._opening is not None
         body = await response.read(MAX_RESPONSE)
-        found = decode(body) if body else None
-        if isinstance(found, ErrorResponse) and found.error.code in MODERN_ERRORS:
+        if (found := error_in(body)) is not None and found.error.code in MODERN_ERRORS:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] unless it is a modern error
             return self._deliver(ErrorResponse(self._opening.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
@@ -313,14 +297,13 @@ class StreamableHttpClientTransport(Transport):
         older.send(self._opening)
 
     async def _listen(self, before: asyncio.Task[None] | None = None) -> None:
-        if before is not None:
-            await asyncio.wait([before])
+        await finish(before)
         await listen(
             self._get, lambda frame: self._take(frame, set(), self._deliver), lambda: self._session, self._renew
         )
 
     async def _renew(self, ended: str | None) -> None:
-        """Begin a new session in place of one that has ended. Concurrent callers share the new session."""
+        """Begin a new session after the session `ended`. Concurrent callers share the new session."""
         if self._renewing is None or self._renewing.done():
             if self._session != ended:
                 return
@@ -330,7 +313,7 @@ class StreamableHttpClientTransport(Transport):
             raise ConnectionClosed(f"the server has ended the session, and refused a new one: {why}")
 
     async def _begin_again(self) -> str | None:
-        """Repeat the handshake. Return the reason if that fails; the old session id stays then."""
+        """Repeat the handshake. If it fails, keep the old session id and return the reason."""
         opening, session, revision = self._opening, self._session, self._revision
         assert opening is not None
         log.info("%s has ended the session; a new one begins", public_url(self.url))
@@ -371,10 +354,9 @@ class StreamableHttpClientTransport(Transport):
     def _get(self, more: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
         return self._http.request("GET", self.url, {**self._headers(), "Accept": SSE_TYPE, **more}, extra=True)
 
-    def _take(self, frame: bytes, unanswered: set[RequestId], deliver: _Deliver) -> None:
+    def _take(self, frame: bytes, unanswered: set[RequestId], deliver: Receive) -> None:
         """Deliver a message, and remove the requests that it responds to from `unanswered`."""
-        if self._trace is not None:
-            self._trace("<-", frame)
+        self._trace("<-", frame)
         message = decode(frame)
         for id in _responded_ids(message):
             if self._opening is not None and id == self._opening.id and isinstance(message, Response):
@@ -386,7 +368,7 @@ class StreamableHttpClientTransport(Transport):
         if self._receive is not None:
             self._receive(message)
 
-    def _fail(self, ids: list[RequestId], why: str, deliver: _Deliver) -> None:
+    def _fail(self, ids: list[RequestId], why: str, deliver: Receive) -> None:
         """Fail requests for which no response will come."""
         if not ids:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)

@@ -1,15 +1,15 @@
-"""The memory of a session's streams: the events that a client missed while its connection was broken.
+"""The event store: it keeps the events of a session's streams, for a client that missed some of them.
 
-Every event of a stream gets an id that names the stream and the event's place in it. A client that lost its connection
-sends a GET with the last id that it saw (`Last-Event-ID`), and receives the later events of that stream.
+Every event of a stream gets an id that names the stream and the event's place in it. A client whose connection broke
+sends a GET with the last id that it received (`Last-Event-ID`). The server replays the later events of that stream.
 
     id: 5f3a-1.17        the 17th event kept, on the stream 5f3a-1
 
-A replay MUST NOT cross streams [2025-11-25 basic/transports#resumability-and-redelivery]. A client may hold several
-streams at once, and each message was sent on one of them. A replay of the others would deliver their messages twice.
+A server MUST NOT replay events of another stream [2025-11-25 basic/transports#resumability-and-redelivery]. Each
+message is sent on one stream. A replay of the client's other streams would deliver their messages twice.
 
-Resumption came with sessions in 2025-03-26; since 2025-11-25, servers SHOULD give ids that identify the stream. It went
-in 2026-07-28, where a client repeats a broken request [2026-07-28 changelog#major-changes].
+Resumption came with sessions in 2025-03-26. Since 2025-11-25, servers SHOULD give ids that identify the stream.
+2026-07-28 has no resumption: a client repeats the request whose response broke [2026-07-28 changelog#major-changes].
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Above: session.py, session_table.py, server.py. Elsewhere: a store in a file (sqlite_store.py)
@@ -42,22 +42,22 @@ class Event:
 
 
 class EventStore(Protocol):
-    """A place that keeps events. Its methods run on the event loop, so they must be quick and must not wait for a peer.
+    """The protocol of an event store. Its methods run on the event loop, so they must be quick.
 
-    `session` and `stream` are names without ".". An event's id is `stream.number`; the numbers of a stream grow.
+    `session` and `stream` are names without ".". An event's id is `stream.number`. The numbers in a stream increase.
     """
 
     def append(self, session: str, stream: str, data: bytes) -> str:
         """Keep an event, and return its id."""
 
     def after(self, session: str, event_id: str) -> list[Event] | None:
-        """Return the later events of the same stream, in order; None if the id is unknown or an event was dropped."""
+        """Return the later events of the stream, in order, or None if the id is unknown or one of them was dropped."""
 
     def open(self, session: str, opening: bytes, principal: str | None) -> None:
         """Keep a new session: its `initialize` message, and its principal."""
 
     def opening(self, session: str) -> tuple[bytes, str | None] | None:
-        """Return what `open` kept of a session, or None if the session is unknown or was forgotten."""
+        """Return the session's `initialize` message and its principal, or None for an unknown session."""
 
     def forget(self, session: str) -> None:
         """Delete a session that has ended, with its events."""
@@ -65,7 +65,7 @@ class EventStore(Protocol):
 
 def stream_of(event_id: str) -> str:
     """Return the name of the event's stream."""
-    # [2025-11-25 basic/transports#resumability-and-redelivery] SHOULD encode what identifies the originating stream
+    # [2025-11-25 basic/transports#resumability-and-redelivery] an event id SHOULD identify its stream
     return event_id.rpartition(".")[0]
 
 
@@ -103,9 +103,10 @@ class MemoryEventStore(EventStore):
     ) -> None:
         self._max_events, self._max_bytes, self._max_age, self._clock = max_events, max_bytes, max_age, clock
         self._sessions: dict[str, _Kept] = {}
-        self._by_age: OrderedDict[str, _Kept] = OrderedDict()  # sessions with events; the latest event's is last
-        self._number = 0
-        self._size = 0
+        self._by_age: OrderedDict[str, _Kept] = (
+            OrderedDict()
+        )  # sessions with events; the one with the latest event is last
+        self._number = self._size = 0  # of the latest event; of all events, in bytes
 
     def open(self, session: str, opening: bytes, principal: str | None) -> None:
         self._sessions[session] = _Kept()
@@ -152,13 +153,11 @@ class MemoryEventStore(EventStore):
         stream = stream_of(event_id)
         if kept.dropped.get(stream, 0) > number:
             return None  # the client would miss an event without noticing
-        known = kept.dropped.get(stream) == number
-        events = []
-        for _, other, n, data in kept.events:
-            if other == stream and n > number:
-                events.append(Event(f"{stream}.{n}", data))
-            known = known or (other == stream and n == number)
-        return events if known else None
+        later = [(n, data) for _, other, n, data in kept.events if other == stream and n >= number]
+        if kept.dropped.get(stream) == number:
+            return [Event(f"{stream}.{n}", data) for n, data in later]
+        is_known = bool(later) and later[0][0] == number
+        return [Event(f"{stream}.{n}", data) for n, data in later[1:]] if is_known else None
 
     def forget(self, session: str) -> None:
         kept = self._sessions.pop(session, None)

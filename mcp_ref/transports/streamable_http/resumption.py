@@ -1,8 +1,8 @@
 """Resumption on the client: how a broken event stream is continued, and how the listening stream is kept open.
 
-A client that lost a stream's connection sends a GET with the id of the last event that it saw, in `Last-Event-ID`. The
-server replays the later events of that stream. Since 2025-11-25 a server may also close a connection on purpose; the
-client then "polls": it MUST wait for the `retry` time of the stream, and reconnects. 2026-07-28 has no resumption.
+A client whose event stream broke sends a GET with the id of the last event that it received, in `Last-Event-ID`. The
+server replays the later events of that stream. Since 2025-11-25 a server may also close a connection on purpose. The
+client then polls: it MUST wait for the stream's `retry` time, and reconnects. 2026-07-28 has no resumption.
 
     stream breaks -> wait for `retry`, longer after each failure -> GET with Last-Event-ID -> the stream goes on
                                                                     405, 404, 400          -> its requests fail
@@ -34,7 +34,7 @@ MAX_RETRY: Final = 60.0
 MIN_RETRY: Final = 0.05
 """Minimum time that the client waits before it reconnects, in seconds."""
 ATTEMPTS: Final = 5
-"""Maximum number of reconnections without any event in between. Then the stream's requests fail."""
+"""Maximum number of reconnections in a row that bring no event. Then the stream's requests fail."""
 _CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
 
 Get = Callable[[dict[str, str]], AbstractAsyncContextManager[HttpResponse]]
@@ -48,9 +48,8 @@ async def follow(response: HttpResponse, unanswered: set[RequestId], read: Read,
 
     `unanswered` holds the ids of the requests without a response. `read` removes them.
     """
-    parser = EventParser(MAX_RESPONSE)
+    parser, attempts = EventParser(MAX_RESPONSE), 0
     await _read_events(response, parser, read, unanswered)
-    attempts = 0
     while unanswered and resume_header(parser) and attempts < ATTEMPTS:
         before = parser.last_event_id
         await asyncio.sleep(pause(parser, attempts))
@@ -70,7 +69,7 @@ async def follow(response: HttpResponse, unanswered: set[RequestId], read: Read,
 async def _read_events(
     response: HttpResponse, parser: EventParser, read: Read, unanswered: set[RequestId] | None
 ) -> None:
-    """Read events until the response ends, or until no request is unanswered."""
+    """Read events until the response ends, or until `unanswered` is empty."""
     try:
         async for piece in response:
             for event in parser.feed(piece):
@@ -85,13 +84,11 @@ async def _read_events(
 async def listen(
     get: Get, read: Read, session: Callable[[], str | None], renew: Callable[[str | None], Awaitable[None]]
 ) -> None:
-    """Keep a stream open for messages that belong to no request, if the server offers one.
+    """Keep the listening stream open, for messages that belong to no request. Return if the server offers none.
 
-    `session` returns the id of the current session; `renew` begins a new one if the server has ended the given one.
+    `session` returns the id of the current session. `renew` begins a new session after the given one has ended.
     """
-    parser = EventParser(MAX_RESPONSE)
-    loop = asyncio.get_running_loop()
-    attempts = 0
+    parser, loop, attempts = EventParser(MAX_RESPONSE), asyncio.get_running_loop(), 0
     listened = None  # the session in which the server offered the stream
     while True:
         began, last, current = loop.time(), parser.last_event_id, session()
@@ -123,7 +120,7 @@ async def listen(
 
 def resume_header(parser: EventParser) -> dict[str, str]:
     """Return the header that names the last event; empty if the stream cannot be resumed."""
-    # An id is any text, and is sent as UTF-8. But a header cannot hold control characters.
+    # An event id may be any text. It is sent as UTF-8, but a header cannot hold control characters.
     last = parser.last_event_id.encode()
     return {"Last-Event-ID": last.decode("latin-1")} if last and not _CONTROL.search(last) else {}
 

@@ -1,18 +1,18 @@
 """Streamable HTTP on the server: one URL, the MCP endpoint, to which a client POSTs each of its messages.
 
-The response to a request is one JSON object. As soon as the server has something to send earlier, such as progress, it
-is a stream of server-sent events, which ends with the response. In the legacy era, a GET opens a stream for messages
-that belong to no request, a session id connects all of it, and a DELETE ends the session.
+The response to a request is one JSON object. If the server sends other messages first, such as progress, the response
+is a stream of server-sent events, and the JSON-RPC response is its last event. In the legacy era, a session id connects
+the requests of a client. A GET opens a stream for messages that belong to no request, and a DELETE ends the session.
 
     POST    checks -> session -> dispatcher ... the request's stream -> JSON, or events, or 202 without a request
     GET     checks -> session -> the listening stream; with Last-Event-ID: the rest of a broken stream
     DELETE  checks -> session -> its end
 
 Reasons:
-- 202 has no body: a notification or a response has no JSON-RPC response, and the client need not wait for more.
+- A POST without a request gets 202 without a body, because a notification or a response has no JSON-RPC response.
 - GET may be 405, because not every server has messages that belong to no request. This server always offers the stream.
-- A disconnection SHOULD NOT cancel a request, because networks fail; the client resumes, or sends
-  `notifications/cancelled` [2025-11-25 basic/transports#sending-messages-to-the-server]. In the modern era it does.
+- In the legacy era, a disconnection SHOULD NOT cancel a request, because networks fail. The client resumes, or sends
+  `notifications/cancelled` [2025-11-25 basic/transports#sending-messages-to-the-server]. In the modern era, it cancels.
 
     Revision    A POST holds                                        Around it
     2025-03-26  one message, or a batch of them                     sessions, GET, DELETE, resumption
@@ -81,10 +81,10 @@ class StreamableHttpEndpoint:
 
     Args:
         serve: Function that serves one session.
-        json_responses: True to respond with JSON only. Messages that precede a response then go to the listening
-            stream; in the modern era they are dropped.
+        json_responses: True to respond with JSON only. Messages that precede a response go to the listening stream,
+            or are dropped in the modern era.
         store: The event store, for clients that resume. Default: in memory.
-        authenticate: Function that returns the principal of a request. Default: everybody is the same.
+        authenticate: Function that returns the principal of a request. Default: nobody is authenticated.
         stateless: Function that serves one stateless request. Default: the modern era is not served.
         parameters: Function from a tool's name to the headers that mirror its arguments.
         handshakes: The revisions that a session may speak; empty if the legacy era is not served.
@@ -188,7 +188,7 @@ class StreamableHttpEndpoint:
     async def _initialize(
         self, exchange: Exchange, checked: CheckedRequest, message: Request, principal: str | None
     ) -> None:
-        """Begin a session. It exists for other requests only after `initialize` has succeeded."""
+        """Begin a session. Other requests find it only after `initialize` has succeeded."""
         session = self._table.begin(principal)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
@@ -279,7 +279,7 @@ class StreamableHttpEndpoint:
             served.discard(stateless)
 
     async def _carry(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
-        """Carry a stream until it ends or the client leaves. `last`: id of the event to continue after."""
+        """Send a stream's events until it ends or the client leaves. `last`: id of the event to resume after."""
         session = stream.session
         try:
             response = await exchange.stream(200, [*SSE_HEADERS, *headers])
@@ -303,7 +303,7 @@ class StreamableHttpEndpoint:
             session.touch()
 
     async def _get(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
-        """Carry the listening stream, or with `Last-Event-ID` the rest of a broken stream."""
+        """Send the listening stream, or with `Last-Event-ID` the rest of a broken stream."""
         session = await self._find(checked, principal)
         last = checked.last_event_id
         if last is None:

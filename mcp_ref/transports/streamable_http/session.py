@@ -1,14 +1,14 @@
 """A Streamable HTTP session on the server: one conversation, spread over many HTTP requests.
 
-To the dispatcher, a session is a transport like any other. Inside, each POST with requests opens a `Stream`, and a GET
-listens on one more stream, for messages that belong to no request. A stream is not an HTTP response: it goes on when
-its response breaks. Its events are in the event store, and the client resumes with a GET.
+For the dispatcher, a session is a transport. Each POST with requests opens a `Stream`. A GET listens on one more
+stream, for messages that belong to no request. A stream outlives the HTTP response that carries it. If the response
+breaks, the client resumes the stream with a GET, and gets the missed events from the event store.
 
     POST with a request  ->  HttpSession.open_stream  ->  Stream, until the response is sent
     HttpSession.send     ->  the stream of the request that caused the message, else the listening stream
 
-Each message goes to exactly one stream, because a client handles every message that it receives: a broadcast request
-would be served twice [2025-11-25 basic/transports#multiple-connections].
+Each message goes to exactly one stream, because a client handles every message that it receives. It would serve a
+request on two streams twice [2025-11-25 basic/transports#multiple-connections].
 
     Revision    Streams
     2025-03-26  a server SHOULD NOT close a stream before the response; events may have ids, to resume after a break
@@ -49,7 +49,7 @@ class EndpointLimits:
     """The bounds of one HTTP endpoint: numbers, sizes and times."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. A new one replaces the longest idle one; if none is idle, it is refused with 503."""
+    """Maximum number of sessions. One more ends the longest idle session, or is refused with 503 if none is idle."""
     session_idle: float = 1800.0
     """Time after which a session without requests in flight and open streams ends, in seconds."""
     streams: int = 512
@@ -59,9 +59,9 @@ class EndpointLimits:
     subscriptions: int = 10_000
     """Maximum number of open `subscriptions/listen` requests. A further one is refused with 503."""
     waiting_events: int = 1000
-    """Maximum number of messages that wait for a client that does not listen. The oldest are dropped first."""
+    """Maximum number of messages that wait on one stream until a client listens. The oldest are dropped first."""
     waiting_bytes: int = 4 * 1024 * 1024
-    """Maximum total size of these messages, in bytes (4 MiB)."""
+    """Maximum total size of the messages that wait on one stream, in bytes (4 MiB)."""
     keep_alive: float = 15.0
     """Time between two comments on a silent stream, in seconds. They keep proxies from closing it."""
     retry: int = 1000
@@ -132,7 +132,7 @@ class Stream:
             self.end()
 
     def open(self) -> None:
-        """Decide for events, if nothing is decided yet."""
+        """Choose an event stream for the response, unless the kind of response is chosen already."""
         if self.state is StreamState.UNDECIDED:
             self.state, self._begun = StreamState.OPENING, asyncio.Event()
             self.json_body.set_result(None)
@@ -162,7 +162,7 @@ class Stream:
         return encode_event(event.data, id=event.id or None, retry=retry)
 
     def attach(self, response: StreamingResponse, missed: list[Event] | None = None) -> None:
-        """Carry the stream on this response from now on. `missed` comes first; default: the events that waited."""
+        """Send the stream's events on this response from now on, after `missed` (default: the waiting events)."""
         previous, self._response = self._response, response
         if previous is not None:
             previous.close()  # a client that reconnects has lost its connection, even if we have not noticed
@@ -193,7 +193,7 @@ class Stream:
             self._leave(StreamState.DETACHED)
 
     def interrupt(self) -> bool:
-        """End the response, but not the stream: the client reconnects later. Return False if it cannot."""
+        """End the response, but not the stream: the client reconnects later. Return False if it cannot reconnect."""
         if self.state is StreamState.ENDED or not self.session.revision.streams_are_polled or not self.accepts_sse:
             return False
         self.open()
@@ -204,7 +204,7 @@ class Stream:
         return True
 
     def end(self) -> None:
-        """End the stream and its response: the last message was sent, or none will be."""
+        """End the stream and its response. No message follows."""
         if not self.json_body.done():
             self.json_body.set_result(None)
         self._leave(StreamState.ENDED)
@@ -248,7 +248,7 @@ class SessionTransport(Transport):
         self._end.deliver_to(lost)
 
     async def receive(self, message: Incoming, frame: bytes) -> None:
-        """Deliver a message to the session as soon as it reads. `frame` is the message as it came, for the trace."""
+        """Deliver a message, unless reading is paused: then wait. `frame` is the received message, for the trace."""
         if self._trace is not None and frame:
             self._trace("<-", frame)
         while not self._readable.is_set():
@@ -273,7 +273,7 @@ class SessionTransport(Transport):
 
 
 class HttpSession(SessionTransport):
-    """One client's Streamable HTTP session, as the transport of its conversation."""
+    """The server's end of one Streamable HTTP session."""
 
     def __init__(
         self, id: str, principal: str | None, store: EventStore, limits: EndpointLimits, trace: Trace | None = None
@@ -293,11 +293,11 @@ class HttpSession(SessionTransport):
         """The streams that have not ended, by name."""
         self.by_request: dict[RequestId, Stream] = {}
         """The streams of the requests in flight, by id."""
-        run = secrets.token_hex(4)  # tells our streams from those of an earlier process with the same session
+        run = secrets.token_hex(4)  # a name differs from those that an earlier process gave in the same session
         self._names = (f"{run}-{number}" for number in itertools.count(1))
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """Put a message on the stream of the request that caused it; without one, on the listening stream."""
+        """Put a message on the stream of the request that caused it, or else on the listening stream."""
         frame = encode(message)
         if self._trace is not None:
             self._trace("->", frame)
@@ -312,7 +312,7 @@ class HttpSession(SessionTransport):
             self.listening.put(frame)
 
     def _settle(self, response: Outgoing) -> None:
-        """Read the outcome of `initialize`, whose response is the first that a session sends."""
+        """Note the outcome of `initialize`: the first response of a session."""
         if isinstance(response, Response):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
             self.opened.set_result(True)
@@ -389,7 +389,7 @@ class Heartbeat:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin. It must not be running."""
+        """Start the task. Call this only if it is not running."""
         self.is_running = True
         self._task = asyncio.create_task(self._run())
 
@@ -402,7 +402,7 @@ class Heartbeat:
             self.is_running = False
 
     async def close(self) -> None:
-        """Stop."""
+        """Stop the task."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -1,4 +1,4 @@
-"""The sessions of one Streamable HTTP endpoint: how they begin, are found again, and end.
+"""The sessions of one Streamable HTTP endpoint: how they begin, how a request finds its session, and how they end.
 
 A server MAY assign a session id: it sends the id in the `Mcp-Session-Id` header of the response to `initialize`. The
 client then repeats it on every request [2025-11-25 basic/transports#session-management].
@@ -7,12 +7,13 @@ Reasons:
 - An id is random, 192 bits from the operating system. An attacker who guesses an id could send requests in another
   client's session, or read its streams (session hijacking).
 - A session belongs to the principal that opened it, so a stolen id is useless to another caller.
-- A foreign session is 404, like a session that does not exist. Another status would confirm a guessed id. 404 also
-  tells a client whose session has ended to send a new `initialize` (MUST).
-- Sessions are bounded in number and end when idle, because a client may leave without DELETE.
+- A request for another principal's session gets 404, like one for an unknown session. Another status would confirm a
+  guessed id. After 404, a client whose session has ended MUST send a new `initialize`.
+- The number of sessions is bounded, and idle sessions end, because a client may leave without DELETE.
 
-Sessions came in 2025-03-26 and went in 2026-07-28 [2026-07-28 changelog#major-changes]: a server behind a load balancer
-had to send every request of a session to the same process. A modern request carries everything itself (stateless.py).
+Sessions came in 2025-03-26 and went in 2026-07-28 [2026-07-28 changelog#major-changes]: a load balancer had to send
+every request of a session to the same process. A modern request carries its own revision and capabilities
+(stateless.py).
 
 Spec:  basic/transports#session-management (2025-03-26 to 2025-11-25)
 Above: server.py. Below: session.py, event_store.py
@@ -122,7 +123,7 @@ class SessionTable:
                 self.end(session)
 
     async def close(self) -> None:
-        """End all conversations. A store that outlives the process keeps the sessions for the next process."""
+        """End all sessions. A store that outlives the process keeps them for the next process."""
         self._closing = True
         for session in tuple(self.by_id.values()):
             session.leave()

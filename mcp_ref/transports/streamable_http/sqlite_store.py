@@ -1,7 +1,7 @@
 """An event store in an SQLite file: sessions and their streams outlive the process.
 
-A new process that opens the same file continues the sessions of the process before it, even one that was killed. The
-store keeps each session's `initialize` message; `SessionTable` repeats it when the client sends its next request.
+A new process that opens the same file continues the sessions of the earlier process, even if that was killed. The file
+holds each session's `initialize` message. `SessionTable` handles it again when the client sends its next request.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Below: event_store.py (the protocol, and the store in memory)
@@ -43,7 +43,7 @@ class SqliteEventStore(EventStore):
     ) -> None:
         self._database = sqlite3.connect(path, isolation_level=None)
         self._max_age, self._max_session_age, self._max_events = max_age, max_session_age, max_events
-        # Write-ahead logging: the operating system has an event before it is sent, so SIGKILL loses none.
+        # With write-ahead logging, an event is in the operating system's hands before it is sent. SIGKILL loses none.
         self._database.executescript(
             """
             PRAGMA journal_mode = WAL;

@@ -19,20 +19,10 @@ from typing import Final
 
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERRORS
-from ...jsonrpc.messages import (
-    ErrorResponse,
-    Incoming,
-    Malformed,
-    Request,
-    RequestId,
-    Response,
-    Undelivered,
-    decode,
-    encode,
-)
+from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestId, Response, Undelivered, decode, encode
 from ...lib.http.client import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
-from ..base import Receive, Trace
+from ..base import Receive, Trace, finish, no_trace
 from ..trace import Requests
 from .checks import JSON_TYPE, SSE_TYPE, STREAMED, media_type, public_url
 
@@ -53,7 +43,7 @@ class StatelessRequests:
         self, url: str, headers: Mapping[str, str], http: Requests, trace: Trace | None, parameters: ParameterHeaders
     ) -> None:
         self._url, self._headers, self._http = url, headers, http
-        self._trace, self._parameters = trace, parameters
+        self._trace, self._parameters = trace or no_trace, parameters
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
 
     def send(self, request: Request, receive: Receive) -> None:
@@ -78,27 +68,22 @@ class StatelessRequests:
             task.cancel()
         return task is not None
 
-    def cancel_all(self) -> list[asyncio.Task[None]]:
-        """Close all responses. Return the tasks of their requests."""
-        tasks = list(self._in_flight.values())
-        for task in tasks:
+    def cancel_all(self) -> None:
+        """Close all responses."""
+        for task in self._in_flight.values():
             task.cancel()
-        return tasks
 
     async def close(self) -> None:
         """Close all responses, and wait until they are closed."""
-        if tasks := self.cancel_all():
-            await asyncio.wait(tasks, timeout=CLOSE_SECONDS)
+        await finish(*self._in_flight.values(), cancel=True, timeout=CLOSE_SECONDS)
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
         # A stream that stays open gets a separate connection, so that it does not use up those of the pool.
         posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMED)
-        if self._trace is not None:
-            self._trace("->", frame)
+        self._trace("->", frame)
         try:
             async with posting as response:
-                why = await self._read(request, response, receive)
-                if why is not None:
+                if (why := await self._read(request, response, receive)) is not None:
                     why = f"{public_url(self._url)}: {why}"
                     receive(Undelivered(request.id, why, suggests_other_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
@@ -112,7 +97,9 @@ class StatelessRequests:
             found = await self._read_events(request, response, receive)
             return None if found else "the event stream ended without the JSON-RPC response"
         body = await response.read(MAX_RESPONSE)
-        message = self._decode(body) if body else None
+        if body:
+            self._trace("<-", body)
+        message = decode(body) if body else None
         if isinstance(message, ErrorResponse):
             message = _error_for(request, response.status, message)
         if message is not None and _responds_to(message, request.id):
@@ -130,18 +117,14 @@ class StatelessRequests:
         async for piece in response:
             for event in parser.feed(piece):
                 if event.data and event.event == "message":
-                    message = self._decode(event.data.encode())
+                    self._trace("<-", event.data.encode())
+                    message = decode(event.data.encode())
                     if isinstance(message, ErrorResponse):
                         message = _error_for(request, response.status, message) or message
                     receive(message)
                     if _responds_to(message, request.id):
                         return True
         return False
-
-    def _decode(self, frame: bytes) -> Incoming:
-        if self._trace is not None:
-            self._trace("<-", frame)
-        return decode(frame)
 
 
 def forget(in_flight: dict[RequestId, asyncio.Task[None]], ids: list[RequestId], task: asyncio.Task[None]) -> None:
@@ -151,7 +134,7 @@ def forget(in_flight: dict[RequestId, asyncio.Task[None]], ids: list[RequestId],
             del in_flight[id]
 
 
-def _responds_to(message: Incoming, id: RequestId) -> bool:
+def _responds_to(message: object, id: RequestId) -> bool:
     return isinstance(message, (Response, ErrorResponse, Malformed)) and message.id == id
 
 
