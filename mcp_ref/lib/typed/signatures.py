@@ -116,18 +116,16 @@ def signature_of(
                 readers[each.name] = conversion.read
     if len(contexts) > 1:
         raise scope.refuse(f"{' and '.join(contexts)}", "cannot both be the context")
-    result, output_schema = hints.get("return"), None
+    result, output = hints.get("return"), None
     if (
         result_types is not None
         and result not in (None, type(None), Any, object)
         and not _mentions(result, result_types)
     ):
-        output_schema = conversion_of(result, AnnotationScope(f"{name}() result", scope.names)).schema
+        output = conversion_of(result, AnnotationScope(f"{name}() result", scope.names)).schema
     schema, is_async, reserved = _input(parameters, rest), _is_async(function), fixed.union(contexts)
     context, read_rest = contexts[0] if contexts else None, rest.read if rest else None
-    return Signature(
-        name, description, parameters, schema, output_schema, context, is_async, reserved, readers, read_rest
-    )
+    return Signature(name, description, parameters, schema, output, context, is_async, reserved, readers, read_rest)
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
