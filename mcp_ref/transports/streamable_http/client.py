@@ -61,11 +61,11 @@ from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, er
 log = logging.getLogger(__name__)
 
 NOTICE_SECONDS: Final = 30.0
-"""Time that a server has to accept a message without a request, in seconds."""
+"""Time that a server has to accept a notification or a response, in seconds."""
 RENEWAL_SECONDS: Final = 30.0
-"""Time that a server has to begin a new session in place of one that it has ended, in seconds."""
+"""Time that a server has to begin a new session after one that it has ended, in seconds."""
 LAST_NOTICE_SECONDS: Final = 1.0
-"""Time that `close` waits until the last notification is accepted, such as a cancellation, in seconds."""
+"""Time that `close` waits until the server has accepted the last notification or response, in seconds."""
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
@@ -121,7 +121,7 @@ class StreamableHttpClientTransport(Transport):
         self._revision: Revision | None = None
         self._posts: set[asyncio.Task[None]] = set()
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
-        self._last_notice: asyncio.Task[None] | None = None
+        self._last_notice: asyncio.Task[None] | None = None  # the POST of the last message that holds no request
         self._listener: asyncio.Task[None] | None = None
         self._renewing: asyncio.Task[str | None] | None = None
         self._http_sse: SseClientTransport | None = None
@@ -133,7 +133,7 @@ class StreamableHttpClientTransport(Transport):
         self._end.deliver_to(lost)
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
-        """POST a message. The server accepts a message without a request before any later message is sent."""
+        """POST a message. The POST waits until the server has accepted the notifications and responses before it."""
         if self.state is ClientState.CLOSED:
             return
         if isinstance(message, Request) and is_stateless(message.params):
@@ -155,28 +155,28 @@ class StreamableHttpClientTransport(Transport):
         else:
             self._last_notice = task
         if isinstance(message, Notification):
-            self._after_notice(message, task)
+            self._after_notification(message, task)
 
-    def _is_stateless_cancellation(self, notice: Notification) -> bool:
+    def _is_stateless_cancellation(self, notification: Notification) -> bool:
         """Cancel the stateless request that a notification names. Return True if nothing is to be sent."""
-        if notice.method != "notifications/cancelled":
+        if notification.method != "notifications/cancelled":
             return False
         # Without a handshake, a request that is not in flight has just got its response.
-        return self._stateless.cancel(notice.params.get("requestId")) or self.state is ClientState.STATELESS
+        return self._stateless.cancel(notification.params.get("requestId")) or self.state is ClientState.STATELESS
 
-    def _after_notice(self, notice: Notification, task: asyncio.Task[None]) -> None:
-        if notice.method == "notifications/initialized":
+    def _after_notification(self, notification: Notification, task: asyncio.Task[None]) -> None:
+        if notification.method == "notifications/initialized":
             self._stateless.cancel_all()  # probes of the modern era; the client has chosen the legacy era
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
-        elif notice.method == "notifications/cancelled":
-            id = notice.params.get("requestId")
+        elif notification.method == "notifications/cancelled":
+            id = notification.params.get("requestId")
             post = self._in_flight.pop(id, None) if isinstance(id, (str, int)) else None
             if post is not None and post not in self._in_flight.values():  # else others of its batch still wait
                 # [2025-11-25 basic/utilities/cancellation#behavior-requirements] SHOULD ignore a late response
                 task.add_done_callback(lambda _: post.cancel())
 
     async def drain(self, related: RequestId | None = None) -> None:
-        """Wait until the server has accepted the last message without a request."""
+        """Wait until the server has accepted the last notification or response."""
         if self._http_sse is not None:
             await self._http_sse.drain(related)
         else:

@@ -103,9 +103,7 @@ class MemoryEventStore(EventStore):
     ) -> None:
         self._max_events, self._max_bytes, self._max_age, self._clock = max_events, max_bytes, max_age, clock
         self._sessions: dict[str, _Kept] = {}
-        self._by_age: OrderedDict[str, _Kept] = (
-            OrderedDict()
-        )  # sessions with events; the one with the latest event is last
+        self._by_age: OrderedDict[str, _Kept] = OrderedDict()  # sessions with events; that of the latest event is last
         self._number = self._size = 0  # of the latest event; of all events, in bytes
 
     def open(self, session: str, opening: bytes, principal: str | None) -> None:
