@@ -29,8 +29,7 @@ from mcp_ref.jsonrpc.messages import (
 from mcp_ref.lib.jsonschema import Validator, compile_schema
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.server import stateless
-from mcp_ref.server.announcer import OpenSubscriptions
-from mcp_ref.server.offer import Offer
+from mcp_ref.server.offer import Offer, OpenSubscriptions
 from mcp_ref.transports.base import Tell
 from tests.settings import DATA
 

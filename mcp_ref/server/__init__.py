@@ -1,7 +1,6 @@
 """The server: its offer of tools, resources and prompts, and the ways in which it serves clients.
 
 context.py         the request being served, as the author's function sees it
-announcer.py       notifications that a list or a resource has changed
 offer.py           the tools, resources, prompts and tasks, and the handler of each method
 subscriptions.py   subscriptions/listen (modern era)
 stateless.py       one stateless request (modern era)

@@ -34,8 +34,7 @@ from ..transports.streamable_http.server import StreamableHttpEndpoint
 from ..transports.streamable_http.session import EndpointLimits
 from ..transports.trace import trace_from_environment
 from . import stateless
-from .announcer import OpenSubscriptions
-from .offer import Offer
+from .offer import Offer, OpenSubscriptions
 from .session import serve
 
 if TYPE_CHECKING:

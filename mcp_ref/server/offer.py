@@ -1,21 +1,28 @@
 """The offer of a server: its tools, resources, prompts, completions and tasks, and the handler of each method.
 
-The offer is the same for all clients and holds no state of a client. Sessions and stateless requests find their
-handlers in the same table:
+All clients share one offer. Sessions and stateless requests find their handlers in the same table:
 
     method -> find_route: is it in this revision, and was its capability declared? -> HANDLERS -> a page in features/
 
 A capability is declared when the first item is added. A client uses only declared capabilities [2025-11-25
-basic/lifecycle#operation], so a server with tools alone is never asked for prompts.
+basic/lifecycle#operation], so it never asks a server that has only tools for prompts.
 
-Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
+When the offer changes, each open session and each open `subscriptions/listen` announces the change with an `Announcer`:
+
+    Server -> Offer.announce, from any thread -> each Announcer, on its event loop -> the client
+
+Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
+       server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
 Above: session.py and stateless.py serve it; server.py lets authors fill it. Below: the pages in features/.
 """
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
@@ -32,7 +39,6 @@ from ..features.logging import set_level
 from ..jsonrpc.messages import Object
 from ..revisions import Method, Revision, in_order
 from ..session import Handler, Route
-from .announcer import Announcer
 from .context import Context
 
 if TYPE_CHECKING:
@@ -43,11 +49,94 @@ if TYPE_CHECKING:
     from ..features.resources import Resources
     from ..features.tools import Tools
 
+log = logging.getLogger(__name__)
+
 WORKERS: Final = 32
 """Maximum number of worker threads for plain `def` functions."""
 
 WORKER_NAME: Final = "mcp-worker"
 """The beginning of the names of our worker threads."""
+
+MAX_CHANGES: Final = 10_000
+"""Maximum number of changes that wait for one client; when it reads too slowly, the oldest are dropped."""
+
+END_SECONDS: Final = 0.5
+"""Time that the results of open subscriptions may take when the server stops, in seconds."""
+
+
+class Announcer:
+    """The changes that one client is still to be told of, and the task that sends them.
+
+    `wants` and `send` take a method, and the URI or task id that changed. Sending begins when `ready` is set.
+    """
+
+    def __init__(
+        self,
+        wants: Callable[[str, str | None], bool],
+        send: Callable[[str, str | None], None],
+        drain: Callable[[], Awaitable[object]],
+        ready: asyncio.Event | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._wants, self._send, self._drain, self._ready = wants, send, drain, ready
+        self._changes: dict[tuple[str, str | None], None] = {}  # in order, each once
+        self._task: asyncio.Task[None] | None = None
+
+    def announce_soon(self, method: str, subject: str | None) -> None:
+        """Announce a change on the event loop of the client. Call it from any thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop has ended, and its clients with it
+            self._loop.call_soon_threadsafe(self._announce, method, subject)
+
+    def _announce(self, method: str, subject: str | None) -> None:
+        if not self._wants(method, subject):
+            return
+        self._changes[method, subject] = None
+        if len(self._changes) > MAX_CHANGES:
+            del self._changes[next(iter(self._changes))]
+        if self._task is None:
+            self._task = self._loop.create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            if self._ready is not None:
+                await self._ready.wait()
+            while self._changes:
+                method, subject = next(iter(self._changes))
+                del self._changes[method, subject]
+                try:
+                    self._send(method, subject)
+                except Exception:  # JSON cannot hold the URI, or the task store failed
+                    log.exception("a client was not told of a change: %s was not sent", method)
+                await self._drain()
+        finally:
+            self._task = None
+
+    def close(self) -> None:
+        """Announce nothing more."""
+        self._changes.clear()
+        if self._task is not None:
+            self._task.cancel()
+
+
+class OpenSubscriptions:
+    """The open `subscriptions/listen` requests of one session or HTTP endpoint.
+
+    `shared` is True if all of them use one stream, as on stdio.
+    """
+
+    def __init__(self, shared: bool) -> None:
+        self.shared = shared
+        self.open: dict[asyncio.Future[None], asyncio.Task[object]] = {}
+        """The task that serves each subscription, by the future that ends it."""
+
+    async def end(self) -> None:
+        """End them all, each with its result, if the clients read these within `END_SECONDS`."""
+        serving = set(self.open.values())
+        for ended in self.open:
+            if not ended.done():
+                ended.set_result(None)
+        if serving:
+            await asyncio.wait(serving, timeout=END_SECONDS)
 
 
 class Offer:

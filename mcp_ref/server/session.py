@@ -39,9 +39,8 @@ from ..revisions import Method
 from ..session import TIMEOUT, Handler, Session
 from ..transports.base import Transport
 from . import stateless
-from .announcer import Announcer, OpenSubscriptions
 from .context import Context
-from .offer import Offer
+from .offer import Announcer, Offer, OpenSubscriptions
 
 T = TypeVar("T")
 

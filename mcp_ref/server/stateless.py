@@ -46,9 +46,8 @@ from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
 from ..revisions import Method, Revision, find_method
 from ..session import Handler, Route, find_route
 from ..transports.base import Drain, Tell
-from .announcer import OpenSubscriptions
 from .context import Context
-from .offer import Offer
+from .offer import Offer, OpenSubscriptions
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

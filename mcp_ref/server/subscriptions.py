@@ -9,7 +9,7 @@ could remember what a client wants, so the wish lives as long as its request [20
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
-Above: stateless.py serves it like any request. Below: announcer.py, basic/subscriptions.py.
+Above: stateless.py serves it like any request. Below: offer.py, basic/subscriptions.py.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..extensions.tasks.types import EXTENSION_CAPABILITY
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
-from .announcer import Announcer, OpenSubscriptions
 from .context import TURN
-from .offer import Offer
+from .offer import Announcer, Offer, OpenSubscriptions
 
 
 class OpenSubscription:

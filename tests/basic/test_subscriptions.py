@@ -17,8 +17,8 @@ from mcp_ref import Server
 from mcp_ref.basic.subscriptions import MAX_RESOURCES
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from mcp_ref.server import announcer, session
-from mcp_ref.server.announcer import Announcer
+from mcp_ref.server import offer, session
+from mcp_ref.server.offer import Announcer
 from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from tests.forked_python import python
@@ -286,7 +286,7 @@ async def test_listen_lookup_of_resources_does_not_block_other_requests(kind: st
 
 @KINDS
 async def test_listen_queue_is_bounded_and_drops_the_oldest(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcer, "MAX_CHANGES", 3)
+    monkeypatch.setattr(offer, "MAX_CHANGES", 3)
 
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -507,7 +507,7 @@ async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, mon
 
 
 async def test_server_stop_waits_briefly_for_a_client_that_never_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(announcer, "END_SECONDS", 0.01)
+    monkeypatch.setattr(offer, "END_SECONDS", 0.01)
 
     async with served(make_server()) as (wire, serving, ours):
         await wire.send(listen(1))
