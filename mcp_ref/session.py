@@ -2,9 +2,9 @@
 
     transport -> jsonrpc.messages -> Dispatcher -> Session._serve: is it allowed now? -> codec -> handler
 
-Both sides keep to the revision and the capabilities that the handshake agreed on [2025-11-25
-basic/lifecycle#operation]. A request that the peer did not declare is not sent: the local caller gets an exception at
-the place of the mistake. A request that we did not declare is "method not found".
+Both sides keep to the revision and the capabilities of the handshake [2025-11-25 basic/lifecycle#operation]. A request
+that needs a capability which the peer did not declare is not sent: its caller gets an exception. A request of the peer
+that needs a capability which we did not declare gets the error "method not found".
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25)
 Above: server/session.py, client/session.py. Below: jsonrpc/dispatcher.py, codec.py, the method table in revisions.py.
@@ -88,10 +88,10 @@ def find_route(
 
 
 class Session(Channel):
-    """One conversation with one peer. `role` is our own role in it."""
+    """One conversation with one peer. `role` is our role: client or server."""
 
     exchange: Callable[[str, Object, Send], Awaitable[Object]] | None = None
-    """Sends a request and returns its result as JSON, with the steps of the modern era. None in the legacy era."""
+    """The function that sends a request with the steps of the modern era, such as retries. None in the legacy era."""
 
     peer_info: Implementation | None = None
 
@@ -105,13 +105,13 @@ class Session(Channel):
         self.logging_level: str | None = None
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
-        """Done when the peer sends nothing more: None for an orderly end, else the reason."""
+        """Done when the peer sends nothing more. Its result is the error that ended the session, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._notified, self._abandoned, limits)
         self.dispatcher.unbatchable = frozenset({"initialize"})
-        # A server that prints to its stdout by mistake cannot use errors on its stdin: a client only logs them.
+        # A client only logs an unreadable message: often it is a stray `print` of the server, which expects no error.
         self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, Route] = {}
-        self._sendable: set[str] = set()  # methods that were checked
+        self._sendable: set[str] = set()  # methods that passed `_check_sendable`
         self.speak(LATEST_LEGACY)
 
     def speak(self, revision: Revision) -> None:
@@ -128,7 +128,7 @@ class Session(Channel):
         await self.transport.start(self.dispatcher.receive, self.lost)
 
     def lost(self, error: McpError | None) -> None:
-        """End our requests, because the peer sends nothing more. The requests of the peer may still finish."""
+        """Fail our open requests, because the peer sends nothing more. The peer's requests may still finish."""
         if not self.ended.done():
             self.ended.set_result(error)
         self.dispatcher.fail_pending(error or ConnectionClosed("the peer closed the connection"))
@@ -195,7 +195,7 @@ class Session(Channel):
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 
     def _check_sendable(self, method: str) -> None:
-        """Raise NotInRevision or CapabilityError if a request may not be sent. The outcome is kept until `speak`."""
+        """Raise NotInRevision or CapabilityError if a request may not be sent. `speak` forgets the checked methods."""
         row = find_method(method, self.revision, self.role)
         if row is None:
             raise NotInRevision(f"{method} does not exist in revision {self.revision}, which this connection speaks")
@@ -204,7 +204,7 @@ class Session(Channel):
         self._sendable.add(method)
 
     def note_error(self, error: RemoteError) -> None:
-        """Take note of the error of one of our requests. The client overrides it."""
+        """Take note of an error response to one of our requests. The client overrides it."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         row = find_method(method, self.revision, self.role)
@@ -226,8 +226,6 @@ class Session(Channel):
             return True
         return declares(capabilities, row.capability)
 
-    # ------------------------------------------------------------------------------------- the channel of a request
-
     @property
     def is_lost(self) -> bool:
         return self.ended.done()
@@ -241,7 +239,7 @@ class Session(Channel):
     def interrupt(self, related: RequestId) -> bool:
         return self.transport.interrupt(related)
 
-    def missing(self, capability: str) -> McpError:
+    def capability_error(self, capability: str) -> McpError:
         return CapabilityError(f"the {self.peer_role} did not declare {capability}, which this needs")
 
     async def request_input(
@@ -262,7 +260,7 @@ class Session(Channel):
         return RequestContext(self, request.id, cast("Object | None", request.params.get("_meta")))
 
     def notified(self, method: str, params: object) -> None:
-        """Take a notification of the peer. Each role overrides it."""
+        """Handle a notification of the peer. Each role overrides it."""
         raise NotImplementedError
 
     async def _serve(self, request: Request) -> Object:

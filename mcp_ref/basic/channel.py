@@ -1,11 +1,11 @@
 """The channel: the way from the handler of a request back to the peer that sent the request.
 
-A handler does not know how its request came. The request may belong to a session, it may be a stateless request of the
-modern era, or it may have become a task that outlives it. Each of the three is a `Channel`, and a `RequestContext`
-holds the one of its request. So the same handler works in both eras and on every transport.
+A request belongs to a session (legacy era), is stateless (modern era), or has become a task. Each of the three is a
+`Channel`, and a `RequestContext` holds the channel of its request. So a handler works in both eras and on every
+transport.
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25), 2026-07-28 basic/index#statelessness
-Above: features/ takes a `RequestContext`; server/context.py gives it to the author's function, with more methods.
+Above: the pages in features/; server/context.py adds the methods that authors use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Channel(Protocol):
     subscriptions: set[str]
     """The URIs that the client subscribed to with `resources/subscribe`."""
     logging_level: str | None
-    """The least severe level of the log messages that the client wants; None for no messages."""
+    """The lowest level of the log messages that the client wants; None if it wants no log messages."""
 
     @property
     def peer_info(self) -> Implementation | None:
@@ -68,18 +68,18 @@ class Channel(Protocol):
         """Wait until the peer has read enough of the messages that belong to the request `related`."""
 
     def interrupt(self, related: RequestId) -> bool:
-        """Close the HTTP stream of the request `related`, which the client resumes. Return False without such one."""
+        """Close the HTTP stream of the request `related`; the client resumes it. Return False if that is impossible."""
         return False
 
-    def missing(self, capability: str) -> McpError:
+    def capability_error(self, capability: str) -> McpError:
         """Return the error for a capability that the peer did not declare."""
 
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
-        """Send a request to the peer while its request `related` is served, and return the result, a dataclass.
+        """Send a request to the peer while its request `related` is served. Return the result, a dataclass.
 
-        timeout: seconds. key: the name by which a retry finds the response (2026-07-28), None for a number.
+        `timeout` is in seconds. A retry finds the response by its `key` (2026-07-28); None for a number.
         """
 
     def set_status(self, message: str) -> None:
@@ -87,12 +87,12 @@ class Channel(Protocol):
         return None
 
     def begin_task(self) -> None:
-        """Make the request a task now, if it is to be one. Do nothing for other requests."""
+        """Make the request a task now, if its task waited for input. Do nothing for other requests."""
         return None
 
 
 class RequestContext:
-    """The request being served, as a page of the specification needs to know it."""
+    """The request being served: its id, its `_meta`, and its channel."""
 
     __slots__ = ("channel", "meta", "notified", "progress", "request_id", "waiting")
 
@@ -103,11 +103,11 @@ class RequestContext:
         self.meta: Object = meta or {}
         """The request's `_meta`, unchanged. Trace context such as `traceparent` is in it."""
         self.progress: ProgressReporter | None = None
-        """The progress of the request, once it was reported."""
+        """The progress of the request; None until the handler reports progress."""
         self.notified = 0
         """Number of progress reports, log messages and status messages so far."""
         self.waiting: set[asyncio.Task[object]] | None = None
-        """The coroutines that worker threads wait for."""
+        """The asyncio tasks that worker threads wait for."""
 
     @property
     def revision(self) -> Revision:
@@ -115,7 +115,7 @@ class RequestContext:
         return self.channel.revision
 
     def moved_to(self, channel: Channel) -> Self:
-        """Return a context of the same request on another channel, that of a task."""
+        """Return a context of the same request on the channel of its task."""
         return type(self)(channel, self.request_id, self.meta)
 
     async def in_worker(self, function: Callable[[], object]) -> object:
@@ -124,7 +124,7 @@ class RequestContext:
         try:
             value, error = await self.channel.loop.run_in_executor(executor, within.run, _outcome, function)
         except asyncio.CancelledError:
-            # A thread cannot be stopped. It stops waiting for the peer, so that it is free for the next request.
+            # Python cannot stop a thread. Ending its wait for the peer frees it for the next request.
             for task in self.waiting or ():
                 task.cancel()
             raise
@@ -134,7 +134,7 @@ class RequestContext:
 
 
 def _outcome(function: Callable[[], object]) -> tuple[object, BaseException | None]:
-    """Return the result of a function, and its exception: a future refuses StopIteration, and its waiter would hang."""
+    """Return a function's result and its exception. A future refuses StopIteration, and its waiter would hang."""
     try:
         return function(), None
     except BaseException as error:

@@ -1,7 +1,7 @@
 """The call of the author's function behind a tool, resource, prompt or completer.
 
-An `async def` function runs on the event loop. A plain `def` function runs in a worker thread, because a function that
-blocks the event loop would stop the requests of all clients.
+An `async def` function runs on the event loop. A plain `def` function runs in a worker thread: on the event loop, a
+call that blocks would stop the requests of all clients.
 
 Above: tools.py, resources.py, prompts.py, completion.py. Below: basic/channel.py.
 """
@@ -32,10 +32,10 @@ async def call(
         if signature.is_async:
             return await cast(Awaitable[object], function(**arguments))
         value = await context.in_worker(lambda: function(**arguments))
-        return await value if isawaitable(value) else value  # a plain decorator may wrap an async function
+        return await value if isawaitable(value) else value  # a decorator can hide an async function in a plain one
     except BaseExceptionGroup as group:
-        failed = group.split(InputRequired)[1] or group  # a real failure counts more than a request for input
-        raise merge_input_required(group) or _first_of(failed)  # noqa: B904  # the group is its context anyway
+        failed = group.split(InputRequired)[1] or group  # a failure counts more than a request for input
+        raise merge_input_required(group) or _first_of(failed)  # noqa: B904  # the group is its `__context__`
 
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

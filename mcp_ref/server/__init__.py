@@ -1,7 +1,7 @@
-"""The server: its offer of tools, resources and prompts, and the ways in which it serves clients.
+"""The server: its tools, resources and prompts, and how it serves clients.
 
-context.py         the request being served, as the author's function sees it
-offer.py           the tools, resources, prompts and tasks, and the handler of each method
+context.py         the request being served, for the author's function
+offer.py           what the server offers, the handler of each method, and notifications of changes
 subscriptions.py   subscriptions/listen (modern era)
 stateless.py       one stateless request (modern era)
 session.py         one session (legacy era)

@@ -1,4 +1,4 @@
-"""The context of a request: the way from a tool, resource or prompt to the client while it serves the request.
+"""The context of a request: the way from a tool, resource or prompt to the client that sent the request.
 
 The author's function gets the context in a parameter that is annotated with `Context`:
 
@@ -8,13 +8,12 @@ The author's function gets the context in a parameter that is annotated with `Co
             await context.report_progress(number + 1, to)
         return "done"
 
-A plain `def` function runs in a worker thread, because a blocking call on the event loop would stop all clients. A
-thread cannot await; there, `context.run(context.log("info", "still at it"))` runs a coroutine and waits for it.
+A plain `def` function runs in a worker thread, which cannot await. There, write
+`context.run(context.log("info", "half done"))`.
 
-A server may use a capability of the client only if the client declared it [2025-11-25 basic/lifecycle#operation]. The
-client decides what its model, user and files are used for, so a method here raises `CapabilityError` instead of sending
-a request that the client never agreed to. Sampling, roots and log messages are deprecated since 2026-07-28
-[2026-07-28 changelog#major-changes].
+A server uses only the capabilities that the client declared, because the client decides about its model, user and files
+[2025-11-25 basic/lifecycle#operation]. Otherwise a method raises `CapabilityError` and sends nothing. Sampling, roots
+and log messages are deprecated since 2026-07-28 [2026-07-28 changelog#major-changes].
 
 Spec:  basic/utilities/progress, server/utilities/logging, client/elicitation, client/sampling, client/roots
 """
@@ -51,10 +50,10 @@ C = TypeVar("C")
 InputRequest: TypeAlias = Coroutine[object, object, T]
 
 PERSON_SECONDS = 600.0
-"""Default time to wait for a person, in seconds: for the user of an elicitation, or the approval of a sampling."""
+"""Default time to wait for a person who fills a form or approves a sampling request, in seconds."""
 
 TURN = 32
-"""Number of notifications of one request, or of URIs looked up, after which other requests have a turn."""
+"""Number of notifications sent, or URIs looked up, after which other requests have a turn."""
 
 
 class Context(RequestContext):
@@ -84,7 +83,7 @@ class Context(RequestContext):
         return declares(self.channel.peer_capabilities, capability)
 
     async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the client how far the request has come. Send nothing if the client did not ask for progress.
+        """Report the progress of the request. Send nothing if the client did not ask for progress.
 
         Args:
             progress: The progress so far. A value that does not increase is skipped.
@@ -92,7 +91,7 @@ class Context(RequestContext):
             message: A text for people (2025-03-26 and later).
 
         Raises:
-            ValueError: A number is infinite or not a number.
+            ValueError: A number is infinite or NaN.
         """
         await self._yield_turn()
         if self.progress is None:
@@ -102,7 +101,7 @@ class Context(RequestContext):
             self.progress = ProgressReporter(token)
         notification = self.progress.notification(progress, total, message)
         # [2025-11-25 basic/utilities/progress#implementation-notes] MUST stop after completion
-        if notification is not None and self._is_open():
+        if notification is not None and self.channel.is_serving(self.request_id):
             self.channel.notify("notifications/progress", notification, self.request_id)
             await self.channel.drain(self.request_id)
 
@@ -111,14 +110,14 @@ class Context(RequestContext):
 
         Args:
             level: The severity, `debug` to `emergency`.
-            data: Any JSON: a text, or an object with details. It must not hold secrets.
-            logger: The name of the part of the server that sends the message.
+            data: A text, or any other JSON. It must not hold secrets.
+            logger: The part of the server that sends the message.
 
         Raises:
             ValueError: The level does not exist.
         """
         await self._yield_turn()
-        if is_wanted(level, self.channel.logging_level) and self._is_open():
+        if is_wanted(level, self.channel.logging_level) and self.channel.is_serving(self.request_id):
             params = LoggingMessageNotificationParams(level, data, logger)
             self.channel.notify("notifications/message", params, self.request_id)
             await self.channel.drain(self.request_id)
@@ -129,19 +128,16 @@ class Context(RequestContext):
         if self.notified % TURN == 0:
             await asyncio.sleep(0)
 
-    def _is_open(self) -> bool:
-        return self.channel.is_serving(self.request_id)
-
     def close_stream(self) -> bool:
-        """Close the HTTP response that waits for this request's result. The client connects again later.
+        """Close the HTTP stream of this request; the client resumes it later. Call it on the event loop.
 
-        Use it for work that takes longer than an HTTP connection lasts. Call it on the event loop.
+        Use it for work that takes longer than an HTTP connection lasts.
 
         Returns:
-            False if the response cannot be closed: before 2025-11-25, for a JSON response, and on other transports.
+            False if the stream cannot be closed: before 2025-11-25, for a JSON response, and on other transports.
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
-        return self._is_open() and self.channel.interrupt(self.request_id)
+        return self.channel.is_serving(self.request_id) and self.channel.interrupt(self.request_id)
 
     async def set_status(self, message: str) -> None:
         """Set the status message of the task that the request has become. Do nothing for other requests.
@@ -154,9 +150,9 @@ class Context(RequestContext):
         await self.channel.drain(self.request_id)
 
     async def begin_task(self) -> None:
-        """Give the client its task now: all input is there, and the long work begins.
+        """Give the client its task now, because all input is there and the long work begins.
 
-        For tools that are registered with `asks_first`. Do nothing for other tools and for requests without a task.
+        Only for a tool with the option `asks_first` that runs as a task; otherwise do nothing.
 
         Raises:
             ProtocolError: The task store is full.
@@ -176,13 +172,11 @@ class Context(RequestContext):
 
         Args:
             message: The text above the form.
-            schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields. The
-                content of an accepted form matches it.
+            schema: A flat JSON Schema object, or a dataclass of str, int, float, bool, Literal and Enum fields.
             timeout: Seconds to wait, 600 by default; None for no limit.
-            key: The name by which a retry of the call finds the response (2026-07-28). By default it is a number, and
-                the response counts only for the same form: a user who agreed to "Delete 2 files?" sees another form
-                for "Delete 8 files?". With a key of your own it counts for any form.
-            as_task: True to let a client that supports tasks make a task of it, so that no request waits (2025-11-25).
+            key: A name for the response, for retries of the call (2026-07-28). Without a key, the response counts only
+                for the same form: a user who agreed to "Delete 2 files?" has not agreed to "Delete 8 files?".
+            as_task: True to let a client that supports tasks make a task of the request (2025-11-25).
 
         Raises:
             CapabilityError: The client did not declare forms.
@@ -193,10 +187,9 @@ class Context(RequestContext):
         self._require("elicitation")
         capability = self.channel.peer_capabilities.get("elicitation")
         if "form" not in elicitation.supported_modes(capability if isinstance(capability, dict) else {}):
-            raise self.channel.missing("elicitation.form")
+            raise self.channel.capability_error("elicitation.form")
         requested = schema_of(schema) if isinstance(schema, type) else cast(Object, schema)
-        fault = elicitation.schema_fault(requested, self.revision)
-        if fault is not None:
+        if (fault := elicitation.schema_fault(requested, self.revision)) is not None:
             raise ValueError(f"no form can show this schema: {fault}")
         mode = "form" if self.revision.elicitation_modes else None
         form = elicitation.ElicitRequestFormParams(message, requested, mode)  # type: ignore[arg-type]
@@ -220,13 +213,13 @@ class Context(RequestContext):
     ) -> ElicitResult:
         """Return the action of the user on a request to visit a web page (2025-11-25 and later).
 
-        Secrets are entered on such a page, never in a form. The action `accept` is the consent to visit the page; the
-        server sends `elicitation_complete` when the visit is over.
+        Users enter secrets on such a page, never in a form. The action `accept` is the consent to visit the page. Call
+        `elicitation_complete` when the visit is over.
 
         Args:
             message: The reason for the visit, for the user.
             url: The address of the page.
-            elicitation_id: A name for this visit that nobody can guess; by default a random one.
+            elicitation_id: An id of this visit that cannot be guessed; by default a random one.
             timeout: Seconds to wait, 600 by default; None for no limit.
             key: As for `elicit`.
             as_task: As for `elicit`.
@@ -237,18 +230,17 @@ class Context(RequestContext):
         """
         elicitation = features.elicitation
         self._require("elicitation.url")
-        fault = elicitation.url_fault(url)
-        if fault is not None:
+        if (fault := elicitation.url_fault(url)) is not None:
             raise ValueError(fault)
         page = elicitation.ElicitRequestURLParams(message, url, elicitation_id or secrets.token_urlsafe(16))
         params = elicitation.ElicitRequestParams(page)
         return await self._request("elicitation/create", params, elicitation.ElicitResult, timeout, key, as_task)
 
     async def elicitation_complete(self, elicitation_id: str) -> None:
-        """Tell the client that the user has finished at the URL.
+        """Tell the client that the user has finished the visit.
 
         Args:
-            elicitation_id: The name of the visit, from `elicit_url`.
+            elicitation_id: The id of the visit, as given to `elicit_url`.
         """
         params = features.elicitation.ElicitationCompleteNotificationParams(elicitation_id)
         self.channel.notify("notifications/elicitation/complete", params, self.request_id)
@@ -274,7 +266,7 @@ class Context(RequestContext):
         Args:
             messages: The conversation; a str is one message of the user.
             max_tokens: Maximum length of the result, in tokens.
-            system_prompt: The system prompt that the server would like.
+            system_prompt: The system prompt that the server wishes.
             model_preferences: Hints for the choice of a model.
             temperature: The sampling temperature.
             stop_sequences: Texts that end the result.
@@ -303,8 +295,7 @@ class Context(RequestContext):
             tools=tools,
             tool_choice=tool_choice,
         )
-        fault = sampling.tool_use_fault(params.messages)
-        if fault is not None:
+        if (fault := sampling.tool_use_fault(params.messages)) is not None:
             raise ValueError(fault)
         result = sampling.CreateMessageResult
         return await self._request("sampling/createMessage", params, result, timeout, key, as_task)
@@ -321,20 +312,14 @@ class Context(RequestContext):
             InvalidMessage: A root is invalid.
         """
         self._require("roots")
-        result = await self._request("roots/list", RequestParams(), features.roots.ListRootsResult, timeout, key)
+        result = await self._request("roots/list", RequestParams(), features.roots.ListRootsResult, timeout, key, False)
         try:
             return [features.roots.checked(root) for root in result.roots]
         except ValueError as error:
             raise InvalidMessage(f"the client's result of roots/list: {error}") from None
 
     async def _request(
-        self,
-        method: str,
-        params: object,
-        result: type[T],
-        timeout: float | None,
-        key: str | None,
-        as_task: bool = False,
+        self, method: str, params: object, result: type[T], timeout: float | None, key: str | None, as_task: bool
     ) -> T:
         if as_task and self.revision.tasks_are_core and self.client_can(f"tasks.requests.{method.replace('/', '.')}"):
             ask_for_task(params, timeout)
@@ -342,23 +327,21 @@ class Context(RequestContext):
 
     def _require(self, capability: str) -> None:
         if not self.client_can(capability):
-            raise self.channel.missing(capability)
+            raise self.channel.capability_error(capability)
 
     @overload
     async def gather_inputs(self, a: InputRequest[A], b: InputRequest[B], /) -> tuple[A, B]: ...
-
     @overload
     async def gather_inputs(self, a: InputRequest[A], b: InputRequest[B], c: InputRequest[C], /) -> tuple[A, B, C]: ...
-
     @overload
     async def gather_inputs(self, *requests: InputRequest[A]) -> tuple[A, ...]: ...
 
     async def gather_inputs(self, *requests: InputRequest[object]) -> tuple[object, ...]:
-        """Return the results of several requests to the client, which are sent at once:
+        """Return the results of several requests to the client, sent together.
 
             roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))
 
-        In 2026-07-28 each round of requests costs a retry of the call. Gathered requests share one round.
+        In 2026-07-28 each round of requests costs a retry of the call. Requests that are sent together share a round.
 
         Args:
             requests: Coroutines of the methods above.
@@ -377,7 +360,7 @@ class Context(RequestContext):
         return tuple(results)
 
     def run(self, coroutine: Coroutine[object, object, T]) -> T:
-        """Return the result of one of the methods above, for a plain `def` function in a worker thread.
+        """Return the result of one of the methods above, called in a plain `def` function.
 
         Args:
             coroutine: The coroutine of the method.

@@ -1,14 +1,14 @@
-"""A server over HTTP: the path of each endpoint, and how serving begins and ends.
+"""A server over HTTP: the paths of its endpoints, and the start and end of serving.
 
     /mcp                 Streamable HTTP
     /sse, /messages      HTTP+SSE, for clients of 2024-11-05
 
-By default a server listens on loopback only, and accepts only requests that name loopback as their host and origin. A
-web page in the user's browser could otherwise reach a local server: it lets its own domain name point to 127.0.0.1 (DNS
-rebinding), and the browser takes the two for one site [2025-11-25 basic/transports#security-warning].
+By default a server listens only on loopback, and refuses requests with another host or origin. Otherwise a web page
+could point its own domain name to 127.0.0.1 (DNS rebinding), and the user's browser would let the page use the local
+server [2025-11-25 basic/transports#security-warning].
 
-HTTP+SSE was replaced by Streamable HTTP in 2025-03-26 [2025-03-26 changelog#major-changes]. A server may serve both
-side by side, so that old clients still find it [2025-11-25 basic/transports#backwards-compatibility].
+Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-changes]. A server may serve both, for old
+clients [2025-11-25 basic/transports#backwards-compatibility].
 
 Spec:  basic/transports#backwards-compatibility (2025-03-26 to 2025-11-25)
 Above: server.py. Below: transports/streamable_http/, transports/http_sse/, lib/http/.
@@ -47,12 +47,12 @@ _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
 
 
 class HttpOptions(TypedDict, total=False):
-    """The options of a server over HTTP. The default is in brackets."""
+    """The options of a server over HTTP, with the defaults in brackets."""
 
     path: str
     """The path of Streamable HTTP. ["/mcp"]"""
     older: bool
-    """True to serve HTTP+SSE too, at /sse and /messages beside that path. [True]"""
+    """True to serve HTTP+SSE too, at `sse` and `messages` in the folder of `path`. [True]"""
     json_responses: bool
     """True to send JSON responses only, without streams. Progress and log messages then go to the stream of a GET, or,
     in 2026-07-28, are dropped. Subscriptions are streams anyway. [False]"""
@@ -61,11 +61,11 @@ class HttpOptions(TypedDict, total=False):
     allowed_origins: Collection[str]
     """Origins whose web pages may use the server, such as "https://app.example"; "*" for any. [those of loopback]"""
     authenticate: Authenticate
-    """A function from a request to its principal; None is refused with 401. [all callers are the same]"""
+    """A function that returns the principal of a request, or None to refuse it with 401. [no authentication]"""
     store: EventStore
-    """The store of events for clients that lost their connection. [in memory]"""
+    """The store of the events that a client can resume from. [in memory]"""
     limits: EndpointLimits
-    """Limits of sessions, streams, and times."""
+    """Limits on sessions, streams and times."""
 
 
 class HttpApp:
@@ -87,7 +87,7 @@ class HttpApp:
         self._subscriptions = OpenSubscriptions(shared=False)
         # [2026-07-28 basic/transports/streamable-http] the modern era has no GET and no DELETE
         methods = ("GET", "POST", "DELETE") if offer.handshakes else ("POST",)
-        # A stateless request must match its HTTP headers, so that a session never serves one, not even in a batch.
+        # The endpoint checks a stateless request against its HTTP headers, so a session never serves one.
         serve_session = partial(serve, offer, limits=session_limits, serves_stateless=False)
         self._endpoint = StreamableHttpEndpoint(
             serve_session,
@@ -108,7 +108,7 @@ class HttpApp:
             if self.path in paths:
                 raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or older=False")
             self._older = SseEndpoint(
-                # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] for older clients alone
+                # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] for legacy clients only
                 serve_session,
                 *paths,
                 hosts=hosts,
@@ -150,7 +150,7 @@ async def serve_http(
     http_limits: HttpLimits | None,
     **options: Unpack[HttpOptions],
 ) -> AsyncIterator[str]:
-    """Listen while the block runs. The value is the URL of the MCP endpoint."""
+    """Listen while the `async with` block runs. The value is the URL of the MCP endpoint."""
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracketed(host)}
     app = HttpApp(offer, session_limits, trace, **options)

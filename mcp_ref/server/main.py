@@ -1,8 +1,8 @@
-"""A server as the whole program: it ends when its client or a signal says so, and no tool can hold it up.
+"""A server as the whole program: it ends with its input or by a signal, and no tool can delay the end.
 
-A client that has finished closes the server's input, waits for the process to exit, and then kills it [2025-11-25
+A client closes the server's input, waits for the process to exit, and then kills it [2025-11-25
 basic/lifecycle#shutdown]. Python cannot stop a thread, and asyncio waits for a task that ignores its cancellation. So
-the program exits without them after a moment.
+the program exits without waiting for them longer than `STOP_SECONDS`.
 
 Spec:  basic/lifecycle#shutdown (2024-11-05 to 2025-11-25)
 Above: server.py.
@@ -49,7 +49,7 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], offer: Off
 
 
 async def _end_tasks() -> None:
-    """Cancel the tasks that are left. Exit if one of them ignores that, because asyncio would wait for it."""
+    """Cancel all other asyncio tasks. Exit if one ignores its cancellation, because asyncio would wait for it."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()

@@ -1,4 +1,4 @@
-"""The offer of a server: its tools, resources, prompts, completions and tasks, and the handler of each method.
+"""The offer of a server: its tools, resources, prompts, completions and tasks, and the announcement of changes.
 
 All clients share one offer. Sessions and stateless requests find their handlers in the same table:
 
@@ -58,14 +58,14 @@ WORKER_NAME: Final = "mcp-worker"
 """The beginning of the names of our worker threads."""
 
 MAX_CHANGES: Final = 10_000
-"""Maximum number of changes that wait for one client; when it reads too slowly, the oldest are dropped."""
+"""Maximum number of changes that wait for one slow client. Beyond it the oldest change is dropped."""
 
 END_SECONDS: Final = 0.5
 """Time that the results of open subscriptions may take when the server stops, in seconds."""
 
 
 class Announcer:
-    """The changes that one client is still to be told of, and the task that sends them.
+    """The changes that wait for one client, and the asyncio task that sends them. Each change waits once only.
 
     `wants` and `send` take a method, and the URI or task id that changed. Sending begins when `ready` is set.
     """
@@ -79,12 +79,12 @@ class Announcer:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._wants, self._send, self._drain, self._ready = wants, send, drain, ready
-        self._changes: dict[tuple[str, str | None], None] = {}  # in order, each once
+        self._changes: dict[tuple[str, str | None], None] = {}  # an ordered set
         self._task: asyncio.Task[None] | None = None
 
     def announce_soon(self, method: str, subject: str | None) -> None:
-        """Announce a change on the event loop of the client. Call it from any thread."""
-        with contextlib.suppress(RuntimeError):  # the event loop has ended, and its clients with it
+        """Announce a change, from any thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(self._announce, method, subject)
 
     def _announce(self, method: str, subject: str | None) -> None:
@@ -112,25 +112,22 @@ class Announcer:
             self._task = None
 
     def close(self) -> None:
-        """Announce nothing more."""
+        """Drop the changes that wait, and stop the task that sends them."""
         self._changes.clear()
         if self._task is not None:
             self._task.cancel()
 
 
 class OpenSubscriptions:
-    """The open `subscriptions/listen` requests of one session or HTTP endpoint.
-
-    `shared` is True if all of them use one stream, as on stdio.
-    """
+    """The open `subscriptions/listen` requests of one session or HTTP endpoint. `shared`: all use one stream."""
 
     def __init__(self, shared: bool) -> None:
         self.shared = shared
         self.open: dict[asyncio.Future[None], asyncio.Task[object]] = {}
-        """The task that serves each subscription, by the future that ends it."""
+        """The asyncio task that serves each subscription, by the future that ends the subscription."""
 
     async def end(self) -> None:
-        """End them all, each with its result, if the clients read these within `END_SECONDS`."""
+        """End all subscriptions with a result. Wait at most `END_SECONDS` until the clients have read the results."""
         serving = set(self.open.values())
         for ended in self.open:
             if not ended.done():
@@ -164,12 +161,12 @@ class Offer:
         self.routes: dict[str, Route] = {}
         """The routes of stateless requests, by method."""
         self.announcers: set[Announcer] = set()
-        """The sessions and subscriptions that are open now."""
+        """The announcers of the open sessions and subscriptions."""
         self.serving: set[object] = set()
-        """The sessions and HTTP applications that serve the offer now. Tasks end with the last of them."""
+        """The sessions and HTTP applications that serve the offer now. When the last one leaves, the tasks end."""
         self.workers: concurrent.futures.Executor | None = None
-        """Our worker threads, once a plain function has run."""
-        self._declared: set[str] = set()  # the features to which something was added
+        """Our worker threads; None until a plain function runs."""
+        self._declared: set[str] = set()  # features with at least one item
         self._logging, self._page_size, self._executor = logging, page_size, executor
         self._extensions = checked_extensions(extensions)
         self._task_store = task_store
@@ -218,7 +215,7 @@ class Offer:
         self.announce(f"notifications/{feature}/list_changed")
 
     def announce(self, method: str, subject: str | None = None) -> None:
-        """Tell of a change all clients that want to know. `subject`: its URI or task id. Call it from any thread."""
+        """Announce a change to all clients that want it, from any thread. `subject` is its URI or task id."""
         for announcer in tuple(self.announcers):
             announcer.announce_soon(method, subject)
 
@@ -248,9 +245,9 @@ class Offer:
         return declares(codec_for(self.revisions[-1]).encode(self.capabilities()), method.capability)
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a method, or None without one."""
+        """Return the handler of a method, or None if the offer lacks one."""
         if method.capability == "completions" and "completions" not in self._declared:
-            return None  # a client of 2024 may send it although it was not declared
+            return None  # before 2025-03-26 servers did not declare it, so a client may send it
         find = HANDLERS.get(method.name)
         return find(self) if find is not None else None
 
@@ -261,16 +258,16 @@ class Offer:
 
     @property
     def executor(self) -> concurrent.futures.Executor:
-        """The threads in which plain `def` functions run; our own are started when the first function needs one."""
+        """The threads in which plain `def` functions run. Our own start when the first function needs one."""
         if self._executor is not None:
             return self._executor
         if self.workers is None:
             self.workers = concurrent.futures.ThreadPoolExecutor(WORKERS, WORKER_NAME)
         return self.workers
 
-    async def leave(self, one: object) -> None:
-        """Remove a session or an HTTP application. Stop the tasks that run if it was the last."""
-        self.serving.discard(one)
+    async def leave(self, user: object) -> None:
+        """Remove a session or an HTTP application from `serving`. End the tasks if it was the last."""
+        self.serving.discard(user)
         if not self.serving and "tasks" in self.__dict__:
             await self.tasks.close()
 
@@ -295,4 +292,4 @@ HANDLERS: Final[dict[str, Callable[[Offer], Handler]]] = {
     "tasks/update": lambda offer: offer.tasks.update,
     "tasks/cancel": lambda offer: offer.tasks.cancel,
 }
-"""The handler of each method, for both eras. `initialize` is in session.py, `subscriptions/listen` in stateless.py."""
+"""The handlers of both eras. Those of `initialize` and `subscriptions/listen` are in session.py and stateless.py."""

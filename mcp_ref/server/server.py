@@ -9,8 +9,8 @@
 
     server.run()
 
-One server may serve many clients at a time, over any transports and in all revisions. It holds no state of a client:
-each session has its own (session.py), and a stateless request has none (stateless.py).
+One server may serve many clients at a time, over any transports and in all revisions. The state of a client belongs to
+its session (session.py); a stateless request needs none (stateless.py).
 
 Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
 Below: offer.py, session.py, http.py, main.py.
@@ -22,6 +22,7 @@ import asyncio
 import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ..basic.lifecycle import Implementation
@@ -73,21 +74,21 @@ class Server:
         revisions: The revisions that the server speaks, as `Revision` or by name, in any order; all by default.
         logging: True if the server sends log messages.
         page_size: Number of items in one page of a list.
-        executor: The threads of plain `def` functions; by default 32 worker threads. Give one that runs them on your
-            main thread where a host program such as Blender demands it.
-        limits: The bounds of each session.
+        executor: The threads of plain `def` functions, by default 32. For a host program such as Blender, give an
+            executor that runs them on the main thread.
+        limits: The limits of each session.
         trace: Called with every frame, for debugging.
-        state_key: At least 16 random bytes that seal `requestState`. Processes that serve the same clients share one;
-            by default each server makes its own.
-        extensions: Settings of the extensions that your own handlers speak, by name (2026-07-28).
-        cache_ttl: Seconds that a client may keep the result of `server/discover` and of lists (2026-07-28), for all of
+        state_key: At least 16 random bytes that seal `requestState`, by default new ones. Processes that serve the same
+            clients need the same key.
+        extensions: Settings of the extensions that your own handlers support, by name (2026-07-28).
+        cache_ttl: Seconds that a client may reuse the result of `server/discover` and of lists (2026-07-28), for all of
             them or by method, such as `{"tools/list": 300.0}`.
-        cache_scope: "public" if everybody may get such a kept result, "private" if only the same principal.
-        task_store: The place where tasks are kept; by default the memory.
+        cache_scope: "public" if a cache may give such a result to everybody, "private" if only to the same principal.
+        task_store: The store of the tasks; by default in memory.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument is out of its bounds, or an unknown revision or method.
+        ValueError: An argument is out of its bounds, or names an unknown revision or method.
     """
 
     def __init__(
@@ -117,20 +118,12 @@ class Server:
             raise TypeError("state_key is bytes, such as bytes.fromhex(...) of a setting")
         if len(state_key) < KEY_BYTES:
             raise ValueError(f"state_key has at least {KEY_BYTES} random bytes, not {len(state_key)}")
+        self.info = Implementation(name, version, title, description, icons, website_url)
+        hints = hints_by_method(cache_ttl, cache_scope)
         self.offer = Offer(
-            Implementation(name, version, title, description, icons, website_url),
-            instructions,
-            revisions,
-            logging,
-            page_size,
-            extensions,
-            task_store,
-            executor,
-            hints_by_method(cache_ttl, cache_scope),
-            state_key,
+            self.info, instructions, revisions, logging, page_size, extensions, task_store, executor, hints, state_key
         )
-        """The tools, resources, prompts, completions and tasks, as sessions and stateless requests see them."""
-        self.info = self.offer.info
+        """The tools, resources, prompts, completions and tasks, for sessions and stateless requests."""
         self.limits, self.trace = limits, trace
 
     @property
@@ -174,13 +167,7 @@ class Server:
             name: The tool's name; by default that of the function.
             options: See `ToolOptions`.
         """
-        _check_parentheses(name, "tool")
-
-        def register(function: F) -> F:
-            self.tools.add(function, name, **options)
-            return function
-
-        return register
+        return _decorator("tool", name, lambda function: self.tools.add(function, name, **options))
 
     def resource(
         self,
@@ -190,21 +177,16 @@ class Server:
         cache_scope: CacheScope = "private",
         **options: Unpack[ResourceOptions],
     ) -> Callable[[F], F]:
-        """Return a decorator that makes a function the reader of a resource, or of all that match a template.
+        """Return a decorator that makes a function read a resource, or all resources of a template.
 
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`.
-            cache_ttl: Seconds that a client may keep the contents (2026-07-28).
-            cache_scope: "public" if everybody may get such kept contents, "private" if only the same principal.
+            cache_ttl: Seconds that a client may reuse the contents (2026-07-28).
+            cache_scope: "public" if a cache may give them to everybody, "private" if only to the same principal.
             options: See `ResourceOptions`.
         """
-        _check_parentheses(uri, "resource")
-
-        def register(function: F) -> F:
-            self.resources.add(uri, function, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
-            return function
-
-        return register
+        add = partial(self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
+        return _decorator("resource", uri, add)
 
     def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
         """Return a decorator that makes a function a prompt. Its parameters, all str, become the prompt's arguments.
@@ -213,13 +195,7 @@ class Server:
             name: The prompt's name; by default that of the function.
             options: See `PromptOptions`.
         """
-        _check_parentheses(name, "prompt")
-
-        def register(function: F) -> F:
-            self.prompts.add(function, name, **options)
-            return function
-
-        return register
+        return _decorator("prompt", name, lambda function: self.prompts.add(function, name, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
         """Return a decorator that makes a function suggest values for an argument.
@@ -228,15 +204,10 @@ class Server:
             target: The name of a prompt, or the URI of a resource template.
             argument: The name of the argument or variable.
         """
-
-        def register(function: F) -> F:
-            self.completions.add(target, argument, function)
-            return function
-
-        return register
+        return _decorator("completion", target, partial(self.completions.add, target, argument))
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the clients that subscribed to a resource, or to one above it, that it has changed. From any thread.
+        """Tell the clients that subscribed to a resource, or to a parent, that it has changed. From any thread.
 
         Args:
             uri: The URI of the resource.
@@ -244,7 +215,7 @@ class Server:
         self.offer.announce("notifications/resources/updated", uri)
 
     async def serve(self, transport: Transport) -> None:
-        """Serve one client over a transport, until the client closes it. Its requests may finish within 0.75 seconds.
+        """Serve one client until it closes the transport. Open requests may still finish within 0.75 seconds.
 
         Args:
             transport: The transport to the client.
@@ -271,14 +242,14 @@ class Server:
         """Return a context manager that serves over HTTP: `async with server.serve_http(port=8000) as url: ...`
 
         Args:
-            host: The address to listen on, by default that of loopback; "" for all addresses.
-            port: The port; 0 for any free one, which the URL names.
+            host: The address to listen on, by default loopback; "" for all addresses.
+            port: The port; by default 0, any free port. The URL names it.
             ssl: A context with a certificate, for HTTPS.
-            http_limits: Sizes, times, and number of connections.
+            http_limits: Limits on sizes, times and the number of connections.
             options: See `HttpOptions`.
 
         Raises:
-            OSError: The address is in use, or not one of this machine.
+            OSError: The address is in use, or does not belong to this machine.
         """
         from .http import serve_http  # lazy: a server on stdio loads no HTTP
 
@@ -323,6 +294,13 @@ class Server:
         run_program(listen, self.offer)
 
 
-def _check_parentheses(argument: object, decorator: str) -> None:
+def _decorator(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:
+    """Return a decorator that adds a function. Raise TypeError if its first argument is the function itself."""
     if callable(argument):
-        raise TypeError(f"write @server.{decorator}(...), with parentheses")
+        raise TypeError(f"write @server.{name}(...), with parentheses")
+
+    def register(function: F) -> F:
+        add(function)
+        return function
+
+    return register

@@ -1,13 +1,13 @@
-"""The server's side of a session: the phase of the handshake, and the state of one client.
+"""A session on the server: the phase of the handshake, and the state of one client.
 
-One transport can carry both eras. A request that names its own revision in `_meta` is stateless, and nothing here
-matters for it. Any other request belongs to the session:
+One transport can carry both eras. A request that names its revision in `_meta` is stateless. Any other request belongs
+to the session:
 
     request -> names its revision? -> stateless.py
-            -> else: may it come in this phase? -> the handler, in the revision of the handshake
+            -> otherwise: is it allowed in this phase? -> the handler, in the revision of the handshake
 
-Notifications that a list or a resource has changed wait until the client has sent `notifications/initialized`: before
-it, a server sends only pings and log messages [2025-11-25 basic/lifecycle#initialization].
+Until the client has sent `notifications/initialized`, a server sends only pings and log messages [2025-11-25
+basic/lifecycle#initialization]. Notifications of changes wait for it.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
 Wire:  C->S initialize; C->S notifications/initialized
@@ -45,7 +45,7 @@ from .offer import Announcer, Offer, OpenSubscriptions
 T = TypeVar("T")
 
 GRACE = 0.75
-"""Time that requests may still take when the client has closed its side, in seconds."""
+"""Time that requests may still take after the client has closed its side, in seconds."""
 
 
 async def serve(
@@ -69,7 +69,7 @@ async def serve(
 
 
 class ServerSession(Session):
-    """The server's side of one session."""
+    """One session on the server."""
 
     def __init__(self, offer: Offer, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
         super().__init__("server", transport, limits)
@@ -80,13 +80,13 @@ class ServerSession(Session):
         self.logging_level = "debug"
         self.announcer = Announcer(self._wants, self._send_change, transport.drain, self.initialized)
         self.open_subscriptions = OpenSubscriptions(shared=True)
-        self._serves_stateless = serves_stateless
-        self._cancelling: set[asyncio.Task[None]] = set()  # cancels tasks of the client that nobody waits for
+        self._serves_stateless, self._serves_sessions = serves_stateless, bool(offer.handshakes)
+        self._cancelling: set[asyncio.Task[None]] = set()  # each cancels a task of the client
 
     async def _serve(self, request: Request) -> Object:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] decided by request
         names_revision = "_meta" in request.params and is_stateless(request.params)
-        if self._serves_stateless and (names_revision or not self.offer.handshakes):
+        if self._serves_stateless and (names_revision or not self._serves_sessions):
             return await stateless.serve(
                 self.offer,
                 self.open_subscriptions,

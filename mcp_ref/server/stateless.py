@@ -1,14 +1,13 @@
-"""Stateless requests, the server's side: each request says everything that the server needs to serve it.
+"""Stateless requests on the server: each request carries everything that the server needs to serve it.
 
     request -> `_meta`: its revision, the client's capabilities -> the method -> the same handler as in the legacy era
-            -> complete | input_required, if the handler needs input that the client has not given yet
+            -> result: complete, or input_required if the handler needs input that the client has not given yet
 
-Since 2026-07-28 a server sends no requests, so that any process can serve any request without shared memory
-[2026-07-28 basic/index#statelessness]. A handler that needs input ends with an `input_required` result, and the client
-repeats the request with the responses. The handler runs again from its first line; the responses of earlier rounds come
-back in `requestState`. The client could change that text, or use another user's: a forged state would hold a consent
-that no user gave. So the state is sealed. An HMAC proves that it is ours, and it counts only for the same principal,
-the same request, and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
+Since 2026-07-28 a server sends no requests, so any process can serve any request without shared memory [2026-07-28
+basic/index#statelessness]. A handler that needs input ends with an `input_required` result. The client repeats the
+request with the responses, and the handler runs again from its first line. The responses of earlier rounds come back in
+`requestState`. A client that forges this text could claim a consent that no user gave. So an HMAC seals the state, for
+one principal, one request and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
 Above: session.py and http.py hand in the requests. Below: offer.py, basic/mrtr.py.
@@ -54,7 +53,7 @@ T = TypeVar("T")
 
 
 class StatelessRequest(Channel):
-    """One stateless request, as the channel of its handler."""
+    """One stateless request: the channel of its handler."""
 
     def __init__(
         self,
@@ -86,7 +85,7 @@ class StatelessRequest(Channel):
 
     @property
     def task_owner(self) -> str:
-        # Without authentication the task's id alone gives access, because nothing ties two requests together.
+        # Without authentication the task's id alone gives access, because nothing else links two requests.
         return owner_of(self.principal, self.revision.era)
 
     @property
@@ -112,7 +111,7 @@ class StatelessRequest(Channel):
     def is_serving(self, id: RequestId) -> bool:
         return not self.is_over
 
-    def missing(self, capability: str) -> McpError:
+    def capability_error(self, capability: str) -> McpError:
         return MissingCapability(capability)
 
     async def request_input(
@@ -126,7 +125,7 @@ class StatelessRequest(Channel):
         request = codec.encode(params)
         # A "yes" counts only for the text that the user saw, unless the author gave the request a key.
         digest = "" if key is not None else mrtr.request_digest(method, request)
-        key = key if key is not None else str(len(self._digests) + 1)  # a handler runs in the same order each time
+        key = key if key is not None else str(len(self._digests) + 1)  # a retry counts in the same order
         if key in self._digests:
             raise ValueError(f"two input requests of one call have the key {key!r}")
         self._digests[key] = digest
@@ -140,7 +139,7 @@ class StatelessRequest(Channel):
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response to {method}: {error}") from None
 
     def read_input(self, request: Request) -> None:
-        """Read the client's responses of this round and of those before. Raise ProtocolError if they are invalid."""
+        """Read the client's responses of this and earlier rounds. Raise ProtocolError if they are invalid."""
         state, responses = request.params.get("requestState"), request.params.get("inputResponses", {})
         if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses is an object of results")
@@ -165,7 +164,7 @@ class StatelessRequest(Channel):
         return {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
 
     def modern_error(self, error: ProtocolError) -> BaseException:
-        """Translate a handler's error to this era: URLs to visit first (-32042) become an `input_required` result."""
+        """Translate a handler's error to the modern era: -32042, URLs to visit, becomes an `input_required` result."""
         pages = features.elicitation.url_elicitations(error) if self.may_need_input else {}
         if not pages:
             return without_legacy_codes(error)
@@ -183,17 +182,11 @@ class StatelessRequest(Channel):
 
 
 async def serve(
-    offer: Offer,
-    open_subscriptions: OpenSubscriptions,
-    request: Request,
-    tell: Tell,
-    drain: Drain,
-    principal: str | None,
+    offer: Offer, subscriptions: OpenSubscriptions, request: Request, tell: Tell, drain: Drain, principal: str | None
 ) -> Object:
     """Serve one stateless request, and return its result. Raise ProtocolError.
 
-    `open_subscriptions` are those of the session or endpoint. `tell` sends a notification that belongs to the request,
-    and `drain` waits until the client has read enough of them. `principal` is the authenticated caller, or None.
+    `tell` sends a notification that belongs to the request. `drain` waits until the client has read enough of these.
     """
     if request.method == "initialize" and not is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
@@ -207,7 +200,7 @@ async def serve(
         # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level is one of {', '.join(LEVELS)}")
     codec = codec_for(meta.revision)
-    channel = StatelessRequest(offer, meta, tell, drain, principal, open_subscriptions)
+    channel = StatelessRequest(offer, meta, tell, drain, principal, subscriptions)
     try:
         params: object = codec.decode(route.params, request.params)
     except ShapeError as error:
@@ -222,7 +215,7 @@ async def serve(
         except ProtocolError as error:
             raise channel.modern_error(error) from None
         if isinstance(result, CacheableResult) and request.method in offer.cache_hints:
-            # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both; a resource has its own
+            # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both fields
             result.ttl_ms, result.cache_scope = offer.cache_hints[request.method]
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.InputRequired as required:

@@ -1,15 +1,15 @@
-"""Subscriptions, the server's side of `subscriptions/listen`: a request that stays open and brings notifications.
+"""Subscriptions on the server: `subscriptions/listen`, a request that stays open and brings notifications.
 
     subscriptions/listen -> acknowledged, with the part of the filter that is honoured
                          -> a notification for each change
                          -> the result, when the server ends the subscription
 
-The request replaces `resources/subscribe` and the GET stream of the legacy era: a stateless server has no session that
-could remember what a client wants, so the wish lives as long as its request [2026-07-28 changelog#major-changes].
+It replaces `resources/subscribe` and the GET stream of the legacy era. A stateless server has no session that could
+keep a subscription, so the open request keeps it [2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
-Above: stateless.py serves it like any request. Below: offer.py, basic/subscriptions.py.
+Above: stateless.py. Below: offer.py, basic/subscriptions.py.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ class OpenSubscription:
         drain = partial(context.channel.drain, context.request_id)
         self.announcer = Announcer(self._wants, self._send_change, drain)
         self._offer, self._honoured, self._context = offer, honoured, context
+        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST include the id, of the same type
+        self.meta: Object = {SUBSCRIPTION_ID: context.request_id}
 
     def _wants(self, method: str, subject: str | None) -> bool:
         if self.ended.done():
@@ -77,19 +79,13 @@ class OpenSubscription:
         else:
             self.notify(method, features.resources.ResourceUpdatedNotificationParams(subject, self.meta))
 
-    @property
-    def meta(self) -> Object:
-        """The `_meta` of each notification: the id of the subscription."""
-        # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST include the id, of the same type
-        return {SUBSCRIPTION_ID: self._context.request_id}
-
     def notify(self, method: str, params: object) -> None:
         """Send a notification of this subscription."""
         self._context.channel.notify(method, params, self._context.request_id)
 
 
 async def _subscribable(offer: Offer, uris: list[str]) -> list[str]:
-    """Return the URIs that belong to resources. Looking up a thousand takes long, so other requests have their turn."""
+    """Return the URIs that belong to resources. Yield to other requests, because a thousand URIs take long."""
     found = []
     for number, uri in enumerate(uris):
         if number % TURN == TURN - 1:
@@ -139,7 +135,7 @@ async def listen(
         subscription.ended.cancel()
     if subscriptions.shared:
         # [2026-07-28 basic/patterns/cancellation#intro] MUST send it for a subscription that the server ends. The
-        # schema has it on stdio alone: over HTTP the end of the stream says it. The result follows in both.
+        # schema asks for it on stdio only: over HTTP the stream ends instead. The result follows on both.
         cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)
         subscription.notify("notifications/cancelled", cancelled)
     return EmptyResult(subscription.meta)

@@ -456,8 +456,8 @@ class LiveTask(Channel):
     def peer_info(self) -> Implementation | None:
         return self.origin.peer_info
 
-    def missing(self, capability: str) -> McpError:
-        return self.origin.missing(capability)
+    def capability_error(self, capability: str) -> McpError:
+        return self.origin.capability_error(capability)
 
     def is_serving(self, id: RequestId) -> bool:
         return self.origin.is_serving(id) if self.phase is TaskPhase.PENDING else self.phase is TaskPhase.RUNNING
