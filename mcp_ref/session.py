@@ -25,17 +25,10 @@ from .basic.channel import Channel, RequestContext
 from .basic.lifecycle import CapabilityError, Implementation, declares
 from .basic.progress import ProgressHandler, ProgressNotificationParams
 from .codec import ShapeError, codec_for
+from .jsonrpc import messages
 from .jsonrpc.dispatcher import Dispatcher, Limits
 from .jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
-from .jsonrpc.messages import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    Notification,
-    Object,
-    Request,
-    RequestId,
-)
+from .jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Object, Request, RequestId
 from .revisions import LATEST_LEGACY, Method, NotInRevision, Revision, find_method
 from .transports.base import Transport
 
@@ -157,13 +150,9 @@ class Session(Channel):
         """Send a request, and return its result, an object of the dataclass `result`.
 
         Raise CapabilityError or NotInRevision before anything is sent; later RemoteError, RequestTimeout,
-        ConnectionClosed or InvalidMessage.
-
-        Args:
-            timeout: Seconds to wait; None for no limit.
-            max_timeout: Seconds to wait in all, if each progress notification restarts `timeout`.
-            related: The id of the peer's request that this one belongs to.
-            before_send: Called with the id of this request.
+        ConnectionClosed or InvalidMessage. Each progress notification restarts `timeout`, for `max_timeout` seconds in
+        all; None for no limit. `related` is the id of the peer's request that causes this request. `before_send` gets
+        the id of this request.
         """
         if method not in self._sendable:
             self._check_sendable(method)
@@ -279,7 +268,7 @@ class Session(Channel):
         result = await route.handler(params, self.context(request, params))
         return self.codec.encode(result)  # after `initialize`, the codec of the negotiated revision
 
-    def _notified(self, notification: Notification) -> None:
+    def _notified(self, notification: messages.Notification) -> None:
         row = find_method(notification.method, self.revision, self.peer_role)
         if row is None or not row.is_notification:
             log.debug("ignored the notification %.100r, unknown in revision %s", notification.method, self.revision)

@@ -134,7 +134,7 @@ class CallToolRequestParams:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return without_task(wire, revision)
+        return without_task(wire, revision) if "task" in wire else wire
 
 
 @dataclass

@@ -81,20 +81,20 @@ class HttpApp:
         self._offer = offer
         self.path = options.get("path", "/mcp")
         trace = trace or trace_from_environment()
-        endpoint_limits = options.get("limits") or EndpointLimits()
+        limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         authenticate = options.get("authenticate")
         self._subscriptions = OpenSubscriptions(shared=False)
         # [2026-07-28 basic/transports/streamable-http] the modern era has no GET and no DELETE
         methods = ("GET", "POST", "DELETE") if offer.handshakes else ("POST",)
         # The endpoint checks a stateless request against its HTTP headers, so a session never serves one.
-        serve_session = partial(serve, offer, limits=session_limits, serves_stateless=False)
+        serve_one = partial(serve, offer, limits=session_limits, serves_stateless=False)
         self._endpoint = StreamableHttpEndpoint(
-            serve_session,
+            serve_one,
             checks=RequestChecks(hosts, origins, methods, offer.handshakes, offer.is_modern),
             json_responses=options.get("json_responses", False),
             store=options.get("store"),
-            limits=endpoint_limits,
+            limits=limits,
             authenticate=authenticate,
             trace=trace,
             stateless=partial(stateless.serve, offer, self._subscriptions) if offer.is_modern else None,
@@ -107,15 +107,9 @@ class HttpApp:
             paths = f"{parent}/sse", f"{parent}/messages"
             if self.path in paths:
                 raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or older=False")
+            # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] for legacy clients only
             self._older = SseEndpoint(
-                # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] for legacy clients only
-                serve_session,
-                *paths,
-                hosts=hosts,
-                origins=origins,
-                limits=endpoint_limits,
-                authenticate=authenticate,
-                trace=trace,
+                serve_one, *paths, hosts=hosts, origins=origins, limits=limits, authenticate=authenticate, trace=trace
             )
         offer.serving.add(self)
 

@@ -183,18 +183,15 @@ class Offer:
 
     @cached_property
     def tools(self) -> Tools:
-        """The tools."""
         changed = partial(self._changed, "tools")
         return features.tools.Tools(Context, self._page_size, changed, lambda *call: self.tasks.call_tool(*call))
 
     @cached_property
     def resources(self) -> Resources:
-        """The resources and resource templates."""
         return features.resources.Resources(Context, self._page_size, partial(self._changed, "resources"))
 
     @cached_property
     def prompts(self) -> Prompts:
-        """The prompts."""
         return features.prompts.Prompts(Context, self._page_size, partial(self._changed, "prompts"))
 
     @cached_property

@@ -116,9 +116,7 @@ class ServerSession(Session):
         # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
         await self.initialized.wait()
         if not self.is_serving(related) and not self.is_lost:
-            raise McpError(
-                f"{method} was not sent: the request that it would belong to is cancelled or has its response"
-            )
+            raise McpError(f"{method} was not sent: its request is cancelled or has its response")
         if not asks_for_task(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
         from ..extensions.tasks.requestor import RunningTask, give_up  # lazy: few clients run tasks for a server

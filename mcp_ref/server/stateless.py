@@ -22,28 +22,20 @@ from concurrent.futures import Executor
 from typing import TypeVar, cast
 
 from .. import features
-from ..basic import mrtr
+from ..basic import mrtr, versioning
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
 from ..basic.subscriptions import SubscriptionsListenRequestParams
-from ..basic.versioning import (
-    SERVER_INFO,
-    MissingCapability,
-    RequestMeta,
-    is_stateless,
-    read_request_meta,
-    unsupported_revision,
-    without_legacy_codes,
-)
+from ..basic.versioning import MissingCapability
 from ..codec import ShapeError, codec_for
 from ..extensions.tasks.types import owner_of
 from ..features.caching import CacheableResult
 from ..features.logging import LEVELS
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
-from ..revisions import Method, Revision, find_method
-from ..session import Handler, Route, find_route
+from ..revisions import Revision, find_method
+from ..session import Route, find_route
 from ..transports.base import Drain, Tell
 from .context import Context
 from .offer import Offer, OpenSubscriptions
@@ -58,27 +50,23 @@ class StatelessRequest(Channel):
     def __init__(
         self,
         offer: Offer,
-        meta: RequestMeta,
+        meta: versioning.RequestMeta,
         tell: Tell,
         drain: Drain,
         principal: str | None,
         open_subscriptions: OpenSubscriptions,
     ) -> None:
-        self.offer = offer
+        self.offer, self.principal, self.open_subscriptions = offer, principal, open_subscriptions
         self.loop = asyncio.get_running_loop()
-        self.revision = meta.revision
-        self.peer_capabilities = meta.capabilities
+        self.revision, self.peer_capabilities = meta.revision, meta.capabilities
         # [2026-07-28 server/utilities/logging#per-request-log-level] no level: MUST NOT send any
         level = cast("str | None", meta.log_level)
         self.logging_level = level if level is not None and offer.capabilities().logging is not None else None
         self.subscriptions: set[str] = set()
-        self.open_subscriptions = open_subscriptions
-        self.principal = principal
         self.is_over = False
         self.may_need_input = False
         """True if the result of the method may be `input_required`."""
-        self._info = meta.client_info
-        self._tell, self._drain = tell, drain
+        self._info, self._tell, self._drain = meta.client_info, tell, drain
         self._responses: Object = {}  # the client's input responses of all rounds, by key
         self._digests_before: Object = {}  # of the input requests of earlier rounds
         self._digests: Object = {}  # of the input requests of this run
@@ -118,7 +106,7 @@ class StatelessRequest(Channel):
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
     ) -> T:
         if self.is_over:
-            raise McpError(f"{method} was not sent: the request that it would belong to is complete")
+            raise McpError(f"{method} was not sent: its request is complete")
         if not self.may_need_input:
             raise McpError(f"{method} was not sent: only tools, prompts and resources may request input")
         codec = codec_for(self.revision)
@@ -167,7 +155,7 @@ class StatelessRequest(Channel):
         """Translate a handler's error to the modern era: -32042, URLs to visit, becomes an `input_required` result."""
         pages = features.elicitation.url_elicitations(error) if self.may_need_input else {}
         if not pages:
-            return without_legacy_codes(error)
+            return versioning.without_legacy_codes(error)
         if not declares(self.peer_capabilities, "elicitation.url"):
             return MissingCapability("elicitation.url")
         for id in pages:
@@ -188,10 +176,10 @@ async def serve(
 
     `tell` sends a notification that belongs to the request. `drain` waits until the client has read enough of these.
     """
-    if request.method == "initialize" and not is_stateless(request.params):
+    if request.method == "initialize" and not versioning.is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
-        raise unsupported_revision(str(request.params.get("protocolVersion")), offer.revisions)
-    meta = read_request_meta(request.params, offer.revisions)
+        raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), offer.revisions)
+    meta = versioning.read_request_meta(request.params, offer.revisions)
     route = offer.routes.get(request.method) or _find_route(offer, request.method, meta.revision)
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
@@ -228,15 +216,13 @@ async def serve(
         offer.info_as_json[meta.revision] = codec.encode(offer.info)
     # [2026-07-28 basic/index#_meta] servers SHOULD name themselves in every result
     given = cast("Object | None", wire.get("_meta"))
-    wire["_meta"] = {**(given or {}), SERVER_INFO: offer.info_as_json[meta.revision]}
+    wire["_meta"] = {**(given or {}), versioning.SERVER_INFO: offer.info_as_json[meta.revision]}
     return wire
 
 
 def _find_route(offer: Offer, method: str, revision: Revision) -> Route:
-    def handler(row: Method) -> Handler | None:
-        return _listen if row.name == "subscriptions/listen" else offer.handler(row)
-
-    route = offer.routes[method] = find_route(method, revision, "client", offer.declares, handler)
+    handler_of = offer.handler if method != "subscriptions/listen" else lambda _: _listen
+    route = offer.routes[method] = find_route(method, revision, "client", offer.declares, handler_of)
     return route
 
 
