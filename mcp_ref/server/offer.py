@@ -167,7 +167,7 @@ class Offer:
         self.workers: concurrent.futures.Executor | None = None
         """Our worker threads; None until a plain function runs."""
         self._declared: set[str] = set()  # features with at least one item
-        self._logging, self._page_size, self._executor = logging, page_size, executor
+        self.logging, self._page_size, self._executor = logging, page_size, executor
         self._extensions = checked_extensions(extensions)
         self._task_store = task_store
 
@@ -226,7 +226,7 @@ class Offer:
         changes: Object = {"listChanged": True}
         declared, has_tasks = self._declared, "tools" in self._declared and self.tools.can_be_tasks
         return ServerCapabilities(
-            logging={} if self._logging else None,
+            logging={} if self.logging else None,
             completions={} if "completions" in declared else None,
             prompts=changes if "prompts" in declared else None,
             resources={"subscribe": True, **changes} if "resources" in declared else None,

@@ -60,8 +60,7 @@ class StatelessRequest(Channel):
         self.loop = asyncio.get_running_loop()
         self.revision, self.peer_capabilities = meta.revision, meta.capabilities
         # [2026-07-28 server/utilities/logging#per-request-log-level] no level: MUST NOT send any
-        level = cast("str | None", meta.log_level)
-        self.logging_level = level if level is not None and offer.capabilities().logging is not None else None
+        self.logging_level = cast("str | None", meta.log_level) if offer.logging else None
         self.subscriptions: set[str] = set()
         self.is_over = False
         self.may_need_input = False
