@@ -151,11 +151,14 @@ class Phase(Enum):
     OPERATING = "open"
 
 
+NEW, INITIALIZING, OPERATING = Phase  # in Python 3.11, a global is far faster than Phase.NEW
+
+
 def phase_error(phase: Phase, method: str) -> str | None:
     """Return the reason to refuse a request in this phase, or None if the server serves it."""
     if method == "initialize":
-        return None if phase is Phase.NEW else "the session is initialized already; initialize comes once"
-    if phase is Phase.NEW and method != "ping":
+        return None if phase is NEW else "the session is initialized already; initialize comes once"
+    if phase is NEW and method != "ping":
         # [2025-11-25 basic/lifecycle#initialization] initialization MUST be the first interaction. In INITIALIZING,
         # requests are served: a client SHOULD NOT send them yet, but may.
         return f"{method} came before initialize, which opens every session"

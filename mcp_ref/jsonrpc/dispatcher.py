@@ -14,7 +14,6 @@ Above: `session.py` gives it `serve` and `notified`. Below: `requester.py` has t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
@@ -129,6 +128,8 @@ class Dispatcher(Requester):
 
     def _receive_one(self, message: Message | Malformed, batch: _ReceivedBatch | None) -> None:
         match message:
+            case Request() if self.may_respond:
+                self._accept(message, batch)
             case Notification():
                 try:
                     self._notified(message)
@@ -138,8 +139,6 @@ class Dispatcher(Requester):
                 self.settle(message)
             case Malformed() if message.is_response or self.may_respond:
                 self._refuse(message, batch)
-            case Request() if self.may_respond:
-                self._accept(message, batch)
             case _:
                 log.warning("ignored a request that the peer must not send in this revision: %.200r", message)
 
@@ -182,9 +181,11 @@ class Dispatcher(Requester):
         response: Message | None = None
         entry.running = True
         if not entry.cancelled:
-            # [2025-11-25 basic/utilities/cancellation#behavior-requirements] no response for a cancelled request
-            with contextlib.suppress(asyncio.CancelledError):
+            try:
                 response = await respond(request, self._serve(request))
+            except asyncio.CancelledError:
+                # [2025-11-25 basic/utilities/cancellation#behavior-requirements] no response for a cancelled request
+                response = None
         del self._serving[request.id]
         if entry.cancelled or self._closed:
             response = None

@@ -25,7 +25,7 @@ from typing import TypeVar, cast
 from .. import features
 from ..basic import lifecycle
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
-from ..basic.lifecycle import InitializeRequestParams, InitializeResult, Phase
+from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestParams, InitializeResult
 from ..basic.meta import NotificationParams, RequestParams
 from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.subscriptions import covers
@@ -74,7 +74,7 @@ class ServerSession(Session):
     def __init__(self, offer: Offer, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
         super().__init__("server", transport, limits)
         self.offer = offer
-        self.phase = Phase.NEW
+        self.phase = NEW
         self.initialized = asyncio.Event()
         """Set when `notifications/initialized` has come."""
         self.logging_level = "debug"
@@ -135,7 +135,7 @@ class ServerSession(Session):
         return await self.request(method, params, result, timeout=timeout or TIMEOUT, related=related)
 
     def phase_error(self, method: str) -> str | None:
-        if self.phase is Phase.OPERATING and method != "initialize":
+        if self.phase is OPERATING and method != "initialize":
             return None
         return lifecycle.phase_error(self.phase, method)
 
@@ -152,7 +152,7 @@ class ServerSession(Session):
         self.capabilities = self.codec.encode(declared)
         self.peer_capabilities = self.codec.encode(params.capabilities)
         self.peer_info = params.client_info
-        self.phase = Phase.OPERATING if self.initialized.is_set() else Phase.INITIALIZING
+        self.phase = OPERATING if self.initialized.is_set() else INITIALIZING
         return InitializeResult(revision.name, declared, self.offer.info, self.offer.instructions)
 
     def notified(self, method: str, params: object) -> None:
@@ -161,12 +161,12 @@ class ServerSession(Session):
         elif isinstance(params, ProgressNotificationParams):
             receive_progress(params, self.dispatcher)
         elif method == "notifications/initialized":
-            if self.phase is Phase.INITIALIZING:
-                self.phase = Phase.OPERATING
+            if self.phase is INITIALIZING:
+                self.phase = OPERATING
             self.initialized.set()  # it may also come while `initialize` is still being served
 
     def _wants(self, method: str, subject: str | None) -> bool:
-        if self.phase is Phase.NEW or self.is_lost or method == "notifications/tasks":
+        if self.phase is NEW or self.is_lost or method == "notifications/tasks":
             return False
         return subject is None or any(covers(subscribed, subject) for subscribed in self.subscriptions)
 

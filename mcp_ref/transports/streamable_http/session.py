@@ -79,6 +79,9 @@ class StreamState(Enum):
     ENDED = auto()  # the last message was sent
 
 
+UNDECIDED, OPENING, INTERRUPTED, CONNECTED, DETACHED, ENDED = StreamState  # far faster than StreamState.ENDED
+
+
 class Stream:
     """The server-sent-event stream that one POST or GET began. It outlives the HTTP responses that carry it.
 
@@ -107,7 +110,7 @@ class Stream:
         """The ids of the requests whose responses end the stream."""
         self.accepts_sse = accepts_sse
         """True if the client accepts messages before the response."""
-        self.state = StreamState.UNDECIDED if ids else StreamState.DETACHED
+        self.state = UNDECIDED if ids else DETACHED
         self.json_body: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         """The body of a JSON response, or None if the response is an event stream."""
         self._accepts_json = accepts_json
@@ -119,11 +122,11 @@ class Stream:
     @property
     def is_connected(self) -> bool:
         """True if an HTTP response carries the stream now."""
-        return self.state is StreamState.CONNECTED
+        return self.state is CONNECTED
 
     def put(self, frame: bytes, final: bool = False) -> None:
         """Send one message. The final one ends the stream."""
-        if final and self._accepts_json and self.state is StreamState.UNDECIDED:
+        if final and self._accepts_json and self.state is UNDECIDED:
             self.json_body.set_result(frame)
             return self.end()
         self.open()
@@ -133,8 +136,8 @@ class Stream:
 
     def open(self) -> None:
         """Choose an event stream for the response, unless the kind of response is chosen already."""
-        if self.state is StreamState.UNDECIDED:
-            self.state, self._begun = StreamState.OPENING, asyncio.Event()
+        if self.state is UNDECIDED:
+            self.state, self._begun = OPENING, asyncio.Event()
             self.json_body.set_result(None)
             self.prime()
 
@@ -148,7 +151,7 @@ class Stream:
         event = Event(self.session.keep(self.name, data), data)
         if self._response is not None:
             return self._response.write(self._encode(event))
-        if self.state is StreamState.DETACHED and self.name != LISTENING:
+        if self.state is DETACHED and self.name != LISTENING:
             return  # the client knows an event id, and resumes from the store
         self._waiting.append(event)
         self._waiting_bytes += len(data)
@@ -170,16 +173,16 @@ class Stream:
             response.write(self._encode(event))
         self._waiting.clear()
         self._waiting_bytes = 0
-        if self.state in (StreamState.ENDED, StreamState.INTERRUPTED):
-            self._leave(self.state if self.state is StreamState.ENDED else StreamState.DETACHED)
+        if self.state in (ENDED, INTERRUPTED):
+            self._leave(self.state if self.state is ENDED else DETACHED)
         else:
-            self.state = StreamState.CONNECTED
+            self.state = CONNECTED
         self._note_begun()
 
     def give_up(self) -> None:
         """Note that the HTTP response failed to begin."""
-        if self.state in (StreamState.OPENING, StreamState.INTERRUPTED):
-            self.state = StreamState.DETACHED
+        if self.state in (OPENING, INTERRUPTED):
+            self.state = DETACHED
         self._note_begun()
 
     def _note_begun(self) -> None:
@@ -190,24 +193,24 @@ class Stream:
         """Note that this response has ended. The stream goes on."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
         if self._response is response:
-            self._leave(StreamState.DETACHED)
+            self._leave(DETACHED)
 
     def interrupt(self) -> bool:
         """End the response, but not the stream: the client reconnects later. Return False if it cannot reconnect."""
-        if self.state is StreamState.ENDED or not self.session.revision.streams_are_polled or not self.accepts_sse:
+        if self.state is ENDED or not self.session.revision.streams_are_polled or not self.accepts_sse:
             return False
         self.open()
-        if self.state is StreamState.OPENING:
-            self.state = StreamState.INTERRUPTED
-        elif self.state is StreamState.CONNECTED:
-            self._leave(StreamState.DETACHED)
+        if self.state is OPENING:
+            self.state = INTERRUPTED
+        elif self.state is CONNECTED:
+            self._leave(DETACHED)
         return True
 
     def end(self) -> None:
         """End the stream and its response. No message follows."""
         if not self.json_body.done():
             self.json_body.set_result(None)
-        self._leave(StreamState.ENDED)
+        self._leave(ENDED)
         self._note_begun()
         self.session.forget(self)
 
