@@ -12,8 +12,8 @@ import pytest
 from tests.settings import ROOT
 
 MOST_FILES = {
-    "stdio_legacy_server": 11,
-    "stdio_modern_server": 12,
+    "stdio_legacy_server": 13,
+    "stdio_modern_server": 13,
     "http_session_server": 15,
     "http_stateless_server": 14,
     "stdio_legacy_client": 10,
