@@ -39,7 +39,7 @@ from typing import cast
 
 from ..jsonrpc.errors import ConnectionClosed, McpError
 from ..jsonrpc.messages import RECOVERY_WINDOW, Outgoing, RequestId, decode, encode, oversize
-from .base import EndReport, Lost, Receive, Trace, Transport, no_trace
+from .base import EndReport, Lost, Receive, Trace, Transport
 
 MAX_LINE = 64 * 1024 * 1024
 """Maximum size of one line, in bytes (64 MiB)."""
@@ -60,7 +60,7 @@ class LineReader:
         self.paused = False
         """True if messages wait in the buffer until `resume`."""
         self.receive = receive
-        self._limit, self._trace = limit, trace or no_trace
+        self._limit, self._trace = limit, trace
         self._buffer = bytearray()
         self._searched = 0  # the buffer has no newline before this index, so a long line is not searched repeatedly
         self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
@@ -112,7 +112,8 @@ class LineReader:
             start, self._skipped = self._skipped or line, None
             self.receive(oversize(start, self._limit))
         elif line and not line.isspace():
-            self._trace("<-", line)
+            if self._trace is not None:
+                self._trace("<-", line)
             self.receive(decode(line))
 
 
@@ -120,7 +121,7 @@ class _LineTransport(Transport):
     """The common part of client and server: messages as lines, and flow control in both directions."""
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
-        self._trace = trace or no_trace
+        self._trace = trace
         self._lines = LineReader(lambda message: None, max_line, trace)
         self._writable = asyncio.Event()  # set while senders need not wait
         self._writable.set()
@@ -136,7 +137,8 @@ class _LineTransport(Transport):
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         frame = encode(message)
-        self._trace("->", frame)
+        if self._trace is not None:
+            self._trace("->", frame)
         self._write(frame + b"\n")
 
     async def drain(self, related: RequestId | None = None) -> None:

@@ -35,7 +35,7 @@ from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
 from ...lib.http.message import Exchange, HeaderList, Headers, StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
-from ..base import Trace, no_trace
+from ..base import Trace
 from .checks import JSON_HEADERS, SSE_HEADERS, CheckedRequest
 
 
@@ -83,7 +83,7 @@ class StatelessExchange:
         accepts_json: bool,
         accepts_sse: bool,
     ) -> None:
-        self._exchange, self._request, self._headers, self._trace = exchange, request, headers, trace or no_trace
+        self._exchange, self._request, self._headers, self._trace = exchange, request, headers, trace
         self._accepts_json, self._accepts_sse = accepts_json, accepts_sse
         self._response: StreamingResponse | None = None
         self._waiting: list[bytes] = []  # events, until the stream is open
@@ -140,7 +140,8 @@ class StatelessExchange:
             frame = encode(response)
         except (ValueError, TypeError, RecursionError):
             frame = encode(writable(response))
-        self._trace("->", frame)
+        if self._trace is not None:
+            self._trace("->", frame)
         if not self._waiting and (self._accepts_json or status != 200):
             return await self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
         await (self._opening or self._open())
@@ -153,7 +154,8 @@ class StatelessExchange:
         if self._left or not self._accepts_sse:
             return
         frame = encode(Notification(method, params))
-        self._trace("->", frame)
+        if self._trace is not None:
+            self._trace("->", frame)
         event = encode_event(frame)
         if self._response is not None:
             return self._response.write(event)
