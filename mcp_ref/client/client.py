@@ -3,13 +3,11 @@
     async with Client(["python3", "server.py"]) as client:
         print((await client.call_tool("add", {"a": 1, "b": 2})).text)
 
-The features of the client itself are given at construction: a model (`sampling`), a way to ask the user
-(`elicitation`), directories (`roots`). Each one declares a capability, and the program decides what the server gets.
-Everything that a server sends is a claim of the server: tool descriptions and results SHOULD be treated as untrusted
-[2025-06-18 server/tools#security-considerations], because they may try to make the model do something else.
+The program may also give the server a model (`sampling`), a way to ask the user (`elicitation`) and directories
+(`roots`). Each one declares a capability. Tool descriptions and results SHOULD be treated as untrusted
+[2025-06-18 server/tools#security-considerations]: their text may try to make the model do something else.
 
 Spec:  basic/lifecycle; the pages of server/ (the methods) and of client/ (the handlers)
-Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
 Above: sync.py, cli/, programs. Below: connector.py; tools.py, subscriptions.py, handlers.py
 """
 
@@ -63,8 +61,8 @@ class Client(Connector):
     A request raises NotInRevision or CapabilityError if the server cannot serve it (nothing is sent), RemoteError for
     an error of the server, RequestTimeout, ConnectionClosed, and InvalidMessage for a result of the wrong shape.
 
-    A request that changes nothing is sent once more if its connection broke off in the modern era. A tool call is not:
-    it raises ConnectionClosed, and the caller finds out what became of it.
+    In the modern era, a request that changes nothing is sent once more if its connection broke off. A tool call is not
+    repeated: it raises ConnectionClosed, and the caller has to find out if the tool ran.
 
     Args:
         server: A command that starts the server, as a list; or its URL; or a `Server` in this program; or a transport.
@@ -77,54 +75,41 @@ class Client(Connector):
         elicitation: Async function that asks the user by a form. Declares `elicitation`.
         elicitation_url: True if `elicitation` can also send the user to a URL.
         roots: Paths, `file://` URIs or `Root`s that the server may use. Declares `roots`, even if empty.
-        tasks: True if the server may send `sampling` and `elicitation` requests as tasks (2025-11-25).
+        tasks: True if `sampling` and `elicitation` requests of the server may create tasks (2025-11-25).
         extensions: Settings of the extensions that the program implements, by name. Declared from 2026-07-28 on.
-        on_log: Called for each log message of the server. Like all callbacks, on the event loop: keep it short.
+        on_log: Called for each log message of the server. All callbacks run on the event loop: keep them short.
         on_tools_changed: Called when the list of tools has changed.
         on_resources_changed: Called when the list of resources has changed.
         on_prompts_changed: Called when the list of prompts has changed.
         on_elicitation_complete: Called with the id of an elicitation by URL that the server has completed.
         timeout: Time limit of each request, in seconds, unless the request has its own. None means no limit.
-        env: Environment variables for a command, besides a few safe ones such as PATH.
+        env: Environment variables for a command, added to a few safe ones such as PATH.
         cwd: Working directory of a command.
-        on_stderr: Called with the bytes of a command's standard error. By default they go to this program's.
+        on_stderr: Called with the bytes of a command's standard error. Defaults to the program's own standard error.
         headers: HTTP headers of every request to a URL, such as {"Authorization": "Bearer ..."}.
-        http: HTTP client for a URL, with the TLS settings, proxy and limits of the program. It is closed with this one.
+        http: HTTP client for a URL, with its TLS settings, proxy and limits. `close` closes it too.
         limits: Limits of the session, such as the number of requests in flight.
-        cache: A cache to share with other clients, True for one of its own, or False for none.
+        cache: A cache to share with other clients, True for a private cache, or False for none.
         trace: Called with the direction and the bytes of every message.
     """
 
     def __init__(
-        self,
-        server: Sequence[str] | str | InProcessServer | Transport,
-        *,
-        revision: Revision | str | None = None,
-        revisions: Sequence[Revision | str] = REVISIONS,
-        eras: MutableMapping[str, Era] | None = None,
-        info: Implementation | None = None,
-        sampling: SamplingHandler | None = None,
-        sampling_tools: bool = False,
-        elicitation: ElicitationHandler | None = None,
-        elicitation_url: bool = False,
-        roots: Iterable[Root | str | os.PathLike[str]] | None = None,
-        tasks: bool = False,
+        self, server: Sequence[str] | str | InProcessServer | Transport, *,
+        revision: Revision | str | None = None, revisions: Sequence[Revision | str] = REVISIONS,
+        eras: MutableMapping[str, Era] | None = None, info: Implementation | None = None,
+        sampling: SamplingHandler | None = None, sampling_tools: bool = False,
+        elicitation: ElicitationHandler | None = None, elicitation_url: bool = False,
+        roots: Iterable[Root | str | os.PathLike[str]] | None = None, tasks: bool = False,
         extensions: Mapping[str, object] | None = None,
         on_log: Callable[[LoggingMessageNotificationParams], None] | None = None,
-        on_tools_changed: Callable[[], None] | None = None,
-        on_resources_changed: Callable[[], None] | None = None,
+        on_tools_changed: Callable[[], None] | None = None, on_resources_changed: Callable[[], None] | None = None,
         on_prompts_changed: Callable[[], None] | None = None,
-        on_elicitation_complete: Callable[[str], None] | None = None,
-        timeout: float | None = TIMEOUT,
-        env: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
+        on_elicitation_complete: Callable[[str], None] | None = None, timeout: float | None = TIMEOUT,
+        env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
-        headers: Mapping[str, str] | None = None,
-        http: HttpClient | None = None,
-        limits: Limits | None = None,
-        cache: ResponseCache | bool = True,
-        trace: Trace | None = None,
-    ) -> None:
+        headers: Mapping[str, str] | None = None, http: HttpClient | None = None,
+        limits: Limits | None = None, cache: ResponseCache | bool = True, trace: Trace | None = None,
+    ) -> None:  # fmt: skip
         self.revisions: Sequence[Revision] = in_order(revisions if revision is None else [revision])
         self.cache = (ResponseCache() if cache else None) if isinstance(cache, bool) else cache
         """The cached results of the modern era, or None if nothing is cached."""
@@ -140,11 +125,11 @@ class Client(Connector):
         target = Target(server, env, cwd, on_stderr, headers, http, trace)
         results = ResponseCache(max_results=0) if self.cache is None else self.cache
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
-        self._notifications = told = ServerNotifications(
-            on_log, on_changed, partial(results.invalidate, target.cache_key[0])
-        )
-        eras = {} if eras is None else eras
-        super().__init__(target, limits, self._handlers, results, timeout, eras, told.receive, told.disconnected)
+        invalidate = partial(results.invalidate, target.cache_key[0])
+        self._notifications = receivers = ServerNotifications(on_log, on_changed, invalidate)
+        known = {} if eras is None else eras
+        callbacks = (receivers.receive, receivers.disconnected)
+        super().__init__(target, limits, self._handlers, results, timeout, known, *callbacks)
         self._closing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Client:
@@ -177,7 +162,7 @@ class Client(Connector):
         """Close the session, and end a server process. May be called again, from any task."""
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
-        await asyncio.shield(self._closing)  # it goes on if a caller is cancelled
+        await asyncio.shield(self._closing)  # closing continues if the caller is cancelled
 
     async def _close(self) -> None:
         await self.stop_reconnecting()
@@ -210,7 +195,7 @@ class Client(Connector):
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks that the server's requests have created. Raises CapabilityError for a client without handlers."""
+        """The tasks that the server's requests have created. Raises CapabilityError if the client has no handlers."""
         if self._handlers is None:
             raise CapabilityError("a client without sampling, elicitation and roots serves nothing, so it has no tasks")
         return self._handlers.tasks
@@ -240,15 +225,9 @@ class Client(Connector):
         return await self._tools.list_tools(timeout)
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, object] | None = None,
-        *,
-        on_progress: ProgressHandler | None = None,
-        timeout: float | None = None,
-        max_timeout: float | None = None,
-        meta: Mapping[str, object] | None = None,
-    ) -> CallToolResult:
+        self, name: str, arguments: Mapping[str, object] | None = None, *, on_progress: ProgressHandler | None = None,
+        timeout: float | None = None, max_timeout: float | None = None, meta: Mapping[str, object] | None = None,
+    ) -> CallToolResult:  # fmt: skip
         """Call a tool. If the server creates a task for the call, wait for the task.
 
         Args:
@@ -256,7 +235,7 @@ class Client(Connector):
             arguments: Arguments by name.
             on_progress: Called with progress, total and message.
             timeout: Time limit in seconds, for a task too. A task has none by default, except its time to live.
-            max_timeout: Time limit in seconds in all, if each progress notification is to restart `timeout`.
+            max_timeout: Total time limit in seconds. If given, each progress notification restarts `timeout`.
             meta: `_meta` of the request, such as trace context.
 
         Returns:
@@ -265,25 +244,19 @@ class Client(Connector):
         Raises:
             RemoteError: If the server refuses the call.
         """
-        params = self._tools.params(name, arguments, meta)
-        return await self._tools.call_tool(params, on_progress, timeout, max_timeout)
+        return await self._tools.call_tool(self._tools.params(name, arguments, meta), on_progress, timeout, max_timeout)
 
     async def start_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, object] | None = None,
-        *,
-        ttl: float | None = None,
-        on_progress: ProgressHandler | None = None,
-        timeout: float | None = None,
+        self, name: str, arguments: Mapping[str, object] | None = None, *, ttl: float | None = None,
+        on_progress: ProgressHandler | None = None, timeout: float | None = None,
         meta: Mapping[str, object] | None = None,
-    ) -> RunningTask[CallToolResult]:
-        """Call a tool as a task, without waiting for its result. A tool without tasks has its result on return.
+    ) -> RunningTask[CallToolResult]:  # fmt: skip
+        """Call a tool as a task, and do not wait for its result. A tool that cannot run as a task is waited for.
 
         Args:
             name: Name of the tool.
             arguments: Arguments by name.
-            ttl: Time in seconds for which the server is asked to keep the task (2025-11-25; later it decides alone).
+            ttl: Time for which the server is asked to keep the task, in seconds (2025-11-25 only).
             on_progress: Called with progress, total and message. From 2026-07-28 on a task reports no progress.
             timeout: Time limit for the request that creates the task, in seconds.
             meta: `_meta` of the request, such as trace context.
@@ -291,8 +264,7 @@ class Client(Connector):
         Returns:
             The task, with `status()`, `result()` and `cancel()`.
         """
-        params = self._tools.params(name, arguments, meta)
-        return await self._tools.start_tool(params, on_progress, timeout, ttl)
+        return await self._tools.start_tool(self._tools.params(name, arguments, meta), on_progress, timeout, ttl)
 
     async def find_task(self, id: str, *, timeout: float | None = None) -> RunningTask[CallToolResult]:
         """Return a task of a tool call of this client, or of an earlier one with the same credentials.
@@ -376,14 +348,9 @@ class Client(Connector):
         return cast("GetPromptResult", result)
 
     async def complete(
-        self,
-        ref: Reference,
-        argument: str,
-        value: str,
-        arguments: dict[str, str] | None = None,
-        *,
+        self, ref: Reference, argument: str, value: str, arguments: dict[str, str] | None = None, *,
         timeout: float | None = None,
-    ) -> Completion:
+    ) -> Completion:  # fmt: skip
         """Return suggestions for the value of an argument that the user is typing.
 
         Args:
@@ -402,7 +369,7 @@ class Client(Connector):
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
         """Set the least severe level of the log messages that the server sends from now on.
 
-        Until then a legacy server decides, and a modern one sends all messages if the client has `on_log`.
+        Before the first call, a legacy server decides, and a modern server sends all messages if `on_log` is given.
 
         Args:
             level: The level, such as "warning".
@@ -429,7 +396,6 @@ class Client(Connector):
         if self._server_identity is None or not self.revision.batch:
             for call in calls:
                 call.close()
-        if not self.revision.batch:
             raise CapabilityError(f"revision {self.revision} has no batches; send the requests one by one")
         return await self.session.dispatcher.batch(*calls)
 

@@ -2,13 +2,12 @@
 
     Target --open--> transport --> ClientSession --negotiate--> request ... request --> close
 
-A server process that ends is started again in the modern era, where no session is lost with it
-[2026-07-28 basic/transports/stdio#unexpected-termination]. In the legacy era its session is gone, so requests fail.
+In the modern era a server process that ends is started again: no session is lost with it
+[2026-07-28 basic/transports/stdio#unexpected-termination]. In the legacy era the session is lost, and requests fail.
 
-A request that broke off is sent again if it changes nothing at the server (`REPEATABLE`), with a new id
-[2026-07-28 changelog#major-changes]. A tool call is never repeated by itself: the first call may have sent the mail or
-moved the money before the connection broke. Up to 2025-11-25 Streamable HTTP resumed the stream instead; the modern era
-has no resumable streams.
+A modern request that broke off is sent again, with a new id, if it changes nothing at the server (`REPEATABLE`)
+[2026-07-28 changelog#major-changes]. A tool call is never repeated automatically: the first call may have sent the mail
+or moved the money. Up to 2025-11-25 Streamable HTTP resumed the stream instead; modern streams cannot be resumed.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
 Above: subscriptions.py, tools.py, client.py. Below: negotiation.py, session.py, ../transports/
@@ -52,7 +51,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 MAX_RESTARTS = 3
-"""Maximum number of times that a server process is started again without any response in between."""
+"""Maximum number of restarts of a server process since its last response."""
 
 REPEATABLE = frozenset(
     {
@@ -60,7 +59,7 @@ REPEATABLE = frozenset(
         "resources/read", "completion/complete", "tasks/get",
     }
 )  # fmt: skip
-"""The requests that change nothing at the server, so that a lost one is sent again."""
+"""The requests that change nothing at the server, so that a lost request is sent again."""
 
 
 @runtime_checkable
@@ -95,17 +94,13 @@ class Target:
 
     @property
     def name(self) -> str | None:
-        """The name of the server for the next client, or None for an object of this program."""
-        if isinstance(self.server, str):
-            return self.server
-        return "\0".join(self.server) if isinstance(self.server, (list, tuple)) else None
+        """The URL or command, under which the era is remembered. None for an object of this program."""
+        server = self.server
+        return "\0".join(server) if isinstance(server, (list, tuple)) else server if isinstance(server, str) else None
 
     @property
     def cache_key(self) -> CacheKey:
-        """The server and the credential in a shared cache. A transport object shares its entries with no other client.
-
-        The credential is hashed, so that the cache keeps no secret.
-        """
+        """The server and the hash of its credentials, for a shared cache. The cache keeps no secret."""
         # The objects themselves, not their id(): another object may get the same id later.
         server = self.name or (cast("Hashable", self.server) if isinstance(self.server, InProcessServer) else self)
         return server, (hashlib.sha256(repr((self.headers, self.env, self.cwd)).encode()).hexdigest(), self.http)
@@ -121,10 +116,9 @@ class Target:
                 raise TypeError(f"give a URL that begins with http:// or https://, or {command}, not {server!r}")
             from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
-            http = StreamableHttpClientTransport(
+            return StreamableHttpClientTransport(
                 server, headers=self.headers, http=self.http, trace=trace, parameters=parameter_headers
-            )
-            return http, None
+            ), None
         if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
             return ours, asyncio.create_task(server.serve(theirs))
@@ -165,28 +159,20 @@ class Connector:
     """A client without features: it connects, sends requests and reconnects. `Client` adds the features."""
 
     def __init__(
-        self,
-        target: Target,
-        limits: Limits | None,
-        handlers: ClientHandlers | None,
-        cache: ResponseCache,
-        timeout: float | None,
-        eras: MutableMapping[str, Era],
-        on_notification: Callable[[str, object], None],
+        self, target: Target, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache,
+        timeout: float | None, eras: MutableMapping[str, Era], on_notification: Callable[[str, object], None],
         on_disconnect: Callable[[], None],
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.timeout = timeout
         """Time limit of a request without its own, in seconds. None means no limit."""
         self.target = target
         self.results, self.cache_key = cache, target.cache_key
         self.state = State.NEW
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
-        """The arguments that HTTP headers repeat, by tool: header name -> path of the argument."""
-        self._make_session = partial(
-            ClientSession, limits, handlers, cache, self.cache_key, on_notification, self._disconnected
-        )
-        self._eras = eras
-        self._on_disconnect = on_disconnect
+        """The arguments that are copied to HTTP headers, by tool: header name -> path of the argument."""
+        settings = (limits, handlers, cache, self.cache_key)
+        self._make_session = partial(ClientSession, *settings, on_notification, self._disconnected)
+        self._eras, self._on_disconnect = eras, on_disconnect
         self._session: ClientSession | None = None
         self._server_task: asyncio.Task[None] | None = None  # serves an InProcessServer
         self._server_identity: ServerIdentity | None = None
@@ -195,7 +181,7 @@ class Connector:
         self._closed = asyncio.Event()
 
     def _enter(self, state: State) -> None:
-        """Change the state, if the diagram has such a transition."""
+        """Change the state if the diagram has this transition."""
         if state in _NEXT[self.state]:
             self.state = state
 
@@ -214,9 +200,7 @@ class Connector:
     @property
     def server_identity(self) -> ServerIdentity:
         """The server's name, version and instructions."""
-        _ = self.session
-        assert self._server_identity is not None
-        return self._server_identity
+        return self.session and cast("ServerIdentity", self._server_identity)
 
     def server_can(self, capability: str) -> bool:
         """Return True if the server declared a capability.
@@ -243,14 +227,13 @@ class Connector:
             if self.state is State.CLOSED:
                 raise
             if known == "legacy" and identity.of("modern"):
-                # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] a remembered
-                # era that fails: probe again
+                # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] probe again
                 retry: Era | None = None
             elif self.target.is_process and session.ended.done() and identity.of("legacy") and known != "legacy":
-                retry = "legacy"  # the process ended on a request that it does not know
+                retry = "legacy"  # the process ended because it does not know `server/discover`
             else:
                 raise
-            log.debug("negotiation failed, and is tried in the other era: %s", error)
+            log.debug("negotiation failed; it is repeated: %s", error)
             if session.ended.done():
                 await session.close()
                 session = await self._open_session()
@@ -300,7 +283,7 @@ class Connector:
             self._enter(State.LOST)
 
     async def _restart(self, old: ClientSession) -> None:
-        """Start the server process until one runs, at most `MAX_RESTARTS` times."""
+        """Start the server process until it keeps running, at most `MAX_RESTARTS` times."""
         while old.ended.done() and self._restarts < MAX_RESTARTS:
             self._restarts += 1
             log.warning("the server process has ended; it is started again")
@@ -316,59 +299,48 @@ class Connector:
         self._enter(State.LOST if old.ended.done() else State.CONNECTED)
 
     def can_reconnect(self) -> bool:
-        """Return True if a lost request can be sent again: it is stateless, and the server can be reached again."""
+        """Return True if lost requests can be sent again: they are stateless, and the server is a process or a URL."""
         is_open = self.state in (State.CONNECTED, State.RESTARTING) and self.revision.era == "modern"
         return is_open and (self.target.is_url or self.target.is_process)
 
     async def pause(self, seconds: float) -> None:
-        """Wait before a request is sent again, at most until the client is closed."""
+        """Wait for some seconds, or until the client is closed."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
     async def ready(self) -> ClientSession:
-        """Return the session, after a restart that is under way."""
+        """Wait for a restart of the server process, if there is one, and return the session."""
         if self.state is State.RESTARTING and self._restart_task is not None:
             await asyncio.wait([self._restart_task])
         return self.session
 
     async def request(
-        self,
-        method: str,
-        params: object,
-        result: type[T],
-        timeout: float | None,
-        max_timeout: float | None = None,
-        on_progress: ProgressHandler | None = None,
-        before_send: Callable[[RequestId], None] | None = None,
-    ) -> T:
-        """Send a request and return its result. In the modern era, one in `REPEATABLE` that was lost is sent again.
+        self, method: str, params: object, result: type[T], timeout: float | None, max_timeout: float | None = None,
+        on_progress: ProgressHandler | None = None, before_send: Callable[[RequestId], None] | None = None,
+    ) -> T:  # fmt: skip
+        """Send a request and return its result. A lost modern request is sent again if it is in `REPEATABLE`.
 
-        `Session.request` documents the arguments and the errors. Without `timeout`, the client's holds.
+        `Session.request` documents the arguments and the errors. `timeout` defaults to the client's.
         """
         seconds = timeout if timeout is not None else self.timeout
         session = await self.ready()
         try:
             return await session.request(
                 method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
-                before_send=before_send,
-            )  # fmt: skip
+                before_send=before_send)  # fmt: skip
         except InvalidMessage:
-            self.results.forget(
-                self.cache_key[0], method
-            )  # a cached result would be invalid again, as long as it is fresh
+            self.results.forget(self.cache_key[0], method)  # otherwise the cache would return it again
             raise
-        except ForeignAnswer:
-            raise
-        except ConnectionClosed:
-            if method not in REPEATABLE or not self.can_reconnect():
+        except ConnectionClosed as error:
+            if isinstance(error, ForeignAnswer) or method not in REPEATABLE or not self.can_reconnect():
                 raise
         # [2026-07-28 changelog#major-changes] MUST re-issue it as a new request with a new request ID
         session = await self.ready()
         return await session.request(method, params, result, timeout=seconds)
 
     async def request_by_name(self, method: str, timeout: float | None, **members: object) -> object:
-        """Send a request whose types are in the method table, so that its page is imported on first use."""
+        """Send a request and return its result. The method table names its types, which are imported on first use."""
         row = next(row for row in METHODS if row.name == method)
         return await self.request(method, load(row.params)(**members), load(row.result or ""), timeout)
 
@@ -382,8 +354,7 @@ class Connector:
         try:
             return await all_pages(fetch)
         except RemoteError as error:
-            # [2026-07-28 server/utilities/caching#interaction-with-pagination] a cursor from the cache may be invalid
-            # by now: SHOULD discard all cached pages
+            # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard pages with stale cursors
             if error.code != INVALID_PARAMS or not self.results.forget(self.cache_key[0], method):
                 raise
         return await all_pages(fetch)

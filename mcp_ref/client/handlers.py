@@ -1,13 +1,12 @@
 """The handlers of a client, for the requests of its server.
 
-A server may request three things from its client. Sampling requests a message of a language model, elicitation asks the
-user, and roots are the directories that the server may use. A client declares each one as a capability and serves it in
-both eras: as a request of the server, or as an input request in a result.
+A server may request three things: a message of a language model (sampling), input of the user (elicitation), and the
+directories that it may use (roots). The client declares each one as a capability. A legacy server sends requests, and a
+modern server puts input requests into a result.
 
-The program that builds the client decides, so that a server gets no model, user or directory by itself. Applications
-SHOULD let the user see and refuse a request to the model, and its response
-[2025-11-25 client/sampling#user-interaction-model]. A server that could prompt the model or the user unseen would spend
-the user's money, or phish for passwords.
+The program decides which of them the server gets. Applications SHOULD let the user see and refuse a request to the
+model, and its response [2025-11-25 client/sampling#user-interaction-model]. A server that could prompt the model or the
+user unseen would spend the user's money, or phish for passwords.
 
     2024-10-07 to 2025-03-26   roots, sampling
     2025-06-18                 elicitation by form
@@ -44,33 +43,28 @@ from ..session import Handler
 T = TypeVar("T")
 
 MAX_ELICITATIONS = 1000
-"""Maximum number of elicitations by URL that are remembered until the server completes them. The oldest go first."""
+"""Maximum number of open elicitations by URL. The oldest are forgotten first."""
 
 
 class ClientHandlers:
     """The handlers of one client, and the capabilities that declare them."""
 
     def __init__(
-        self,
-        sampling: sampling.SamplingHandler | None,
-        sampling_tools: bool,
-        elicitation: elicitation.ElicitationHandler | None,
-        elicitation_url: bool,
-        roots: Iterable[Root | str | os.PathLike[str]] | None,
-        serves_tasks: bool,
+        self, sampling: sampling.SamplingHandler | None, sampling_tools: bool,
+        elicitation: elicitation.ElicitationHandler | None, elicitation_url: bool,
+        roots: Iterable[Root | str | os.PathLike[str]] | None, serves_tasks: bool,
         on_elicitation_complete: Callable[[str], None] | None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.roots: list[Root] | None = None
         if roots is not None:
             self.set_roots(roots)
         self._sampling, self._sampling_tools = sampling, sampling_tools
         self._elicitation, self._elicitation_url = elicitation, elicitation_url
-        self._serves_tasks = serves_tasks
-        self._on_elicitation_complete = on_elicitation_complete
+        self._serves_tasks, self._on_elicitation_complete = serves_tasks, on_elicitation_complete
         self._open_elicitations: dict[str, None] = {}  # ids in order of arrival
 
     def set_roots(self, roots: Iterable[Root | str | os.PathLike[str]]) -> None:
-        """Replace the roots. Raise ValueError for one that is neither a path nor a `file://` URI."""
+        """Replace the roots. Raise ValueError if one is neither a path nor a `file://` URI."""
         self.roots = to_roots(roots)
 
     def capabilities(self) -> ClientCapabilities:
@@ -98,14 +92,12 @@ class ClientHandlers:
         return cast("Handler | None", handlers.get(method))
 
     def check_request(self, params: object, revision: Revision) -> None:
-        """Raise ProtocolError if the client did not declare what a request needs, such as a mode of elicitation."""
+        """Raise ProtocolError if a request uses an undeclared option, such as elicitation by URL."""
         if isinstance(params, CreateMessageRequestParams):
             sampling.check_request(params, {"tools": {}} if self._sampling_tools else {})
         elif isinstance(params, ElicitRequestParams):
             modes = {"form", "url"} if self._elicitation_url else {"form"}
             elicitation.check_request(params.request, modes, revision)
-
-    # ------------------------------------------------------------------------------------- roots, model, user
 
     async def list_roots(self, params: RequestParams, context: RequestContext) -> ListRootsResult:
         """Serve `roots/list`."""
@@ -140,12 +132,10 @@ class ClientHandlers:
     async def _run(
         self, task: TaskMetadata | None, work: Coroutine[object, object, object], context: RequestContext
     ) -> object:
-        """Await the work of a handler, or start a task for it if the server asks for a task and the client has them."""
+        """Await the work of a handler. If the server asks for a task and the client serves tasks, start a task."""
         if task is None or not self._serves_tasks or not context.revision.tasks_are_core:
             return await work
         return await self.tasks.start(LiveTask(self.tasks, context.channel, task.ttl), work)
-
-    # ------------------------------------------------------------------------------------- elicitation by URL
 
     def expect_completion(self, id: str) -> None:
         """Remember an elicitation by URL, so that its completion is reported."""
@@ -154,7 +144,7 @@ class ClientHandlers:
             del self._open_elicitations[next(iter(self._open_elicitations))]
 
     def expect_completions(self, error: RemoteError) -> None:
-        """Remember the elicitations that the error -32042 names: the server needs them before it serves a request."""
+        """Remember the elicitations that the error -32042 names. They have to be completed before a request."""
         for id in elicitation.url_elicitations(error):
             self.expect_completion(id)
 
@@ -165,8 +155,6 @@ class ClientHandlers:
             del self._open_elicitations[id]
             if self._on_elicitation_complete is not None:
                 self._on_elicitation_complete(id)
-
-    # ------------------------------------------------------------------------------------- tasks
 
     @cached_property
     def tasks(self) -> Tasks:

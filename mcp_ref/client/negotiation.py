@@ -3,16 +3,15 @@
     server/discover -> a result, or an error of the modern era: choose a modern revision, no handshake
                     -> any other error, or PROBE_SECONDS of silence: `initialize`, the handshake of the legacy era
 
-`server/discover` comes first because its outcome is safe: no legacy server knows it. An ordinary request would not be.
-Some legacy servers do not check that `initialize` came before, and would run a `tools/call` by legacy rules
+`server/discover` is a safe probe: no legacy server knows it. An ordinary request is not safe. Some legacy servers do not
+insist on `initialize`, and would run a `tools/call` by legacy rules
 [2026-07-28 basic/transports/stdio#backward-compatibility]. The fallback MUST NOT depend on one error code. A legacy
-server may also stay silent, so after `PROBE_SECONDS` the client sends `initialize` as well and takes the first result.
-An error of the modern era means another modern revision, and not a fallback. The era belongs to the server, so it MAY
-be remembered (`Client(eras=...)`), and is probed again if that fails
+server may also stay silent: after `PROBE_SECONDS` the client sends `initialize` too, and takes the first result. An
+error of the modern era leads to another modern revision, not to a fallback. The client MAY remember the era of a server
+(`Client(eras=...)`), and probes again if that fails
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
-The server's name, version and instructions are claims that nobody has verified. They are for display and for the model,
-and not for decisions on trust.
+The server's name, version and instructions are unverified: show them, but do not base trust on them.
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
@@ -30,13 +29,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from ..basic import lifecycle
-from ..basic.lifecycle import (
-    ClientCapabilities,
-    Implementation,
-    InitializeRequestParams,
-    InitializeResult,
-    UnsupportedRevision,
-)
+from ..basic.lifecycle import ClientCapabilities, Implementation, UnsupportedRevision
 from ..basic.meta import NotificationParams
 from ..basic.versioning import MODERN_ERRORS, SERVER_INFO, UNSUPPORTED_PROTOCOL_VERSION, with_request_meta
 from ..codec import ShapeError, codec_for
@@ -123,9 +116,6 @@ async def negotiate(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-# ---------------------------------------------------------------------------------------------------- modern era
-
-
 async def _discover(
     session: ClientSession, client: ClientIdentity, timeout: float | None
 ) -> tuple[Revision, DiscoverResult, JSON] | None:
@@ -201,16 +191,13 @@ def _accept(
     return ServerIdentity(session.peer_info, result.instructions)
 
 
-# ---------------------------------------------------------------------------------------------------- legacy era
-
-
 async def _initialize(session: ClientSession, client: ClientIdentity, timeout: float | None) -> ServerIdentity:
     """Perform the handshake: offer the latest legacy revision, and speak the one that the server chooses."""
     offered = client.of("legacy")[-1]
     session.speak(offered)
     session.capabilities = session.codec.encode(client.capabilities)
-    params = InitializeRequestParams(offered.name, client.capabilities, client.info)
-    result = await session.request("initialize", params, InitializeResult, timeout=timeout)
+    params = lifecycle.InitializeRequestParams(offered.name, client.capabilities, client.info)
+    result = await session.request("initialize", params, lifecycle.InitializeResult, timeout=timeout)
     session.speak(lifecycle.accept_revision(result.protocol_version, client.of("legacy")))
     session.capabilities = session.codec.encode(client.capabilities)
     session.peer_capabilities = session.codec.encode(result.capabilities)

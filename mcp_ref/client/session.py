@@ -1,15 +1,15 @@
 """A client's session: requests to the server, results, and the server's own messages, in both eras.
 
-In the legacy era a request gets its result, and the server may send requests of its own in between. In the modern era
-every request is stateless, and the server asks inside the result (multi round-trip requests):
+In the legacy era the server may send requests of its own. In the modern era every request is stateless, and the server
+puts its input requests into the result (multi round-trip requests):
 
     params -> add _meta -> in the cache? -> send -> complete: return it
                                               ^  -> input_required: call the handlers, add their responses --+
                                               +--------------------------------------------------------------+
 
-The rounds are bounded (`mrtr.MAX_ROUNDS`): a server could otherwise ask without end, and spend the tokens of the model
-or the patience of the user on one request. A server MUST NOT send an input request for a capability that the client did
-not declare [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]; the client refuses it.
+`mrtr.MAX_ROUNDS` bounds the rounds, so that one request cannot spend the model's tokens or the user's time without end.
+A server MUST NOT send an input request for a capability that the client did not declare
+[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]; the client refuses it.
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
 Above: negotiation.py, connector.py. Below: ../session.py (both roles), handlers.py
@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from ..basic import mrtr
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
@@ -49,41 +49,27 @@ log = logging.getLogger(__name__)
 MAX_TASK_PROGRESS = 1000
 """Maximum number of tasks whose progress is reported. The oldest are forgotten first."""
 
-INPUT_REQUESTS = {
-    method.name: method
-    for method in METHODS
-    if method.name in ("elicitation/create", "sampling/createMessage", "roots/list")
-}
+_INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
+INPUT_REQUESTS = {method.name: method for method in METHODS if method.name in _INPUT_METHODS}
 """The methods that `inputRequests` may name. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]"""
 
-
 CacheKey: TypeAlias = tuple[Hashable, Hashable]
-"""The server and the credential, by which a shared cache separates its results."""
+"""The server and its credentials. A shared cache keeps the results of each pair apart."""
 
-
-class Listener(Protocol):
-    """The receiver of the notifications of one `subscriptions/listen` request."""
-
-    def receive(self, method: str, params: object) -> None:
-        """Take one notification."""
+Listener: TypeAlias = Callable[[str, object], None]
+"""The receiver of the notifications of a `subscriptions/listen` request: gets the method and the params."""
 
 
 class ClientSession(Session):
     """A session with one server: one handshake, or the stateless requests over one transport."""
 
     def __init__(
-        self,
-        limits: Limits | None,
-        handlers: ClientHandlers | None,
-        cache: ResponseCache,
-        cache_key: CacheKey,
-        on_notification: Callable[[str, object], None],
-        on_end: Callable[[ClientSession], None],
-        transport: Transport,
-    ) -> None:
+        self, limits: Limits | None, handlers: ClientHandlers | None, cache: ResponseCache, cache_key: CacheKey,
+        on_notification: Callable[[str, object], None], on_end: Callable[[ClientSession], None], transport: Transport,
+    ) -> None:  # fmt: skip
         super().__init__("client", transport, limits)
         self.request_meta: Object = {}
-        """`_meta` of every stateless request: revision, client info, capabilities and, if wanted, a log level."""
+        """`_meta` of every stateless request: revision, client info, capabilities and an optional log level."""
         self.listeners: dict[RequestId, Listener] = {}
         """The receivers of the modern era's subscriptions, by the id of the `subscriptions/listen` request."""
         self.has_responded = False
@@ -96,21 +82,19 @@ class ClientSession(Session):
     def speak(self, revision: Revision) -> None:
         """Use this revision for all messages from now on."""
         super().speak(revision)
-        is_modern = revision.era == "modern"
-        self.exchange = self._exchange if is_modern else None
+        self.exchange = self._exchange if revision.era == "modern" else None
         # [2026-07-28 basic/transports/stdio#sending-messages] a client MUST NOT write responses
-        self.dispatcher.may_respond = not is_modern
+        self.dispatcher.may_respond = revision.era == "legacy"
 
     def continue_from(self, other: ClientSession) -> None:
-        """Copy what an earlier session negotiated. The server is a new process of the same command."""
+        """Copy the negotiated state of an earlier session with another process of the same command."""
         self.speak(other.revision)
         self.capabilities, self.request_meta = other.capabilities, other.request_meta
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
 
     async def _exchange(self, method: str, params: Object, send: Send) -> Object:
         """Return the complete result of a stateless request: from the cache, or after rounds of input requests."""
-        meta = cast("Object", params.get("_meta", {}))
-        params = {**params, "_meta": {**meta, **self.request_meta}}
+        params = {**params, "_meta": {**cast("Object", params.get("_meta", {})), **self.request_meta}}
         if method not in CACHEABLE:
             result = await send(params)
         elif (cached := self._cache.get(*self._cache_key, method, params)) is not None:
@@ -120,18 +104,18 @@ class ClientSession(Session):
             result = await send(params)
             self._cache.put(*self._cache_key, method, params, result, changes)
         self.has_responded = True
-        rounds = 0
-        while not _is_final(method, result):
-            rounds += 1
-            if rounds > mrtr.MAX_ROUNDS:
-                raise InvalidMessage(f"{method}: the server still requires input after {mrtr.MAX_ROUNDS} rounds")
+        for _ in range(mrtr.MAX_ROUNDS):
+            if _is_final(method, result):
+                return result
             responses = await self._handle_all(mrtr.read_input_requests(result))
             params = mrtr.retry_params(params, result, responses)
             result = await send(params)
+        if not _is_final(method, result):
+            raise InvalidMessage(f"{method}: the server still requires input after {mrtr.MAX_ROUNDS} rounds")
         return result
 
     async def _handle_all(self, requests: dict[str, mrtr.InputRequest]) -> Object:
-        """Return the responses by key. Nothing is asked unless everything may be asked. The first failure is raised."""
+        """Return the responses by key. Check all requests before the first handler runs. Raise the first failure."""
         checked = {key: self._check(request) for key, request in requests.items()}
         tasks = {key: asyncio.create_task(self._handle(*each)) for key, each in checked.items()}
         try:
@@ -152,7 +136,7 @@ class ClientSession(Session):
         row, handlers = INPUT_REQUESTS.get(request.method), self._handlers
         handler = handlers.find(request.method) if handlers is not None and row is not None else None
         if row is None or handlers is None or handler is None or not self._declared(self.capabilities, row):
-            # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST NOT ask what was not declared
+            # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] only for declared capabilities
             raise InvalidMessage(f"the server asks for {request.method[:80]}, which this client did not declare")
         try:
             params: object = self.codec.decode(load(row.params), request.params)
@@ -168,7 +152,7 @@ class ClientSession(Session):
     def _abandoned(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
-            return  # the probe of negotiation: its server may not know what a cancellation is
+            return  # the probe of negotiation: a legacy server does not know the request that it would cancel
         super()._abandoned(id, reason)
 
     def note_error(self, error: RemoteError) -> None:
@@ -177,15 +161,13 @@ class ClientSession(Session):
             self._handlers.expect_completions(error)
 
     def follow_progress(self, token: RequestId, handler: ProgressHandler) -> None:
-        """Report the progress of a request also after a task has become its result."""
+        """Keep reporting the progress of a request after its response, because the response was a task."""
         self._task_progress[token] = handler
         if len(self._task_progress) > MAX_TASK_PROGRESS:
             del self._task_progress[next(iter(self._task_progress))]
 
-    # ------------------------------------------------------------------------------------- messages of the server
-
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a method of the server; its capability is declared."""
+        """Return the handler of a request that the server may send. Its capability is declared."""
         if method.name == "ping":
             return cast("Handler", ping)
         return self._handlers.find(method.name) if self._handlers is not None else None
@@ -210,26 +192,25 @@ class ClientSession(Session):
         if isinstance(params, ProgressNotificationParams):
             handler = self._task_progress.get(params.progress_token)
             if handler is not None and params.progress_token not in self.dispatcher.pending:
-                # [2025-11-25 basic/utilities/tasks] valid throughout the task's lifetime
+                # [2025-11-25 basic/utilities/tasks] the token stays valid throughout the task's lifetime
                 return handler(params.progress, params.total, params.message)
             receive_progress(params, self.dispatcher)
         elif listener is not None and isinstance(params, CancelledNotificationParams):
-            # [2026-07-28 basic/patterns/cancellation#intro] the server ends the subscription, as by a result
+            # [2026-07-28 basic/patterns/cancellation#intro] the server ends the subscription, as with a result
             self.dispatcher.receive(Response(params.request_id, {}))
         elif listener is not None:
-            listener.receive(method, params)
+            listener(method, params)
         elif isinstance(params, CancelledNotificationParams):
             receive_cancelled(params, self.dispatcher)
-        elif method == "notifications/elicitation/complete":
-            if self._handlers is not None:
-                completed = cast("ElicitationCompleteNotificationParams", params)
-                self._handlers.complete_elicitation(completed.elicitation_id)
-        else:
+        elif method != "notifications/elicitation/complete":
             self._on_notification(method, params)
+        elif self._handlers is not None:
+            completed = cast("ElicitationCompleteNotificationParams", params)
+            self._handlers.complete_elicitation(completed.elicitation_id)
 
     def _listener(self, params: object) -> Listener | None:
         """Return the subscription of a notification, or None if it belongs to no subscription."""
-        # [2026-07-28 basic/transports/stdio#receiving-messages] MUST go by the id in the notification
+        # [2026-07-28 basic/transports/stdio#receiving-messages] MUST use the id in the notification
         meta = getattr(params, "meta", None)
         id = params.request_id if isinstance(params, CancelledNotificationParams) else (meta or {}).get(SUBSCRIPTION_ID)
         return self.listeners.get(id) if type(id) is int else None  # this client's ids are integers
@@ -241,7 +222,7 @@ class ClientSession(Session):
 
 
 def _is_final(method: str, result: Object) -> bool:
-    """Return True if a result ends its request, False if it requires input. Raise InvalidMessage for any other type."""
+    """Return True if a result is the last, False if it requires input. Raise InvalidMessage for any other type."""
     # [2026-07-28 basic/index#result-responses] an absent type, as in earlier revisions, means "complete"
     kind = result.get("resultType", "complete")
     if kind == "input_required" and method in mrtr.INPUT_METHODS:

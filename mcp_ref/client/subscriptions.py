@@ -1,9 +1,10 @@
 """Notifications of the server on the client: changed lists, log messages, and `client.subscribe(uri)`.
 
-    legacy era   notifications come on the session; `resources/subscribe` adds the updates of one resource
-    modern era   `subscriptions/listen`, a request that stays open, names what it wants; log messages go by request
+    legacy era   notifications arrive on the session; `resources/subscribe` adds the updates of one resource
+    modern era   `subscriptions/listen`, a request that stays open, lists the wanted changes; log messages arrive with
+                 the request that caused them
 
-In the modern era a server MUST NOT send notifications that the client did not request
+A modern server MUST NOT send notifications that the client did not request
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream]: a stateless server keeps no list of clients. A subscription
 that breaks off is requested again. Its resources and lists may have changed meanwhile, so they are reported as changed.
 
@@ -17,7 +18,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum, auto
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from ..basic.lifecycle import CapabilityError
@@ -43,38 +46,33 @@ MAX_UPDATES = 1000
 """Maximum number of unread updates of one subscription. The oldest are dropped first."""
 
 LISTEN_SECONDS = 5.0
-"""Time that a server may take to acknowledge the subscription to its lists, in seconds. A timeout is only logged."""
+"""Time limit for the acknowledgement of the subscription to the lists, in seconds. A timeout is only logged."""
 
 ATTEMPTS = 5
-"""Maximum number of times that a broken subscription is requested again without an acknowledgement."""
+"""Maximum number of times that a broken subscription is requested again since its last acknowledgement."""
 
 MIN_PAUSE = 0.1
-"""Pause before the first such attempt, in seconds. Each pause is twice as long as the one before."""
+"""Pause before the first new attempt, in seconds. Each further pause is twice as long."""
 
 MAX_PAUSE = 30.0
-"""Maximum pause between two such attempts, in seconds."""
+"""Maximum pause between two attempts, in seconds."""
 
 UPDATED = "notifications/resources/updated"
 
 
+@dataclass(eq=False)
 class ServerNotifications:
     """The receivers of the server's notifications: the functions given to `Client`, and the legacy subscriptions."""
 
-    def __init__(
-        self,
-        on_log: Callable[[LoggingMessageNotificationParams], None] | None,
-        on_changed: dict[str, Callable[[], None] | None],
-        invalidate: Callable[[str, str | None], None],
-    ) -> None:
-        self.subscriptions: dict[str, list[Subscription]] = {}
-        """The subscriptions of the legacy era, by URI."""
-        self._on_log = on_log
-        self._on_changed = on_changed  # by kind of list: tools, prompts, resources
-        self._invalidate = invalidate  # drops the cached results that a notification outdates
-        self._listening: ListenRequest | None = None
+    _on_log: Callable[[LoggingMessageNotificationParams], None] | None
+    _on_changed: dict[str, Callable[[], None] | None]  # by kind of list: tools, prompts, resources
+    _invalidate: Callable[[str, str | None], None]  # drops the cached results that a notification outdates
+    _listening: ListenRequest | None = None
+    subscriptions: dict[str, list[Subscription]] = field(default_factory=dict)
+    """The subscriptions of the legacy era, by URI."""
 
     async def listen(self, connector: Connector) -> None:
-        """Request the notifications that the client has functions for. In the legacy era they come unasked."""
+        """Request the notifications for which the program gave a function. A legacy server sends all without that."""
         if connector.revision.era == "legacy":
             return
         if self._on_log is not None:
@@ -85,7 +83,7 @@ class ServerNotifications:
                 setattr(wanted, f"{kind}_list_changed", True)
         if wanted == SubscriptionFilter():
             return
-        request = ListenRequest(connector, wanted, lambda method, uri: self._list_changed(method), _log_end)
+        request = ListenRequest(connector, wanted, lambda method, uri: self._list_changed(method), self._log_end)
         try:
             await request.open(LISTEN_SECONDS)
             self._listening = request
@@ -99,18 +97,16 @@ class ServerNotifications:
 
     def disconnected(self) -> None:
         """End the subscriptions of the session that was lost."""
-        for subscriptions in self.subscriptions.values():
-            for subscription in subscriptions:
-                subscription.end(ConnectionClosed("the server is gone"))
+        for subscription in chain(*self.subscriptions.values()):
+            subscription.end(ConnectionClosed("the server is gone"))
 
     def receive(self, method: str, params: object) -> None:
         """Hand a notification that belongs to no request to its receivers."""
         uri = cast("ResourceUpdatedNotificationParams", params).uri if method == UPDATED else None
         self._invalidate(method, uri)
         if uri is not None:
-            for subscriptions in self.subscriptions.values():
-                for subscription in subscriptions:
-                    subscription.receive(method, uri)
+            for subscription in chain(*self.subscriptions.values()):
+                subscription.receive(method, uri)
         elif method == "notifications/message" and self._on_log is not None:
             self._on_log(cast("LoggingMessageNotificationParams", params))
         else:
@@ -124,24 +120,22 @@ class ServerNotifications:
             except Exception:  # the function's own fault: other receivers still get the notification
                 log.exception("the handler of %s failed", method)
 
-
-def _log_end(reason: Exception | None) -> None:
-    log.warning("the server no longer reports changes of its lists: %s", reason or "it ended the subscription")
+    def _log_end(self, reason: Exception | None) -> None:
+        log.warning("the server no longer reports changes of its lists: %s", reason or "it ended the subscription")
 
 
 class Subscription:
     """The updates of one resource: an async context manager, and within it an async iterator of URIs.
 
-    Each URI that is yielded has changed since it was last yielded. It is the URI that was subscribed to, or one below
-    it. The iterator ends when the server ends the subscription, and raises ConnectionClosed when the session is lost.
+    The URI is that of the resource or of a resource below it. Several changes before the program reads are one update.
+    The iterator ends when the server ends the subscription, and raises ConnectionClosed when the session is lost.
     Entering raises CapabilityError if the server has no subscriptions to resources.
     """
 
     def __init__(self, connector: Connector, sharers: dict[str, list[Subscription]], uri: str) -> None:
-        self.uri = uri
-        self._connector = connector
+        self.uri, self._connector = uri, connector
         self._sharers = sharers  # legacy subscriptions, by URI
-        self._changed: dict[str, None] = {}  # in order of change; a second change before reading says nothing new
+        self._changed: dict[str, None] = {}  # unread URIs, each one once, in order of change
         self._wakeup = asyncio.Event()
         self._request: ListenRequest | None = None
         self._ended = False
@@ -168,13 +162,11 @@ class Subscription:
             await self._connector.request_by_name("resources/unsubscribe", None, uri=self.uri)
 
     def _leave(self) -> bool:
-        """Stop receiving; True if no other subscription has the same URI."""
-        sharers = self._sharers.get(self.uri, [])
-        if self in sharers:
-            sharers.remove(self)
-        if not sharers:
-            self._sharers.pop(self.uri, None)
-        return not sharers
+        """Stop receiving. Return True if no other subscription has the same URI."""
+        others = [subscription for subscription in self._sharers.pop(self.uri, []) if subscription is not self]
+        if others:
+            self._sharers[self.uri] = others
+        return not others
 
     def __aiter__(self) -> Subscription:
         return self
@@ -219,44 +211,34 @@ class ListenState(Enum):
     ENDED = auto()
 
 
+@dataclass(eq=False)
 class ListenRequest:
-    """One `subscriptions/listen` request, and its repetitions after it broke off.
+    """One `subscriptions/listen` request, and its repetitions after it broke off."""
 
-    `on_change` is called with the method and, for a resource, the URI of each notification. `on_end` is called once,
-    if the subscription ends after it was opened: with None if the server ended it, else with the error.
-    """
-
-    def __init__(
-        self,
-        connector: Connector,
-        wanted: SubscriptionFilter,
-        on_change: Callable[[str, str | None], None],
-        on_end: Callable[[Exception | None], None],
-    ) -> None:
-        self._connector = connector
-        self._wanted = wanted
-        self._on_change, self._on_end = on_change, on_end
-        self._state = ListenState.OPENING
-        self._acknowledged: asyncio.Future[SubscriptionFilter] = asyncio.get_running_loop().create_future()
-        self._timeout: float | None = None  # for the acknowledgement, in seconds
-        self._clock: asyncio.Timeout | None = None  # runs until the acknowledgement
-        self._attempts = 0  # since the last acknowledgement
-        self._pause = MIN_PAUSE
-        self._task: asyncio.Task[None] | None = None
+    _connector: Connector
+    _wanted: SubscriptionFilter
+    _on_change: Callable[[str, str | None], None]  # gets the method and, for a resource, the URI
+    _on_end: Callable[[Exception | None], None]  # after the acknowledgement: None if the server ended the subscription
+    _state: ListenState = ListenState.OPENING
+    _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
+    _timeout: float | None = None  # for the acknowledgement, in seconds
+    _clock: asyncio.Timeout | None = None  # runs until the acknowledgement
+    _attempts: int = 0  # since the last acknowledgement
+    _pause: float = MIN_PAUSE
+    _task: asyncio.Task[None] | None = None
 
     async def open(self, timeout: float | None) -> SubscriptionFilter:
-        """Start to listen, and return what the server acknowledges.
+        """Start to listen, and return the filter that the server acknowledges. Raise CapabilityError if it is empty.
 
-        Raise CapabilityError if it acknowledges nothing, and the errors of a request. The timeout for each
-        acknowledgement is in seconds.
+        The timeout, in seconds, holds for each acknowledgement. The errors of a request are raised too.
         """
         self._timeout = timeout
         self._task = asyncio.create_task(self._listen())
         try:
             honored = await asyncio.shield(self._acknowledged)
             if not any(vars(honored).values()):
-                covered = ", ".join(self._wanted.resource_subscriptions or ["its lists"])
-                raise CapabilityError(f"the server does not report changes of {covered:.200}")
+                wanted = ", ".join(self._wanted.resource_subscriptions or ["its lists"])
+                raise CapabilityError(f"the server does not report changes of {wanted:.200}")
         except BaseException:
             await self.close()
             raise
@@ -269,10 +251,10 @@ class ListenRequest:
             self._task.cancel()
             await asyncio.wait([self._task])
         if self._acknowledged.done() and not self._acknowledged.cancelled():
-            self._acknowledged.exception()  # retrieved, so that asyncio does not log it
+            self._acknowledged.exception()  # asyncio logs an exception that nobody has read
 
     def receive(self, method: str, params: object) -> None:
-        """Take a notification of this subscription."""
+        """Handle a notification of this subscription."""
         if not isinstance(params, SubscriptionsAcknowledgedNotificationParams):
             self._pause = MIN_PAUSE
             uri = cast("ResourceUpdatedNotificationParams", params).uri if method == UPDATED else None
@@ -282,22 +264,18 @@ class ListenRequest:
             self._clock.reschedule(None)
         if not self._acknowledged.done():
             self._acknowledged.set_result(params.notifications)
-        if self._state is ListenState.RECONNECTING:
-            self._report_all()
+        if self._state is ListenState.RECONNECTING:  # changes during the interruption are unknown: report all
+            for uri in self._wanted.resource_subscriptions or ():
+                self._report(UPDATED, uri)
+            for kind in ("tools", "prompts", "resources"):
+                if getattr(self._wanted, f"{kind}_list_changed"):
+                    self._report(f"notifications/{kind}/list_changed", None)
         if self._state is not ListenState.ENDED:
             self._state = ListenState.LISTENING
 
     def _report(self, method: str, uri: str | None) -> None:
         self._connector.results.invalidate(self._connector.cache_key[0], method, uri)
         self._on_change(method, uri)
-
-    def _report_all(self) -> None:
-        """Report a change of everything, because changes during the interruption are unknown."""
-        for uri in self._wanted.resource_subscriptions or ():
-            self._report(UPDATED, uri)
-        for kind in ("tools", "prompts", "resources"):
-            if getattr(self._wanted, f"{kind}_list_changed"):
-                self._report(f"notifications/{kind}/list_changed", None)
 
     async def _listen(self) -> None:
         loop = asyncio.get_running_loop()
@@ -326,15 +304,14 @@ class ListenRequest:
 
         def register(id: RequestId) -> None:
             ids.append(id)
-            session.listeners[id] = self
+            session.listeners[id] = self.receive
 
         try:
             params = SubscriptionsListenRequestParams(self._wanted)
             async with asyncio.timeout(self._timeout) as self._clock:
                 await session.request("subscriptions/listen", params, EmptyResult, timeout=None, before_send=register)
         except TimeoutError:
-            text = f"the server did not acknowledge a subscription within {self._timeout} s"
-            raise RequestTimeout(text) from None
+            raise RequestTimeout(f"the server did not acknowledge a subscription within {self._timeout} s") from None
         finally:
             for id in ids:
                 del session.listeners[id]
@@ -345,5 +322,5 @@ class ListenRequest:
         self._state = ListenState.ENDED
         if self._acknowledged.done():
             self._on_end(error)
-        else:  # `open` raises it
+        else:  # `open` raises this error
             self._acknowledged.set_exception(error or ConnectionClosed("the server ended the subscription at once"))

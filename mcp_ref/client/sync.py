@@ -3,8 +3,8 @@
     with SyncClient(["python3", "server.py"]) as client:
         print(client.call_tool("add", {"a": 1, "b": 2}).text)
 
-It runs a `Client` on an event loop in a thread of its own, and each call waits for that loop. Callbacks (`sampling`,
-`on_log`, ...) run in that thread.
+It runs a `Client` on an event loop in a second thread, and each call waits for that loop. Callbacks (`sampling`,
+`on_log`, ...) run in the second thread.
 
 Above: programs. Below: client.py
 """

@@ -1,12 +1,10 @@
-"""Tool calls of a client, with the facts about the tools that it learns from `tools/list`.
+"""Tool calls of a client, and the facts about tools that it learns from `tools/list`.
 
-    tools/list -> the output schemas, which results are checked against
-                  the arguments that HTTP headers repeat (modern era)
-                  whether a call can be, or must be, a task
-    tools/call -> a result, or a task that is followed to its result, or an error that a look at the list may resolve
+    tools/list -> output schemas to check results; arguments to copy to HTTP headers (modern era); task support
+    tools/call -> a result; or a task, which is awaited; or an error that a new `tools/list` may resolve
 
-A tool call is never repeated on its own after a lost connection: the tool may have done its work already. It is sent
-again only after an error that says the server did not run it.
+A tool call is not repeated after a lost connection, because the tool may have done its work already. It is sent again
+only after an error that says that the server did not run it.
 
 Spec:  server/tools; 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/utilities/tasks
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
@@ -19,6 +17,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, cast
 
 from ..basic.headers import parameter_headers
@@ -67,21 +66,21 @@ class ToolCalls:
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        """Return the params of `tools/call`. The encoder finds values that JSON cannot hold."""
+        """Return the params of `tools/call`. The encoder refuses values that JSON cannot hold."""
         own = None if meta is None else cast("Object", dict(meta))
         if own:
             check_meta_keys(own)
         return CallToolRequestParams(name, None if arguments is None else cast("Object", dict(arguments)), own)
 
     async def close(self) -> None:
-        """Wait a moment until the server has been told of abandoned tasks."""
+        """Wait up to a second until the abandoned tasks are cancelled at the server."""
         if self._cancellations:
             await asyncio.wait(self._cancellations, timeout=1.0)
 
     async def list_tools(self, timeout: Seconds) -> list[Tool]:
         """Return all tools, and learn their output schemas, headers and task support."""
-        tools = cast("list[Tool]", await self._connector.request_all("tools/list", "tools", timeout))
-        tools = self._with_valid_headers(tools)
+        listed = cast("list[Tool]", await self._connector.request_all("tools/list", "tools", timeout))
+        tools = self._with_valid_headers(listed)
         self._checker = self._checker or ResultChecker()
         self._checker.learn(tools)
         self._task_support = {tool.name: str((tool.execution or {}).get("taskSupport")) for tool in tools}
@@ -105,13 +104,13 @@ class ToolCalls:
     @property
     def _calls_can_be_tasks(self) -> bool:
         """True if `tools/call` may ask for a task: in 2025-11-25, if the server declares it."""
-        core = self._connector.revision.tasks_are_core
-        return core and self._connector.server_can("tasks.requests.tools.call")
+        return self._connector.revision.tasks_are_core and self._connector.server_can("tasks.requests.tools.call")
 
-    def _required_task(self) -> TaskMetadata | None:
-        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST be called as a task where that is required, and
-        # MUST NOT where the server does not declare it
-        return TaskMetadata() if self._calls_can_be_tasks else None
+    def _add_required_task(self, params: CallToolRequestParams) -> None:
+        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST be a task if the tool requires it, and MUST NOT
+        # be one if the server does not declare tasks
+        if self._calls_can_be_tasks and self._task_support.get(params.name) == "required":
+            params.task = TaskMetadata()
 
     def _check(self, name: str | None, result: CallToolResult) -> None:
         """Raise InvalidMessage if a result does not match the tool's output schema."""
@@ -121,7 +120,7 @@ class ToolCalls:
     async def call_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolResult:
-        """Return the result of a call. A task is followed to its result; if the caller leaves, it is cancelled."""
+        """Return the result of a call. If a task is created, wait for it; cancel it if the caller is cancelled."""
         outcome = await self._call(params, on_progress, timeout, max_timeout)
         if outcome.result is not None:
             return outcome.result
@@ -135,7 +134,7 @@ class ToolCalls:
     async def start_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, ttl: Seconds
     ) -> RunningTask[CallToolResult]:
-        """Return the task of a call, or its result as a task that is over."""
+        """Return the task of a call. If the server creates no task, the result is wrapped in a finished task."""
         if self._calls_can_be_tasks:
             if params.name not in self._task_support:
                 await self.list_tools(timeout)
@@ -152,9 +151,9 @@ class ToolCalls:
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
     ) -> CallToolOutcome:
-        """Send `tools/call`, and once more if the list of tools says how the call must be made."""
-        if params.task is None and self._task_support.get(params.name) == "required":
-            params.task = self._required_task()
+        """Send `tools/call`. Send it once more if a new list of tools shows what the refused call lacked."""
+        if params.task is None:
+            self._add_required_task(params)
         ids: list[RequestId] = []
         bounds = (timeout, max_timeout, on_progress, ids.append)
         try:
@@ -170,7 +169,7 @@ class ToolCalls:
         return outcome
 
     async def _can_retry(self, error: RemoteError, params: CallToolRequestParams, timeout: Seconds) -> bool:
-        """Return True if the list of tools says how a refused call must be made. Set the missing `task` member."""
+        """Return True if a new list of tools shows what a refused call lacked. Add `task` to the params if needed."""
         connector = self._connector
         if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
@@ -180,15 +179,11 @@ class ToolCalls:
             return connector.parameter_headers.get(params.name, {}) != before
         if error.code == METHOD_NOT_FOUND and params.task is None and connector.server_can("tasks.requests.tools.call"):
             await self.list_tools(timeout)
-            needed = self._task_support.get(params.name) == "required"
-            params.task = self._required_task() if needed else None
+            self._add_required_task(params)
             return params.task is not None
         return False
 
     def _running(self, name: str | None, outcome: CallToolOutcome) -> RunningTask[CallToolResult]:
         connector, task = self._connector, outcome.task.task if outcome.task is not None else None
-        handle = connector.session.handle_input_request
-        return RunningTask(
-            connector.request, connector.revision, task, CallToolResult, outcome.result, handle,
-            lambda result: self._check(name, result),
-        )  # fmt: skip
+        handle, check = connector.session.handle_input_request, partial(self._check, name)
+        return RunningTask(connector.request, connector.revision, task, CallToolResult, outcome.result, handle, check)
