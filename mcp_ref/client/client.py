@@ -8,7 +8,6 @@ The program may also give the server a model (`sampling`), a way to ask the user
 [2025-06-18 server/tools#security-considerations]: their text may try to make the model do something else.
 
 Spec:  basic/lifecycle; the pages of server/ (the methods) and of client/ (the handlers)
-Above: sync.py, cli/, programs. Below: connector.py; tools.py, subscriptions.py, handlers.py
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from .. import features
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
@@ -51,8 +50,6 @@ if TYPE_CHECKING:
     from ..transports.base import Trace, Transport
     from .handlers import ClientHandlers
     from .tools import ToolCalls
-
-T = TypeVar("T")
 
 
 class Client(Connector):
@@ -127,9 +124,8 @@ class Client(Connector):
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
         invalidate = partial(results.invalidate, target.cache_key[0])
         self._notifications = receivers = ServerNotifications(on_log, on_changed, invalidate)
-        known = {} if eras is None else eras
         callbacks = (receivers.receive, receivers.disconnected)
-        super().__init__(target, limits, self._handlers, results, timeout, known, *callbacks)
+        super().__init__(target, limits, self._handlers, results, timeout, {} if eras is None else eras, *callbacks)
         self._closing: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Client:

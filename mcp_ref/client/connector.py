@@ -10,7 +10,6 @@ A modern request that broke off is sent again, with a new id, if it changes noth
 or moved the money. Up to 2025-11-25 Streamable HTTP resumed the stream instead; modern streams cannot be resumed.
 
 Spec:  basic/lifecycle; 2026-07-28 basic/versioning, basic/transports/stdio#unexpected-termination
-Above: subscriptions.py, tools.py, client.py. Below: negotiation.py, session.py, ../transports/
 """
 
 from __future__ import annotations
@@ -200,7 +199,8 @@ class Connector:
     @property
     def server_identity(self) -> ServerIdentity:
         """The server's name, version and instructions."""
-        return self.session and cast("ServerIdentity", self._server_identity)
+        _ = self.session  # raises RuntimeError before negotiation
+        return cast("ServerIdentity", self._server_identity)
 
     def server_can(self, capability: str) -> bool:
         """Return True if the server declared a capability.

@@ -14,7 +14,6 @@ user unseen would spend the user's money, or phish for passwords.
     2026-07-28                 as input requests only; roots and sampling are deprecated
 
 Spec:  client/roots, client/sampling, client/elicitation (all revisions); 2025-11-25 basic/utilities/tasks
-Above: session.py calls these handlers. Below: features/roots.py, features/sampling.py, features/elicitation.py
 """
 
 from __future__ import annotations
@@ -55,9 +54,7 @@ class ClientHandlers:
         roots: Iterable[Root | str | os.PathLike[str]] | None, serves_tasks: bool,
         on_elicitation_complete: Callable[[str], None] | None,
     ) -> None:  # fmt: skip
-        self.roots: list[Root] | None = None
-        if roots is not None:
-            self.set_roots(roots)
+        self.roots = None if roots is None else to_roots(roots)
         self._sampling, self._sampling_tools = sampling, sampling_tools
         self._elicitation, self._elicitation_url = elicitation, elicitation_url
         self._serves_tasks, self._on_elicitation_complete = serves_tasks, on_elicitation_complete

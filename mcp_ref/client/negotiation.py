@@ -3,12 +3,12 @@
     server/discover -> a result, or an error of the modern era: choose a modern revision, no handshake
                     -> any other error, or PROBE_SECONDS of silence: `initialize`, the handshake of the legacy era
 
-`server/discover` is a safe probe: no legacy server knows it. An ordinary request is not safe. Some legacy servers do not
-insist on `initialize`, and would run a `tools/call` by legacy rules
-[2026-07-28 basic/transports/stdio#backward-compatibility]. The fallback MUST NOT depend on one error code. A legacy
-server may also stay silent: after `PROBE_SECONDS` the client sends `initialize` too, and takes the first result. An
-error of the modern era leads to another modern revision, not to a fallback. The client MAY remember the era of a server
-(`Client(eras=...)`), and probes again if that fails
+`server/discover` is a safe probe, because no legacy server knows it. Some legacy servers do not insist on `initialize`,
+and would run a `tools/call` by legacy rules [2026-07-28 basic/transports/stdio#backward-compatibility].
+
+The fallback MUST NOT depend on one error code. A legacy server may also stay silent: after `PROBE_SECONDS` the client
+sends `initialize` too, and takes the first result. An error of the modern era leads to another modern revision, not to
+a fallback. The client MAY remember the era of a server (`Client(eras=...)`), and probes again if that fails
 [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
 The server's name, version and instructions are unverified: show them, but do not base trust on them.
@@ -17,7 +17,6 @@ Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibilit
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {
            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
            "io.modelcontextprotocol/clientCapabilities": {}}}}
-Above: connector.py. Below: session.py; basic/lifecycle.py and basic/versioning.py, one for each era
 """
 
 from __future__ import annotations

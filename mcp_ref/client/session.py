@@ -12,7 +12,6 @@ A server MUST NOT send an input request for a capability that the client did not
 [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]; the client refuses it.
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
-Above: negotiation.py, connector.py. Below: ../session.py (both roles), handlers.py
 """
 
 from __future__ import annotations

@@ -6,11 +6,10 @@
 
 A modern server MUST NOT send notifications that the client did not request
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream]: a stateless server keeps no list of clients. A subscription
-that breaks off is requested again. Its resources and lists may have changed meanwhile, so they are reported as changed.
+that breaks off is requested again, and reports its resources and lists as changed: they may have changed meanwhile.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
-Above: client.py. Below: connector.py; basic/subscriptions.py
 """
 
 from __future__ import annotations

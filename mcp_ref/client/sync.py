@@ -5,8 +5,6 @@
 
 It runs a `Client` on an event loop in a second thread, and each call waits for that loop. Callbacks (`sampling`,
 `on_log`, ...) run in the second thread.
-
-Above: programs. Below: client.py
 """
 
 from __future__ import annotations

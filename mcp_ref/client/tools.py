@@ -8,7 +8,6 @@ only after an error that says that the server did not run it.
 
 Spec:  server/tools; 2026-07-28 basic/transports/streamable-http; 2025-11-25 basic/utilities/tasks
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "add", "arguments": {"a": 1, "b": 2}}}
-Above: client.py, which imports this module at the first call. Below: connector.py, extensions/tasks/requestor.py
 """
 
 from __future__ import annotations
