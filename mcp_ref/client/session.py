@@ -74,8 +74,7 @@ class ClientSession(Session):
         self.has_responded = False
         """True if the server has sent a result since negotiation."""
         self._task_progress: dict[RequestId, ProgressHandler] = {}  # by progress token, the oldest first
-        self._handlers = handlers
-        self._cache, self._cache_key = cache, cache_key
+        self._handlers, self._cache, self._cache_key = handlers, cache, cache_key
         self._on_notification, self._on_end = on_notification, on_end
 
     def speak(self, revision: Revision) -> None:

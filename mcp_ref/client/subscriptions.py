@@ -1,8 +1,7 @@
 """Notifications of the server on the client: changed lists, log messages, and `client.subscribe(uri)`.
 
     legacy era   notifications arrive on the session; `resources/subscribe` adds the updates of one resource
-    modern era   `subscriptions/listen`, a request that stays open, lists the wanted changes; log messages arrive with
-                 the request that caused them
+    modern era   `subscriptions/listen`, a request that stays open, names the changes; log messages come by request
 
 A modern server MUST NOT send notifications that the client did not request
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream]: a stateless server keeps no list of clients. A subscription

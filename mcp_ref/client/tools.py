@@ -108,7 +108,7 @@ class ToolCalls:
     def _add_required_task(self, params: CallToolRequestParams) -> None:
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST be a task if the tool requires it, and MUST NOT
         # be one if the server does not declare tasks
-        if self._calls_can_be_tasks and self._task_support.get(params.name) == "required":
+        if self._task_support.get(params.name) == "required" and self._calls_can_be_tasks:
             params.task = TaskMetadata()
 
     def _check(self, name: str | None, result: CallToolResult) -> None:
