@@ -134,12 +134,17 @@ READING_ORDER = (
 """The modules from front to back, as paths inside the package."""
 
 OPTIONAL_READING = (
-    "lib/", "extensions/", "features/task_augmentation.py", "features/caching.py", "transports/trace.py",
-    "transports/memory.py", "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
-    "transports/streamable_http/resumption.py", "transports/http_sse/", "client/sync.py", "server/main.py",
-    "version.py", "__init__.py", "demo/", "cli/", "__main__.py",
+    "lib/", "extensions/", "features/task_augmentation.py", "features/caching.py", "features/logging.py",
+    "features/roots.py", "features/sampling.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
+    "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
+    "transports/streamable_http/resumption.py", "client/sync.py", "server/main.py", "version.py", "__init__.py", "demo/",
+    "cli/", "__main__.py",
 )  # fmt: skip
-"""The modules and folders of `READING_ORDER` that a first reader can skip."""
+"""The modules and folders of `READING_ORDER` that a first reader can skip.
+
+They are other standards, tasks, applications, the features and the transport that are deprecated, and details: caching,
+resumption of broken streams, tracing, the transport in memory, the client without asyncio, and signals.
+"""
 
 _PAGES = {
     "basic.content": (
