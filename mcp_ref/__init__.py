@@ -137,8 +137,8 @@ OPTIONAL_READING = (
     "lib/", "extensions/", "features/task_augmentation.py", "features/caching.py", "features/logging.py",
     "features/roots.py", "features/sampling.py", "transports/trace.py", "transports/memory.py", "transports/http_sse/",
     "transports/streamable_http/event_store.py", "transports/streamable_http/sqlite_store.py",
-    "transports/streamable_http/resumption.py", "client/sync.py", "server/main.py", "version.py", "__init__.py", "demo/",
-    "cli/", "__main__.py",
+    "transports/streamable_http/resumption.py", "client/sync.py", "server/main.py", "version.py", "__init__.py",
+    "demo/", "cli/", "__main__.py",
 )  # fmt: skip
 """The modules and folders of `READING_ORDER` that a first reader can skip.
 
