@@ -1,26 +1,26 @@
-"""The body fields of a stateless request that its HTTP headers repeat.
+"""The HTTP headers of a stateless request that repeat fields of its body.
 
 Gateways, load balancers and rate limiters can then route and count requests without reading bodies. But two sources of
 truth invite an attack: a gateway admits `Mcp-Name: read_report`, and the server runs the body's `delete_all`. So a
-server MUST refuse a request whose headers and body differ, with -32020 and HTTP 400. A gateway SHOULD refuse older
-revisions, whose headers nobody compares. [2026-07-28 basic/transports/streamable-http#server-validation]
+server MUST refuse a request whose headers and body differ, with -32020 and HTTP 400. A gateway SHOULD refuse requests
+of older revisions, because no server compares theirs. [2026-07-28 basic/transports/streamable-http#server-validation]
 
     MCP-Protocol-Version: 2026-07-28        _meta."io.modelcontextprotocol/protocolVersion"
     Mcp-Method: tools/call                  method
     Mcp-Name: execute_sql                   params.name, or params.uri of resources/read, params.taskId of tasks/...
     Mcp-Param-Region: us-west1              an argument that the tool's schema marks with x-mcp-header
 
-A value that is not plain ASCII, has outer spaces, or looks encoded, MUST be sent as `=?base64?...?=`. Otherwise an
-attacker could add headers by a line break in a value. A client over HTTP MUST drop a tool with an invalid
-`x-mcp-header`, and keep the others; over stdio it MAY ignore them. After -32020 it SHOULD list the tools again, for
-changed schemas, and retry. Gateways see the values: a server SHOULD NOT mark passwords, tokens or personal data.
+A value that is not plain ASCII, begins or ends with a space, or looks encoded itself, MUST be sent as `=?base64?...?=`.
+Otherwise a line break in a value could add headers. A client over HTTP MUST drop a tool with an invalid `x-mcp-header`,
+and keep the other tools; over stdio it MAY ignore the marks. After error -32020 it SHOULD list the tools again, because
+a schema may have changed, and then retry. Servers SHOULD NOT mark passwords, tokens or personal data: gateways see all.
 
     2024-11-05, 2025-03-26  none
-    2025-06-18, 2025-11-25  MCP-Protocol-Version on each request after `initialize` (MUST). Without it the server SHOULD
-                            assume 2025-03-26; an invalid one is HTTP 400
+    2025-06-18, 2025-11-25  MCP-Protocol-Version on each request after `initialize` (MUST). If it is missing, the server
+                            SHOULD assume 2025-03-26; if it is invalid, the server responds with HTTP 400
     2026-07-28              MCP-Protocol-Version and Mcp-Method on each request, Mcp-Name for the methods in
                             `NAME_FIELDS`, Mcp-Param-* for each marked argument that is present and not null (MUST).
-                            Without MCP-Protocol-Version: -32020, or 2025-03-26 on a server of older clients (MAY)
+                            Without MCP-Protocol-Version: -32020; but a server of older clients MAY assume 2025-03-26
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
        [2025-06-18 basic/transports#protocol-version-header]
@@ -45,7 +45,7 @@ PARAM_PREFIX: Final = "Mcp-Param-"
 NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"} | dict.fromkeys(
     ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
 )
-"""Method -> the params member that Mcp-Name repeats. With a task's id, a proxy finds the process of the task."""
+"""Method -> the params member that Mcp-Name repeats. From a task id, a proxy can choose the process that runs it."""
 MAX_SAFE: Final = 2**53 - 1
 """Maximum integer in a header (53 bits): JavaScript represents larger ones inexactly. The minimum is -MAX_SAFE."""
 
@@ -88,11 +88,11 @@ def decode_value(header: str) -> str:
 
 ArgumentPath = tuple[str, ...]
 ParameterHeaders = Callable[[str], dict[str, ArgumentPath]]
-"""A function from a tool's name to its Mcp-Param headers: name -> path to the argument."""
+"""A function from a tool's name to its headers: header name (without `Mcp-Param-`) -> path to the argument."""
 
 
 def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
-    """Return the Mcp-Param headers of a tool's input schema: name -> path to the argument.
+    """Return the headers of a tool's input schema: header name (without `Mcp-Param-`) -> path to the argument.
 
     Raise ValueError if an `x-mcp-header` breaks a rule. [2026-07-28 basic/transports/streamable-http#schema-extension]
     """
@@ -103,7 +103,7 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
             raise ValueError(f"x-mcp-header must be a valid header name, not {str(name)[:80]!r}")
         if path is None:
-            raise ValueError(f"x-mcp-header {name!r} must be on an argument that is reached through `properties` only")
+            raise ValueError(f"x-mcp-header {name!r} must be on an argument whose path uses only `properties`")
         if holder.get("type") not in ("string", "integer", "boolean"):
             raise ValueError(f"x-mcp-header {name!r} must be on a string, an integer or a boolean")
         if name.lower() in (known.lower() for known in found):
@@ -187,7 +187,7 @@ def header_mismatch(why: str) -> ProtocolError:
 def check_headers(headers: HeaderFields, fields: tuple[JSON, str, str | None]) -> None:
     """Raise ProtocolError if the headers differ from the `mirrored_fields` of a request."""
     version, method, name = fields
-    if version is not None:  # without it, the check of `_meta` refuses the request
+    if version is not None:  # if the body has no version, the check of `_meta` refuses the request
         _check(headers, "MCP-Protocol-Version", version, encoded=False)
     _check(headers, METHOD_HEADER, method, encoded=False)
     if name is not None:

@@ -3,28 +3,28 @@
     tools/call                                          -> input_required: {"1": elicitation/create}, requestState
     tools/call, inputResponses {"1": ...}, requestState -> complete
 
-In the legacy era the server sent requests of its own, on a stream that it held open. Behind a load balancer the
-response could reach another process, so servers needed shared storage. Now the requests travel in a result, the handler
-ends, and any process can serve the retry. On the retry, the handler runs again from its first line, and its
-`await context.elicit(...)` returns the response: effects before it happen twice. [2026-07-28 basic/patterns/mrtr#intro]
+Up to revision 2025-11-25, the server sent its own requests to the client, on a stream that it held open. Behind a load
+balancer the response could reach another process, so servers needed shared storage. Now the requests travel in a
+result, the handler ends, and any process can serve the retry. On the retry, the handler runs again from its first line.
+Its `await context.elicit(...)` then returns the response, so side effects before that line happen twice.
+[2026-07-28 basic/patterns/mrtr#intro]
 
-The server keeps nothing: responses of earlier rounds travel in `requestState`, which the client MUST return unread and
-unchanged. So it is attacker-controlled input. `seal` signs it, but does not encrypt it, against:
-    a forged or altered state, to skip a consent    HMAC-SHA256 (MUST protect its integrity, MUST reject it)
-    a state stolen from another user                the principal is part of it (SHOULD)
-    a state of another request, such as a consent   the method and a digest of the params are part of it (SHOULD)
-        to a smaller payment
-    an old state                                    it expires after `STATE_SECONDS` (SHOULD)
-Within that time, a client can send the same state twice. A server that must not accept it twice MUST remember it.
-[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
+The server keeps nothing: responses of earlier rounds travel in `requestState`, which the client MUST return unchanged
+and MUST NOT read. So it is attacker-controlled input. `seal` signs it (it does not encrypt it). This protects against:
+    a forged or altered state (to skip a consent)               HMAC-SHA256 (MUST protect its integrity, MUST reject it)
+    a state stolen from another user                            it contains a digest of the principal (SHOULD)
+    a state of another request (consent to a smaller payment)   it contains a digest of method and params (SHOULD)
+    an old state                                                it expires after `STATE_SECONDS` (SHOULD)
+Until then, a client can send the same state twice. If a second use would do harm, the server MUST remember which states
+it has accepted. [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow]
 
     requests    only tools/call, prompts/get and resources/read may get an `input_required` result (MUST)
-    result      `inputRequests`, `requestState` or both (MUST); only features that the client declared (MUST)
+    result      `inputRequests`, `requestState` or both (MUST); it requests only features the client declared (MUST)
     inputs      elicitation/create, sampling/createMessage, roots/list, without id
     retry       the same params, a different id (MUST), `requestState` only if the result had one (MUST)
-    server      asks again for missing responses and ignores unknown ones (SHOULD); the client may never retry
-    2025-11-25  before: requests of the server, on the stream of the client's request; -32042 with URL elicitations
-    2026-07-28  servers MUST NOT send requests, clients send no responses
+    server      asks again for missing responses and ignores unknown ones (SHOULD); the client may decide never to retry
+    2025-11-25  the server sends requests on the stream of the client's request, or error -32042 with URL elicitations
+    2026-07-28  servers MUST NOT send requests, so clients send no responses
 
 Spec:  2026-07-28 basic/patterns/mrtr
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "input_required", "requestState": "sealed",
@@ -52,8 +52,8 @@ INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"}
 """Methods that may return `input_required`. [2026-07-28 basic/patterns/mrtr#supported-requests]"""
 
 
-class InputRequired(BaseException):
-    """A handler's stop to get input. Not an Exception: the handler's own `except Exception` must not catch it."""
+class InputRequired(BaseException):  # not an Exception: the handler's own `except Exception` must not catch it
+    """An exception that ends a handler, because it needs input from the client."""
 
     def __init__(self, requests: dict[str, Object]) -> None:
         super().__init__(f"the request needs {len(requests)} inputs from the client")
@@ -82,10 +82,10 @@ def request_digest(method: str, params: Object) -> str:
 def seal(key: bytes, responses: Object, request: str, principal: str | None, now: float) -> str:
     """Return a signed state with the responses so far. Raise ProtocolError if it is too long.
 
-    All processes of the server share the secret `key`. `request` is a `request_digest`, `now` in seconds since 1970.
+    All processes share the secret `key`. `request` is the result of `request_digest`; `now` is in seconds since 1970.
     """
-    payload: Object = {"answers": responses, "for": _binding(request, principal), "until": int(now) + STATE_SECONDS}
-    text = base64.urlsafe_b64encode(json.dumps(payload, separators=(",", ":")).encode()).decode()
+    data: Object = {"answers": responses, "for": _binding_digest(request, principal), "until": int(now) + STATE_SECONDS}
+    text = base64.urlsafe_b64encode(json.dumps(data, separators=(",", ":")).encode()).decode()
     state = f"{text}.{_signature(key, text)}"
     if len(state) > MAX_STATE:
         raise _state_error("cannot carry the responses so far, which are too long")
@@ -93,13 +93,13 @@ def seal(key: bytes, responses: Object, request: str, principal: str | None, now
 
 
 def unseal(key: bytes, state: JSON, request: str, principal: str | None, now: float) -> Object:
-    """Return the responses in a state. Raise ProtocolError if it is forged or expired, or of another request."""
+    """Return a state's responses. Raise ProtocolError if it is forged, has expired, or belongs to another request."""
     text, _, signature = state.partition(".") if isinstance(state, str) and len(state) <= MAX_STATE else ("", "", "")
     if not hmac.compare_digest(_signature(key, text).encode(), signature.encode("utf-8", "replace")):
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST reject state that fails verification
         raise _state_error("was not issued by this server")
     payload = json.loads(base64.urlsafe_b64decode(text))  # signed by us, so it has the form that `seal` wrote
-    if payload["for"] != _binding(request, principal):
+    if payload["for"] != _binding_digest(request, principal):
         raise _state_error("belongs to another request")
     if payload["until"] < now:
         raise _state_error("has expired; send the request again without it")
@@ -110,8 +110,8 @@ def _state_error(fault: str) -> ProtocolError:
     return ProtocolError(INVALID_PARAMS, f"Invalid params: requestState {fault}")
 
 
-def _binding(request: str, principal: str | None) -> str:
-    # A digest, because the client can read the state and must not learn the server's name for its user.
+def _binding_digest(request: str, principal: str | None) -> str:
+    # A digest: the client can read the state, and must not learn the principal that the server uses for it.
     return hashlib.sha256(json.dumps([request, principal]).encode()).hexdigest()
 
 
@@ -134,7 +134,7 @@ class InputRequest:
 
 
 def read_input_requests(result: Object) -> dict[str, InputRequest]:
-    """Return a result's input requests by key, {} if it has only a state. Raise InvalidMessage if they are invalid."""
+    """Return a result's input requests by key, {} if it has only a `requestState`. Raise InvalidMessage if invalid."""
     requests, state = result.get("inputRequests"), result.get("requestState")
     if requests is None and isinstance(state, str):
         return {}
@@ -156,11 +156,11 @@ def read_input_requests(result: Object) -> dict[str, InputRequest]:
 
 
 def retry_params(params: Object, result: Object, responses: Object) -> Object:
-    """Return the params of the retry: the request's own, the responses, and the unchanged state of the result."""
-    again = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
+    """Return the params of the retry: those of the original request, the responses, and the same `requestState`."""
+    retry = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
     if responses:
-        again["inputResponses"] = responses
-    # [2026-07-28 basic/patterns/mrtr#client-requirements-basic-workflow] MUST echo it; MUST NOT include one if none
+        retry["inputResponses"] = responses
+    # [2026-07-28 basic/patterns/mrtr#client-requirements-basic-workflow] MUST send it back unchanged, MUST NOT add one
     if result.get("requestState") is not None:
-        again["requestState"] = result["requestState"]
-    return again
+        retry["requestState"] = result["requestState"]
+    return retry

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 KEY_BYTES = 16
-"""Minimum length of the key that seals `requestState`, in bytes."""
+"""Minimum length, in bytes, of the secret key that signs `requestState`."""
 
 
 class Server:
@@ -74,16 +74,16 @@ class Server:
         revisions: The revisions that the server speaks, as `Revision` or by name, in any order; all by default.
         logging: True if the server sends log messages.
         page_size: Number of items in one page of a list.
-        executor: The threads of plain `def` functions, by default 32. For a host program such as Blender, give an
-            executor that runs them on the main thread.
+        executor: The executor for handlers written with plain `def`. Default: an executor with 32 threads. For a host
+            program such as Blender, give an executor that runs them on the main thread.
         limits: The limits of each session.
         trace: Called with every frame, for debugging.
-        state_key: At least 16 random bytes that seal `requestState`, by default new ones. Processes that serve the same
-            clients need the same key.
-        extensions: Settings of the extensions that your own handlers support, by name (2026-07-28).
-        cache_ttl: Seconds that a client may reuse the result of `server/discover` and of lists (2026-07-28), for all of
-            them or by method, such as `{"tools/list": 300.0}`.
-        cache_scope: "public" if a cache may give such a result to everybody, "private" if only to the same principal.
+        state_key: The secret key that signs `requestState`: at least 16 random bytes. Default: a new key. Processes
+            that serve the same clients need the same key.
+        extensions: The extensions that your handlers implement, each name with its settings. Only for 2026-07-28.
+        cache_ttl: Time that a client may reuse the result of `server/discover` and of the list methods, in seconds. One
+            number for all methods, or a mapping from method to number: `{"tools/list": 300.0}`. Only for 2026-07-28.
+        cache_scope: Who may receive a cached result: "public" is everybody, "private" only the request's principal.
         task_store: The store of the tasks; by default in memory.
 
     Raises:
@@ -115,9 +115,9 @@ class Server:
     ) -> None:
         state_key = state_key if state_key is not None else secrets.token_bytes(32)
         if not isinstance(state_key, bytes):
-            raise TypeError("state_key is bytes, such as bytes.fromhex(...) of a setting")
+            raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
         if len(state_key) < KEY_BYTES:
-            raise ValueError(f"state_key has at least {KEY_BYTES} random bytes, not {len(state_key)}")
+            raise ValueError(f"state_key must have at least {KEY_BYTES} random bytes, but has {len(state_key)}")
         self.info = Implementation(name, version, title, description, icons, website_url)
         hints = hints_by_method(cache_ttl, cache_scope)
         self.offer = Offer(
@@ -157,7 +157,7 @@ class Server:
 
     @property
     def tasks(self) -> Tasks:
-        """The tasks that run or are kept. `@server.tool(task="optional")` is the usual way to allow them."""
+        """The running tasks, and the finished tasks whose results are stored. `@server.tool(task=...)` allows tasks."""
         return self.offer.tasks
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
@@ -177,12 +177,12 @@ class Server:
         cache_scope: CacheScope = "private",
         **options: Unpack[ResourceOptions],
     ) -> Callable[[F], F]:
-        """Return a decorator that makes a function read a resource, or all resources of a template.
+        """Return a decorator that registers a function as the reader of a resource, or of all that match a template.
 
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`.
-            cache_ttl: Seconds that a client may reuse the contents (2026-07-28).
-            cache_scope: "public" if a cache may give them to everybody, "private" if only to the same principal.
+            cache_ttl: Time that a client may reuse the contents, in seconds. Only for 2026-07-28.
+            cache_scope: Who may receive cached contents: "public" is everybody, "private" only the request's principal.
             options: See `ResourceOptions`.
         """
         add = partial(self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
@@ -198,7 +198,7 @@ class Server:
         return _decorator("prompt", name, lambda function: self.prompts.add(function, name, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
-        """Return a decorator that makes a function suggest values for an argument.
+        """Return a decorator that registers a function that suggests values for an argument.
 
         Args:
             target: The name of a prompt, or the URI of a resource template.
@@ -207,7 +207,7 @@ class Server:
         return _decorator("completion", target, partial(self.completions.add, target, argument))
 
     def resource_updated(self, uri: str) -> None:
-        """Tell the clients that subscribed to a resource, or to a parent, that it has changed. From any thread.
+        """Tell the subscribers of a resource, or of a parent of its URI, that it has changed. Any thread may call this.
 
         Args:
             uri: The URI of the resource.
@@ -215,7 +215,7 @@ class Server:
         self.offer.announce("notifications/resources/updated", uri)
 
     async def serve(self, transport: Transport) -> None:
-        """Serve one client until it closes the transport. Open requests may still finish within 0.75 seconds.
+        """Serve one client until it closes the transport. After that, open requests have 0.75 seconds to finish.
 
         Args:
             transport: The transport to the client.
@@ -225,7 +225,7 @@ class Server:
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
 
-        Meanwhile `print` writes to standard error, and standard input reads as empty.
+        While it serves, `print` writes to standard error, and standard input reads as empty.
         """
         with claimed_stdio() as (source, sink):
             await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment()))
@@ -243,7 +243,7 @@ class Server:
 
         Args:
             host: The address to listen on, by default loopback; "" for all addresses.
-            port: The port; by default 0, any free port. The URL names it.
+            port: The port; by default 0, any free port. The URL contains the chosen port.
             ssl: A context with a certificate, for HTTPS.
             http_limits: Limits on sizes, times and the number of connections.
             options: See `HttpOptions`.
@@ -283,7 +283,7 @@ class Server:
 
         Args:
             port: The port, 8000 by default.
-            options: All other arguments are those of `serve_http`.
+            options: See `HttpOptions`. The other arguments are those of `serve_http`.
         """
 
         async def listen() -> None:
@@ -295,8 +295,8 @@ class Server:
 
 
 def _decorator(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:
-    """Return a decorator that adds a function. Raise TypeError if its first argument is the function itself."""
-    if callable(argument):
+    """Return a decorator that adds a function. Raise TypeError if `argument` is a function."""
+    if callable(argument):  # the author wrote `@server.tool` without parentheses
         raise TypeError(f"write @server.{name}(...), with parentheses")
 
     def register(function: F) -> F:

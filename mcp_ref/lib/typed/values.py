@@ -35,7 +35,7 @@ class UnfitValue(ValueError):
         self.why, self.path = why, path
 
     def under(self, step: str) -> UnfitValue:
-        """Return this error with a longer path.
+        """Return a new error with `step` put before the path.
 
         Args:
             step: The step that leads from the parent to the value: `.name` or `[index]`.
@@ -56,13 +56,13 @@ class TextType:
     expected: str
     """The expected string, for error messages."""
     keywords: dict[str, JSON]
-    """The keywords of its schema beside `type`."""
+    """The keywords of the JSON Schema of this type, in addition to `type`."""
     read: Callable[[Any, str], object] = lambda cls, text: cls(text)
     """The conversion from a string to the class or a subclass. Raises ValueError or ArithmeticError if it fails."""
     write: Callable[[Any], str] = str
 
     def loaded(self) -> type | tuple[()]:
-        """Return the class, or () if the module of the class is not imported. No value is an instance of ()."""
+        """Return the class, or () if the module of the class is not imported. `isinstance(x, ())` is always False."""
         return getattr(sys.modules.get(self.module), self.name, ())
 
 
@@ -110,19 +110,19 @@ TEXT_TYPES: Final = (
     TextType("pathlib", "PurePath", "a file path", {}),
     TextType("builtins", "bytes", "base64, such as aGk=", {"contentEncoding": "base64"}, _read_base64, _write_base64),
 )
-"""All types that become strings in JSON. `datetime` stands before its base class `date`."""
+"""All types that become strings in JSON. `datetime` is before its base class `date`: the first match is used."""
 
 
 def to_json(value: object) -> JSON:
     """Return a value as JSON: dicts, lists, strings, finite numbers, booleans and None.
 
     Args:
-        value: A dataclass instance or named tuple becomes an object of its fields. A mapping becomes an object, a
-            sequence or set an array, an Enum member its value. Dates, UUIDs, paths, bytes and the like become strings.
+        value: A dataclass, named tuple or mapping becomes an object, a sequence or set becomes an array, and an Enum
+            member becomes its value. Dates, UUIDs, paths, bytes and the like become strings.
 
     Raises:
         UnfitValue: JSON cannot hold the value: NaN or Infinity, a lone surrogate, an object key that is not a string,
-            an instance of another class, or more than MAX_VALUE_DEPTH levels.
+            an object of a class that is not named above, or more than MAX_VALUE_DEPTH levels.
     """
     return _write(value, MAX_VALUE_DEPTH)
 
@@ -147,7 +147,7 @@ def _write(value: Any, depth: int) -> JSON:
 
 
 def _write_instance(value: Any, depth: int) -> JSON:
-    """Convert a value that is not exactly of one of JSON's own types. More specific classes come first."""
+    """Convert a value whose class is not exactly one of JSON's own types. More specific classes come first."""
     if isinstance(value, Enum):
         return _write(value.value, depth)
     if isinstance(value, str):

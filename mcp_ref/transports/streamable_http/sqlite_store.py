@@ -1,7 +1,7 @@
 """An event store in an SQLite file: sessions and their streams outlive the process.
 
-A new process that opens the same file continues the sessions of the earlier process, even if that was killed. The file
-holds each session's `initialize` message. `SessionTable` handles it again when the client sends its next request.
+A new process that opens the same file continues its sessions, even if the earlier process was killed. When the client
+sends its next request, `SessionTable` handles the stored `initialize` message again, to restore the session.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Below: event_store.py (the protocol, and the store in memory)
@@ -17,7 +17,7 @@ from .event_store import MAX_AGE, Event, EventStore, number_of, stream_of
 MAX_SESSION_AGE = 7 * 24 * 3600.0
 """Time in which a later process can continue a session, in seconds (a week)."""
 MAX_FILED_EVENTS = 10_000
-"""Maximum number of events that a file keeps of one session. The oldest are dropped first."""
+"""Maximum number of events of one session that the file keeps. The oldest are dropped first."""
 
 
 class SqliteEventStore(EventStore):
@@ -43,7 +43,7 @@ class SqliteEventStore(EventStore):
     ) -> None:
         self._database = sqlite3.connect(path, isolation_level=None)
         self._max_age, self._max_session_age, self._max_events = max_age, max_session_age, max_events
-        # With write-ahead logging, an event is in the operating system's hands before it is sent. SIGKILL loses none.
+        # With write-ahead logging, the operating system has each event before it is sent. So SIGKILL loses no event.
         self._database.executescript(
             """
             PRAGMA journal_mode = WAL;
