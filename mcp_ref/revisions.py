@@ -1,49 +1,48 @@
 """The six revisions of the protocol, as data. A revision is a dated version of the specification.
 
-The *legacy era*, up to 2025-11-25, opens a session with a handshake. In the *modern era*, from 2026-07-28 on, each
+In the *legacy era*, up to 2025-11-25, a handshake opens a session. In the *modern era*, from 2026-07-28 on, each
 request carries its revision and capabilities. The reason is scale: with sessions, a load balancer must send all
 requests of a client to one process, and a crash loses the session. Any process can serve a stateless request.
 
-2024-10-07  Pre-release, in code only. Tool results are `toolResult`; lists have no pages. Unknown resource: -32001.
-2024-11-05  First release.
-    added   pagination, cancellation, content blocks and `isError` in tool results, annotations of content (audience,
-            priority), `instructions`, -32002 for an unknown resource
-2025-03-26
-    added   Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
+2024-10-07  Pre-release: source code without a published specification. A tool's result is in the field `toolResult`;
+            lists have no pages. Error code -32001 for an unknown resource.
+2024-11-05  First release. Added: pagination, cancellation, content blocks and `isError` in tool results, annotations
+            of content (audience, priority), `instructions`, error code -32002 for an unknown resource
+2025-03-26  Added: Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
             `message` in progress; capability `completions`; rules for time limits
     deprecated  HTTP+SSE -> Streamable HTTP: one endpoint, and streams only where they are needed
-2025-06-18
-    added   structured tool output: programs read it without parsing text; elicitation: a server asks the user;
+2025-06-18  Added: structured tool output: programs read it without parsing text; elicitation: a server asks the user;
             resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; `context` in
-            completion; header MCP-Protocol-Version (MUST); resource indicators (MUST): a malicious server must not
-            get a token for another server; protected resource metadata
-    SHOULD -> MUST  respect the negotiated revision and capabilities
+            completion; header MCP-Protocol-Version (MUST); resource indicators (MUST): a malicious server must not get
+            a token for another server; protected resource metadata
+    changed respecting the negotiated revision and capabilities: was SHOULD, now MUST
     removed batches
-2025-11-25
-    added   URL elicitation: secrets bypass client and model; tools in sampling; tasks (experimental); icons; defaults
-            and multiple choice in forms; stream polling: a server need not hold connections open; Client ID Metadata
-            Documents, OpenID discovery, scope step-up; JSON Schema 2020-12 as the default; rules for tool names
+2025-11-25  Added: URL elicitation: the user enters secrets on a web page, unseen by client and model; tools in
+            sampling; tasks (experimental); icons; defaults and multiple choice in forms; stream polling: no need to
+            hold connections open; Client ID Metadata Documents, OpenID discovery, scope step-up; JSON Schema 2020-12 by
+            default; rules for tool names
     changed invalid tool arguments: a protocol error -> `isError`, which the model can correct; bad Origin: HTTP 403
     deprecated  `includeContext` values "thisServer" and "allServers" -> omit them
-2026-07-28
-    added   `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*: gateways route without reading
-            bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; -32020 to -32022
+2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*: gateways need not read
+            bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; error codes -32020
+            to -32022
     replaced  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip requests;
-            resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in `_meta`;
-            core tasks -> extension; -32002 -> -32602; on HTTP, notifications/cancelled -> closing the stream
-    changed lists do not depend on the connection or on earlier requests; codes -32000 to -32019 get no new meanings
-    removed ping, stream resumption (Last-Event-ID), -32042, notifications/roots/list_changed,
+            resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in `_meta`; core
+            tasks -> extension; error code -32002 -> -32602; on HTTP, notifications/cancelled -> closing the stream
+    changed lists do not depend on the connection or earlier requests; error codes -32000 to -32019 get no new meanings
+    removed ping, stream resumption (Last-Event-ID), error code -32042, notifications/roots/list_changed,
             notifications/elicitation/complete
-    deprecated  until 2027-07-28 at least: roots -> tool parameters; sampling -> the model provider's API; logging ->
-            stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
+    deprecated (not removed before 2027-07-28): roots -> tool parameters; sampling -> the model provider's API;
+            logging -> stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-Each kind of fact has one place. *Vocabulary*: the table `METHODS`. *Behavior*: a named feature of a `Revision`, such as
-`revision.batch`; code never compares dates. *Shape*: `Life` on a field of the dataclass, read by `codec.py`.
+Each kind of difference between revisions is written in one place. *Vocabulary*: the table `METHODS`. *Behavior*: a
+named feature of a `Revision`, such as `revision.batch`; code never compares dates. *Shape*: a `Life` on a field of the
+message's dataclass, read by `codec.py`.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
-Above: everything that speaks MCP. `python -m mcp_ref revisions` prints this data.
+Used by: every module that speaks MCP. `python -m mcp_ref revisions` prints this data.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ Era = Literal["legacy", "modern"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revision:
-    """One revision of the protocol. Revisions are ordered by `number`, their age. `name` goes on the wire."""
+    """One revision of the protocol. `number` gives their order: 0 is the oldest. `name` goes on the wire."""
 
     number: int
     name: str
@@ -66,17 +65,17 @@ class Revision:
     batch: bool = False
     """True if a frame may be an array of messages. [2025-03-26 basic/index#batching]"""
     error_id_optional: bool = False
-    """True if an error for an unreadable request omits `id`, else null. [2025-11-25 basic/index#error-responses]"""
+    """True if errors for unreadable requests omit `id`; if False, null. [2025-11-25 basic/index#error-responses]"""
     pagination: bool = True
     """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
     tool_result_is_bare: bool = False
-    """True if a tool's result is `toolResult`, any JSON; else it is content blocks."""
+    """True if a tool's result is `toolResult`, any JSON; if False, it is content blocks."""
     structured_results: bool = True
     """True if tools have output schemas and structured content. [2025-06-18 server/tools#structured-content]"""
     structured_content_is_any_json: bool = False
-    """True if structured content is any JSON; else it is an object. [2026-07-28 server/tools#structured-content]"""
+    """True if structured content is any JSON; if False, an object. [2026-07-28 server/tools#structured-content]"""
     invalid_arguments_are_results: bool = False
-    """True if invalid tool arguments give `isError`, else -32602. [2025-11-25 server/tools#error-handling]"""
+    """True if invalid tool arguments give `isError`; if False, -32602. [2025-11-25 server/tools#error-handling]"""
     completions_are_declared: bool = True
     """True if completion has a capability, `completions`. [2025-03-26 server/utilities/completion#capabilities]"""
     elicitation_modes: bool = False
@@ -127,22 +126,23 @@ BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
 
 
 def find_revision(name: object) -> Revision | None:
-    """Return the revision of that name, or None. Names are not compared: "v999" > "2025-11-25" would be true."""
+    """Return the revision of that name, or None. Names are looked up, never compared with < or >: "v9" > "2025"."""
     return BY_NAME.get(name) if type(name) is str else None
 
 
 def revision_named(name: str) -> Revision:
-    """Return the revision of that name. Raise ValueError, which lists the known names, for an unknown one."""
+    """Return the revision of that name. If the name is unknown, raise ValueError with a list of the known names."""
     revision = find_revision(name)
     if revision is None:
-        raise ValueError(f"unknown protocol revision {name!r}; known are {', '.join(BY_NAME)}")
+        raise ValueError(f"unknown protocol revision {name!r}; the known revisions are {', '.join(BY_NAME)}")
     return revision
 
 
 def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
-    """Return revisions, given as objects or names, oldest first. Raise ValueError if none or unknown."""
+    """Return revisions, given as objects or names, oldest first.
+    Raise ValueError if the list is empty or has an unknown name, TypeError if it is a string or a single Revision."""
     if isinstance(revisions, str | Revision):
-        raise TypeError(f"revisions is a list, such as [{str(revisions)!r}], even for one revision")
+        raise TypeError(f"revisions must be a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
     if not chosen:
         raise ValueError(f"revisions is empty; name at least one revision of {', '.join(BY_NAME)}")
@@ -155,7 +155,7 @@ class NotInRevision(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The revisions that have a field or, as the class attribute `life`, a whole type.
+    """The revisions that have a field. As the class attribute `life`, it gives the revisions that have the whole type.
 
     Args:
         since: first revision with the field or type; None for the oldest.
@@ -163,7 +163,7 @@ class Life:
         loss: treatment of a value that the peer's revision lacks. "drop" leaves it out: the rest keeps its meaning.
             "refuse" raises `NotInRevision`: the message would mean something else.
         required_since: first revision that requires the field; before, it is optional.
-        instead: function that returns another value to write, for a type that the peer's revision lacks.
+        instead: function that takes the value and returns a replacement to send if the peer's revision lacks the type.
     """
 
     since: Revision | None = None

@@ -1,8 +1,8 @@
-"""Streamable HTTP as plain HTTP requests: the headers, the session of the legacy era, and a stream that is resumed.
+"""Streamable HTTP as plain HTTP requests: headers, the session (legacy revisions only), a stream that is resumed.
 
-Our client does the same out of sight: see transports/streamable_http/client.py and stateless_client.py.
+Our client sends the same requests, but does not show them: see transports/streamable_http/*client.py.
 
-Above: `connections.py`.
+Used by: `connections.py`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PlainHttp:
             return response
 
     async def events(self, response: HttpResponse, most: int | None = None) -> list[Event]:
-        """Return the next events of a stream, all by default."""
+        """Return the next events of a stream: at most `most`, or all until the stream ends."""
         parser, found = EventParser(MAX_BYTES), list[Event]()
         async for piece in response:
             for event in parser.feed(piece):
@@ -69,12 +69,12 @@ async def show_headers(screen: Screen, plain: PlainHttp) -> None:
     """Show the headers that repeat parts of the body, and two requests with wrong headers."""
     screen.chapter("Over HTTP: headers", "basic/transports/streamable-http#request-metadata")
     screen.say("Each message is a POST. Its headers repeat the revision, the method and the name of the tool.")
-    screen.say("So a proxy can route a request without its body. Here are plain HTTP requests, without our client.")
+    screen.say("A proxy can route a request without reading its body. Here are plain HTTP requests without our client.")
     meta: Object = {PROTOCOL_VERSION: REVISIONS[-1].name, CLIENT_CAPABILITIES: {}}
     call: Object = {"name": "add", "arguments": {"a": 1, "b": 2}, "_meta": meta}
     head = {"MCP-Protocol-Version": REVISIONS[-1].name, METHOD_HEADER: "tools/call", NAME_HEADER: "add"}
     response = await plain.post(head, {"id": 1, "method": "tools/call", "params": call})
-    screen.claim("the server serves the call, and needs no request before it", response.status == 200)
+    screen.claim("the server responds to the call; no earlier request was necessary", response.status == 200)
     response = await plain.post({**head, NAME_HEADER: "divide"}, {"id": 2, "method": "tools/call", "params": call})
     screen.claim("a header that contradicts the body: status 400", response.status == 400)
     response = await plain.post({**head, METHOD_HEADER: "ping"}, {"id": 3, "method": "ping", "params": {"_meta": meta}})
@@ -102,7 +102,7 @@ async def show_stream(screen: Screen, plain: PlainHttp, session: dict[str, str])
     """Show a stream of events that is resumed after a lost connection, and the end of the session."""
     screen.chapter("Over HTTP: streams", "basic/transports#resumability-and-redelivery")
     screen.say("A tool that reports progress responds with a stream of events. The first event has only an id.")
-    screen.say("Here the client disconnects after the first message, as if the connection had failed.")
+    screen.say("The client disconnects after the second event, which has the first message, to simulate a failure.")
     params: Object = {"name": "count", "arguments": {"to": 1}, "_meta": {"progressToken": "count"}}
     async with plain.request("POST", session, {"id": 3, "method": "tools/call", "params": params}) as response:
         seen = await plain.events(response, most=2)

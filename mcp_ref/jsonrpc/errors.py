@@ -2,7 +2,7 @@
 
     McpError                     base class: everything raised on purpose about a peer or a message
     ├── ProtocolError            a JSON-RPC error; a handler raises it to send it to the peer
-    │   └── RemoteError          a JSON-RPC error that the peer sent; raised where its request is awaited
+    │   └── RemoteError          a JSON-RPC error that the peer sent; raised at the `await` of the request that failed
     ├── InvalidMessage           the peer's response breaks a rule of its revision
     ├── RequestTimeout           no response in time (also a TimeoutError)
     ├── ConnectionClosed         the connection ended before the response (also a ConnectionError)
@@ -12,7 +12,7 @@
 
 Other mistakes of the local caller are ordinary TypeErrors, ValueErrors and RuntimeErrors.
 
-Spec:  basic/index#responses. Each page defines the error codes of its feature.
+Spec:  basic/index#responses. Each page of the specification defines the error codes of its feature.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class RemoteError(ProtocolError):
 
 
 class InvalidMessage(McpError):
-    """A response that the peer's revision does not allow. The text names the place and the expected value."""
+    """A response that breaks a rule. The exception's text names the place in the message and the expected value."""
 
 
 class RequestTimeout(McpError, TimeoutError):
-    """The end of the caller's time limit without a response. The peer was told that nobody waits any more."""
+    """No response within the caller's time limit. The peer was told that nobody waits any more."""
 
 
 class ConnectionClosed(McpError, ConnectionError):

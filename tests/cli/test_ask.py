@@ -241,9 +241,9 @@ def test_a_server_without_the_feature_is_1(capsys: Captured) -> None:
 
 def test_a_revision_that_there_is_not_is_2(capsys: Captured) -> None:
     assert ask("list", "--revision", "2020-01-01") == 2
-    assert "known are" in capsys.readouterr().err
+    assert "the known revisions are" in capsys.readouterr().err
     assert main(["run", "mcp_ref.demo.server", "--revision", "2020-01-01"]) == 2
-    assert "known are" in capsys.readouterr().err
+    assert "the known revisions are" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("word", ["a", "=1", "a:=x"])
@@ -704,4 +704,4 @@ def test_a_new_types_members_are_not_listed_one_by_one() -> None:
 
 def test_an_unknown_revision_is_2(capsys: Captured) -> None:
     assert main(["revisions", "2025"]) == 2
-    assert "known are 2024-10-07" in capsys.readouterr().err
+    assert "the known revisions are 2024-10-07" in capsys.readouterr().err

@@ -462,7 +462,7 @@ async def test_client_of_an_unknown_kind_of_server_names_it(server: object) -> N
 
 
 def test_client_revisions_refuses_a_single_string() -> None:
-    with pytest.raises(TypeError, match=r"revisions is a list, such as \['2026-07-28'\]"):
+    with pytest.raises(TypeError, match=r"revisions must be a list, such as \['2026-07-28'\]"):
         Client(Server("s"), revisions="2026-07-28")
 
 

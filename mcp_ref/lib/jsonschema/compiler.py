@@ -2,9 +2,9 @@
 
 A reference (`$ref`) is a URI with a fragment. The URI names a resource, the fragment a JSON Pointer or an anchor in it.
 `$dynamicRef` depends on the *dynamic scope* (Core 7.1): the resources that validation passed through before. Only one
-fact about them matters: the resource that was the first to define each dynamic anchor. These pairs of anchor and
-resource are the `Scope`. A schema is compiled once for each scope, and most schemas have only the empty scope. So
-validation never has to look up a name.
+thing about them matters: for each dynamic anchor, the resource that defined it first. A `Scope` holds these pairs. A
+schema is compiled once for each scope, and most schemas have only the empty scope. So validation never has to look up a
+name.
 
 Spec:  Core 7.1, 8.2.3, 9.4.1
 """
@@ -91,7 +91,7 @@ class Compiler:
         return scoped.compiled
 
     def target(self, origin: ScopedSchema, reference: str, dynamic: bool) -> CompiledSchema:
-        """Return the schema that a reference names (Core 8.2.3.1, 8.2.3.2), and put it in the queue of the compiler."""
+        """Return the target of a reference (Core 8.2.3.1, 8.2.3.2), and add it to `_waiting`, to be built later."""
         uri, _, fragment = reference.partition("#")
         resource = self._resources.find(uri, origin.resource) if uri else origin.resource
         fragment = decode_percent(fragment)
@@ -111,7 +111,7 @@ class Compiler:
         return target.compiled
 
     def _scoped(self, schema: JSON, resource: SchemaResource, scope: Scope, at: str, depth: int) -> ScopedSchema:
-        """Return the ScopedSchema of a schema. Its dynamic scope includes the dynamic anchors of its resource."""
+        """Return a ScopedSchema. Its scope is the given scope plus the dynamic anchors of the schema's resource."""
         if isinstance(schema, bool):
             scoped = ScopedSchema(self, {}, resource, scope, at, depth)
             scoped.is_built = True

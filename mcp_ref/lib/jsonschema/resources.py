@@ -4,9 +4,9 @@ A *dialect* is a set of keywords: those of draft-07, or of the vocabularies of 2
 A *schema resource* (Core 4.3.5) is a schema with a URI of its own: the root of a document, or a subschema with `$id`.
 An *anchor* names a subschema of a resource. One scan of a document finds all resources and anchors.
 
-Nothing is ever fetched. In Core 9.1.2 a URI is a name, not an address to download. If a validator opened the URIs in
-the schema of a stranger, the stranger could read files (`file:///etc/passwd`) or reach servers inside our network
-(server-side request forgery, SSRF). All documents come from the caller of `compile_schema`.
+Nothing is ever fetched. Core 9.1.2: a URI is only a name; a validator need not download anything from it. If a
+validator opened the URIs in the schema of a stranger, the stranger could read files (`file:///etc/passwd`) or reach
+servers inside our network (server-side request forgery, SSRF). All documents come from the caller of `compile_schema`.
 
 Spec:  Core 8.1 (dialects and vocabularies), 8.2 ($id and anchors), 9.1 and 9.2; RFC 3986 5.2; RFC 6901
 """
@@ -27,7 +27,8 @@ from .values import JSON
 _DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/"
 _DRAFT_7 = "http://json-schema.org/draft-07/schema"
 
-# The keywords of both dialects whose values are subschemas: one, an array, or an object. Others hold data.
+# The keywords whose value is one subschema, an array of subschemas, or an object of subschemas, in either dialect.
+# The values of all other keywords are data and are not scanned.
 _ONE = frozenset(["additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"])
 _ONE |= {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
 _ARRAY = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
@@ -47,7 +48,7 @@ _DRAFT_07 += (dependent_names("dependencies"), dependent_schemas("dependencies")
 
 
 class Dialect:
-    """The keywords that have a meaning, and the functions that build them, each with its rank in the evaluation."""
+    """The keywords of a dialect: for each, the functions that build it, with their ranks in the order of evaluation."""
 
     def __init__(self, rows: Vocabulary, *, asserts_formats: bool = False, is_draft_07: bool = False) -> None:
         self.asserts_formats, self.is_draft_07 = asserts_formats, is_draft_07
@@ -87,7 +88,7 @@ class SchemaResources:
         self._scanned = 0
 
     def read(self, uri: str, schema: JSON, default: Dialect | None = None) -> SchemaResource:
-        """Scan a document with a URI. A document without `$schema` is in the default dialect, or else in 2020-12."""
+        """Scan a document and register it under this URI. Without `$schema` it uses the default dialect, or 2020-12."""
         resource = SchemaResource(uri, schema, self._dialect_of(schema, default))
         self._by_uri[uri] = resource
         if isinstance(schema, dict):
@@ -136,7 +137,7 @@ class SchemaResources:
         if depth > self._limits.depth:
             raise SchemaError(f"{location[:200]}…: schemas nested deeper than {self._limits.depth}")
         own_uri = self._own_uri(schema, resource) if schema is not resource.schema else None
-        if own_uri is not None:  # Core 8.2.1: a subschema with $id is a resource, and the base of the URIs in it
+        if own_uri is not None:  # Core 8.2.1: a subschema with $id is a resource; URIs in it are relative to its URI
             resource = SchemaResource(own_uri, schema, self._dialect_of(schema, resource.dialect))
             location = own_uri + "#"
             self._by_uri[own_uri] = self._by_schema[id(schema)] = resource
@@ -159,7 +160,7 @@ class SchemaResources:
         uri, _, fragment = own_id.partition("#")
         if resource.dialect.is_draft_07:
             if "$ref" in schema or not uri:
-                return None  # Draft-07 8.3: a $ref hides its siblings; 8.2.3: a $id of only a fragment is an anchor
+                return None  # Draft-07 8.3: $ref disables keywords beside it; 8.2.3: $id with fragment only: an anchor
         elif fragment:
             raise SchemaError(f"$id {quoted(own_id)}: Core 8.2.1 allows no fragment")
         return resolve_uri(resource.uri, uri)
@@ -209,7 +210,7 @@ _URI = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*:)?(//[^/?]*)?([^?]*)(\?.*)?", re.D
 
 
 def resolve_uri(base: str, reference: str) -> str:
-    """Return the URI of a reference, which has no fragment, relative to a base URI (RFC 3986 5.2.2)."""
+    """Resolve a reference without a fragment against a base URI, and return the resulting URI (RFC 3986 5.2.2)."""
     if not base:
         return reference
     scheme, authority, path, query = _URI.findall(reference)[0]
