@@ -83,7 +83,7 @@ class Server:
         extensions: The extensions that your handlers implement, each name with its settings. Only for 2026-07-28.
         cache_ttl: Time that a client may reuse the result of `server/discover` and of the list methods, in seconds. One
             number for all methods, or a mapping from method to number: `{"tools/list": 300.0}`. Only for 2026-07-28.
-        cache_scope: Who may receive a cached result: "public" is everybody, "private" only the request's principal.
+        cache_scope: The receivers of a cached result: "public" is everybody, "private" only the request's principal.
         task_store: The store of the tasks; by default in memory.
 
     Raises:
@@ -182,7 +182,7 @@ class Server:
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`.
             cache_ttl: Time that a client may reuse the contents, in seconds. Only for 2026-07-28.
-            cache_scope: Who may receive cached contents: "public" is everybody, "private" only the request's principal.
+            cache_scope: the receivers of cached contents: "public" is everybody, "private" only the request's principal.
             options: See `ResourceOptions`.
         """
         add = partial(self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
