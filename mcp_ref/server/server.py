@@ -182,7 +182,7 @@ class Server:
         Args:
             uri: The resource's URI, or a template such as `users://{id}/profile`.
             cache_ttl: Time that a client may reuse the contents, in seconds. Only for 2026-07-28.
-            cache_scope: the receivers of cached contents: "public" is everybody, "private" only the request's principal.
+            cache_scope: The receivers of contents: "public" is everybody, "private" only the request's principal.
             options: See `ResourceOptions`.
         """
         add = partial(self.resources.add, uri, cache_ttl=cache_ttl, cache_scope=cache_scope, **options)
