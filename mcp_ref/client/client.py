@@ -17,12 +17,12 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, MutableMappi
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
-from .. import features
 from ..basic.lifecycle import CapabilityError, ClientCapabilities, Implementation
 from ..basic.meta import EmptyResult, NotificationParams, RequestParams, checked_extensions
 from ..basic.progress import ProgressHandler
 from ..basic.versioning import LOG_LEVEL
 from ..extensions.tasks.types import EXTENSION, Task
+from ..features import pages as features
 from ..features.caching import ResponseCache
 from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS, Era, Revision, in_order

@@ -25,12 +25,12 @@ import secrets
 from collections.abc import Coroutine, Mapping
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
 
-from .. import features
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
 from ..basic.mrtr import InputRequired, merge_input_required
 from ..basic.progress import ProgressReporter, progress_token
+from ..features import pages as features
 from ..features.logging import LoggingLevel, LoggingMessageNotificationParams, is_wanted
 from ..features.task_augmentation import ask_for_task
 from ..jsonrpc.errors import InvalidMessage

@@ -26,13 +26,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
-from .. import features
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, ServerCapabilities, declares
 from ..basic.meta import RequestParams, checked_extensions
 from ..basic.ping import ping
 from ..codec import codec_for
 from ..extensions.tasks.types import EXTENSION, SERVER_CAPABILITY
+from ..features import pages as features
 from ..features.caching import CacheHints
 from ..features.discover import DiscoverResult
 from ..features.logging import set_level

@@ -22,7 +22,6 @@ from concurrent.futures import Executor
 from functools import cached_property, partial
 from typing import TypeVar, cast
 
-from .. import features
 from ..basic import lifecycle
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestParams, InitializeResult
@@ -31,6 +30,7 @@ from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.subscriptions import covers
 from ..basic.versioning import is_stateless
 from ..extensions.tasks.types import CreateTaskResult, owner_of
+from ..features import pages as features
 from ..features.task_augmentation import asks_for_task
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError

@@ -21,7 +21,6 @@ import time
 from concurrent.futures import Executor
 from typing import TypeVar, cast
 
-from .. import features
 from ..basic import mrtr, versioning
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
@@ -30,6 +29,7 @@ from ..basic.subscriptions import SubscriptionsListenRequestParams
 from ..basic.versioning import MissingCapability
 from ..codec import ShapeError, codec_for
 from ..extensions.tasks.types import owner_of
+from ..features import pages as features
 from ..features.caching import CacheableResult
 from ..features.logging import LEVELS
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError

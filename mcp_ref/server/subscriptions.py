@@ -19,7 +19,6 @@ import dataclasses
 from functools import partial
 from typing import cast
 
-from .. import features
 from ..basic.cancellation import CancelledNotificationParams
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import declares
@@ -33,6 +32,7 @@ from ..basic.subscriptions import (
 )
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..extensions.tasks.types import EXTENSION_CAPABILITY
+from ..features import pages as features
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from .context import TURN
