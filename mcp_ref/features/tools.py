@@ -277,7 +277,7 @@ class Tools:
         if task not in get_args(TaskSupport):
             raise ValueError(f"task must be one of {', '.join(get_args(TaskSupport))}, not {task!r}")
         results = (CallToolResult, *get_args(ContentBlock))
-        signature = signature_of(function, context_type=self._context_type, result_types=results)
+        signature = signature_of(function, context_type=self._context_type, schemaless_types=results)
         tool = Tool(
             name or signature.name,
             cast(Object, options.get("input_schema", signature.input_schema)),

@@ -578,13 +578,13 @@ def test_validation_error_has_path_and_keyword() -> None:
         (("b",), "properties"),
         (("c",), "additionalProperties"),
     ]
-    assert errors[0].expected == "expected at least 2, got 1"
+    assert errors[0].message == "expected at least 2, got 1"
 
 
 def test_errors_returns_at_most_as_many_errors_as_requested() -> None:
     validator = compile_schema({"items": {"type": "null"}})
     assert len(validator.errors([1] * 50)) == 8
-    assert len(validator.errors([1] * 50, most=1)) == 1
+    assert len(validator.errors([1] * 50, max_errors=1)) == 1
     assert validator.errors([None]) == []
 
 

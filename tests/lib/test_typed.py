@@ -36,16 +36,16 @@ import pytest
 
 from mcp_ref.lib.jsonschema import compile_schema
 from mcp_ref.lib.typed import (
+    ConversionError,
     Parameter,
     Signature,
-    UnfitValue,
     UnsupportedType,
     reader_of,
     schema_of,
     signature_of,
     to_json,
 )
-from mcp_ref.lib.typed.unions import fits
+from mcp_ref.lib.typed.unions import fits_roughly
 from mcp_ref.lib.typed.values import JSON, MAX_VALUE_DEPTH
 
 T = TypeVar("T")
@@ -242,9 +242,9 @@ def test_signature_of_sees_a_result_type_through_a_type_alias() -> None:
     space: dict[str, Any] = {"Plain": Plain}
     exec("type Reply = list[Plain]\ntype Tree = dict[str, Tree]", space)
     exec("def own() -> Reply | None: ...\ndef endless() -> Tree: ...", space)
-    assert signature_of(space["own"], result_types=(Plain,)).output_schema is None
+    assert signature_of(space["own"], schemaless_types=(Plain,)).output_schema is None
     with pytest.raises(UnsupportedType, match="contains itself"):
-        signature_of(space["endless"], result_types=(Plain,))
+        signature_of(space["endless"], schemaless_types=(Plain,))
 
 
 # ------------------------------------------------------------------------------------------- refused, with advice
@@ -415,7 +415,7 @@ UNFIT: list[tuple[object, object, str]] = [
 
 @pytest.mark.parametrize(("annotation", "value", "words"), UNFIT, ids=lambda value: str(value)[:40])
 def test_reader_of_refuses_values_that_the_schema_cannot_exclude(annotation: object, value: object, words: str) -> None:
-    with pytest.raises(UnfitValue, match="^" + words):
+    with pytest.raises(ConversionError, match="^" + words):
         read(annotation, value)
 
 
@@ -429,7 +429,7 @@ class Even:
 
 
 def test_reader_of_reports_the_error_of_a_post_init() -> None:
-    with pytest.raises(UnfitValue, match=r"^\[0\]: the number is even$"):
+    with pytest.raises(ConversionError, match=r"^\[0\]: the number is even$"):
         read(list[Even], [{"number": 3}])
 
 
@@ -519,7 +519,7 @@ UNWRITABLE: list[tuple[object, str]] = [
 
 @pytest.mark.parametrize(("value", "words"), UNWRITABLE, ids=[str(number) for number in range(len(UNWRITABLE))])
 def test_to_json_refuses_a_value_that_json_cannot_hold_with_its_location(value: object, words: str) -> None:
-    with pytest.raises(UnfitValue, match="^" + words) as caught:
+    with pytest.raises(ConversionError, match="^" + words) as caught:
         to_json(value)
     assert len(str(caught.value)) < 300
     assert "\ud800" not in str(caught.value)
@@ -542,7 +542,7 @@ def forecast(city: str, days: Annotated[int, "How far ahead", {"minimum": 1}] = 
 
 
 def test_signature_of_the_example_in_the_docstring() -> None:
-    signature = signature_of(forecast, result_types=())
+    signature = signature_of(forecast, schemaless_types=())
     assert signature.name == "forecast"
     assert signature.description == "Tell the weather."
     assert signature.input_schema == {
@@ -648,7 +648,7 @@ def test_signature_of_a_function_without_annotations_accepts_any_json() -> None:
     def tool(a, b=1):  # type: ignore[no-untyped-def]
         return a
 
-    signature = signature_of(tool, result_types=())
+    signature = signature_of(tool, schemaless_types=())
     assert signature.input_schema["properties"] == {"a": {}, "b": {"default": 1}}
     assert signature.output_schema is None
     assert signature.description == ""
@@ -700,7 +700,7 @@ def test_bind_names_the_wrong_argument_and_does_not_change_the_arguments() -> No
 
     signature = signature_of(tool)
     arguments = {"when": "2025-01-01", "where": [{"number": 2}, {"number": 1}]}
-    with pytest.raises(UnfitValue, match=r"^where\[1\]: the number is even$"):
+    with pytest.raises(ConversionError, match=r"^where\[1\]: the number is even$"):
         signature.bind(arguments)
     assert arguments["when"] == "2025-01-01"
 
@@ -720,7 +720,7 @@ def test_signature_of_leaves_out_the_context_parameter() -> None:
         assert signature.context_parameter == name
         assert [parameter.name for parameter in signature.parameters] == ["a"]
         assert signature.input_schema["required"] == ["a"]
-        with pytest.raises(UnfitValue, match=f"^{name}: not an argument$"):
+        with pytest.raises(ConversionError, match=f"^{name}: not an argument$"):
             signature.bind({"a": 1, name: None})
 
 
@@ -746,10 +746,10 @@ def test_signature_of_has_an_output_schema_only_for_data() -> None:
         return {}
 
     for function in (nothing, anything, unannotated, own, sometimes):
-        assert signature_of(function, result_types=(Plain,)).output_schema is None
+        assert signature_of(function, schemaless_types=(Plain,)).output_schema is None
     assert signature_of(own).output_schema is None, "and what is not asked for may have no schema"
     with pytest.raises(UnsupportedType, match=r"own\(\) result\[\]: Plain has no JSON Schema"):
-        signature_of(own, result_types=())
+        signature_of(own, schemaless_types=())
 
 
 def test_signature_of_result_schema_may_be_of_any_type() -> None:
@@ -765,10 +765,13 @@ def test_signature_of_result_schema_may_be_of_any_type() -> None:
     def number() -> int:
         return 1
 
-    assert signature_of(record, result_types=()).output_schema == POINT
-    assert signature_of(mapping, result_types=()).output_schema == {"type": "object", "additionalProperties": INTEGER}
-    assert signature_of(perhaps, result_types=()).output_schema == {**POINT, "type": ["object", "null"]}
-    assert signature_of(number, result_types=()).output_schema == INTEGER
+    assert signature_of(record, schemaless_types=()).output_schema == POINT
+    assert signature_of(mapping, schemaless_types=()).output_schema == {
+        "type": "object",
+        "additionalProperties": INTEGER,
+    }
+    assert signature_of(perhaps, schemaless_types=()).output_schema == {**POINT, "type": ["object", "null"]}
+    assert signature_of(number, schemaless_types=()).output_schema == INTEGER
 
 
 # --- the callables
@@ -853,7 +856,7 @@ def test_signature_of_a_callable_is_that_of_the_function_inside(
 def test_signature_of_a_partial_leaves_out_its_fixed_arguments() -> None:
     signature = signature_of(functools.partial(undocumented, times=2))
     assert [parameter.name for parameter in signature.parameters] == ["name"]
-    with pytest.raises(UnfitValue, match=r"^times: not an argument$"):
+    with pytest.raises(ConversionError, match=r"^times: not an argument$"):
         signature.bind({"name": "a", "times": 3})
     assert [p.name for p in signature_of(functools.partial(undocumented, "Ann")).parameters] == ["times"]
 
@@ -912,7 +915,7 @@ def test_signature_of_evaluated_annotations_equals_that_of_quoted_ones() -> None
     space: dict[str, Any] = {"Annotated": Annotated, "Point": Point}
     source = "def tool(a: Annotated[int, 'n'], b: 'Point', c: list['Point']) -> 'Point': ..."
     exec(compile(source, "tool.py", "exec", dont_inherit=True), space)
-    signature = signature_of(space["tool"], result_types=())
+    signature = signature_of(space["tool"], schemaless_types=())
     properties = {"a": {"type": "integer", "description": "n"}, "b": POINT, "c": {"type": "array", "items": POINT}}
     assert signature.input_schema["properties"] == properties
     assert signature.output_schema == POINT
@@ -995,7 +998,7 @@ def fitting_json(random: Random, schema: Any) -> JSON:
         case "object":
             return {name: fitting_json(random, schema.get("additionalProperties", {})) for name in ("x", "é")}
         case name:
-            return random.choice([value for value in SOME_JSON if fits({"type": name}, value)])
+            return random.choice([value for value in SOME_JSON if fits_roughly({"type": name}, value)])
 
 
 def test_schema_of_reader_of_and_to_json_agree_on_random_annotations() -> None:
@@ -1007,16 +1010,16 @@ def test_schema_of_reader_of_and_to_json_agree_on_random_annotations() -> None:
         validator, reader = compile_schema(schema), reader_of(annotation)
         for value in [some_json(random, 3), *(fitting_json(random, schema) for _ in range(4))]:
             says = f"{annotation}: {value!r}"
-            assert fits(without_patterns(schema), value) is compile_schema(without_patterns(schema)).is_valid(value), (
-                says
-            )
+            assert fits_roughly(without_patterns(schema), value) is compile_schema(without_patterns(schema)).is_valid(
+                value
+            ), says
             if not validator.is_valid(value):
                 continue
             before = json.dumps(value)
             try:
                 found = reader(value) if reader else value
                 again = to_json(found)
-            except UnfitValue:
+            except ConversionError:
                 continue
             assert json.dumps(value) == before, says
             assert validator.is_valid(again), f"{says} became {found!r}, then {again!r}"

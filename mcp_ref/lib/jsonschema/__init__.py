@@ -30,7 +30,7 @@ from collections.abc import Mapping
 
 from .compiler import Compiler
 from .errors import SchemaError, ValidationError
-from .limits import TOO_DEEP, Budget, BudgetExceeded, ValidationLimits
+from .limits import TOO_DEEP_MESSAGE, Budget, BudgetExceeded, ValidationLimits
 from .model import CompiledSchema, find_errors
 from .values import JSON
 
@@ -61,12 +61,12 @@ class Validator:
         except (BudgetExceeded, RecursionError):
             return False
 
-    def errors(self, instance: JSON, most: int = 8) -> list[ValidationError]:
+    def errors(self, instance: JSON, max_errors: int = 8) -> list[ValidationError]:
         """Return the errors of an instance. The list is empty exactly if the instance is valid.
 
         Args:
             instance: A value as `json.loads` returns it.
-            most: Maximum number of errors to return. Default 8.
+            max_errors: Maximum number of errors to return. Default 8.
         """
         found: dict[str, ValidationError] = {}  # by text: several subschemas may report the same error
         try:
@@ -74,12 +74,12 @@ class Validator:
                 return []
             for error in find_errors(self._root, instance, Budget(self._limits)):
                 found.setdefault(str(error), error)
-                if len(found) >= most:
+                if len(found) >= max_errors:
                     break
         except BudgetExceeded as limit:
             found[str(limit)] = ValidationError((), "limits", str(limit))
         except RecursionError:
-            found[TOO_DEEP] = ValidationError((), "limits", TOO_DEEP)
+            found[TOO_DEEP_MESSAGE] = ValidationError((), "limits", TOO_DEEP_MESSAGE)
         return list(found.values())
 
     def validate(self, instance: JSON) -> None:
@@ -119,7 +119,7 @@ def compile_schema(
             leads nowhere, or back to itself without end, or a pattern whose matching time cannot be bounded.
     """
     try:
-        root = Compiler(documents or {}, assert_formats, limits).root(schema)
+        root = Compiler(documents or {}, assert_formats, limits).compile_document(schema)
     except RecursionError:
         raise SchemaError("the schema is nested too deeply") from None
     return Validator(root, limits)

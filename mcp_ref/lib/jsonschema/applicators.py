@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
-from .errors import alternatives, quoted, quoted_names
-from .limits import TOO_DEEP, Budget, BudgetExceeded
-from .model import Applied, CompiledSchema, Keyword, SchemaReader, Vocabulary, VocabularyRow, accept, find_errors
+from .errors import join_alternatives, quoted, quoted_names
+from .limits import TOO_DEEP_MESSAGE, Budget, BudgetExceeded
+from .model import Applied, CompiledSchema, Keyword, SchemaReader, Vocabulary, VocabularyRow, accept_any, find_errors
 from .values import JSON
 
 
@@ -25,7 +25,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
 
         def check(instance: JSON, budget: Budget) -> bool:
             if budget.depth <= 0:
-                raise BudgetExceeded(TOO_DEEP)
+                raise BudgetExceeded(TOO_DEEP_MESSAGE)
             budget.depth -= 1
             valid = target.check(instance, budget)  # looked up late: the target may not be compiled yet
             budget.depth += 1
@@ -36,7 +36,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
     return build, name
 
 
-def _all_or_any(name: str, *, decisive: bool) -> VocabularyRow:
+def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
     """Return the row of `allOf`, which one False decides (Core 10.2.1.1), or `anyOf`, which one True (10.2.1.2)."""
 
     def build(reader: SchemaReader) -> Keyword:
@@ -46,12 +46,12 @@ def _all_or_any(name: str, *, decisive: bool) -> VocabularyRow:
         def check(instance: JSON, budget: Budget) -> bool:
             budget.spend(len(checks))
             for check_one in checks:
-                if check_one(instance, budget) is decisive:
-                    return decisive
-            return not decisive
+                if check_one(instance, budget) is deciding:
+                    return deciding
+            return not deciding
 
-        if decisive:
-            return Keyword(name, check, lambda *failed: _no_match(schemas, *failed), _valid_ones(schemas))
+        if deciding:
+            return Keyword(name, check, lambda *failed: _no_match_message(schemas, *failed), _applied_if_valid(schemas))
         applied = [(None, schema) for schema in schemas]
         return Keyword(name, check, applied=lambda instance, budget: applied)
 
@@ -76,13 +76,13 @@ def one_of(reader: SchemaReader) -> Keyword:
     def message(instance: JSON, budget: Budget) -> str:
         matching = [str(number) for number, check_one in enumerate(checks, 1) if check_one(instance, budget)]
         if not matching:
-            return _no_match(schemas, instance, budget)
+            return _no_match_message(schemas, instance, budget)
         return f"expected to match exactly one of {len(schemas)} alternatives, but matches {' and '.join(matching)}"
 
-    return Keyword("oneOf", check, message, _valid_ones(schemas))
+    return Keyword("oneOf", check, message, _applied_if_valid(schemas))
 
 
-def _valid_ones(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget], Applied]:
+def _applied_if_valid(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget], Applied]:
     def applied(instance: JSON, budget: Budget) -> Applied:
         budget.spend(len(schemas))
         return ((None, schema) for schema in schemas if schema.check(instance, budget))
@@ -90,19 +90,19 @@ def _valid_ones(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget], Appli
     return applied
 
 
-def _no_match(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> str:
+def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> str:
     """Return a message with the errors of the alternatives that the instance was probably meant to match."""
     failures = [list(islice(find_errors(schema, instance, budget), 8)) for schema in schemas[:20]]
     right_type = [errors for errors in failures if errors[0].keyword != "type" or errors[0].path]
     if not right_type:
         got = f", got {quoted(instance)}"
-        types = [errors[0].expected.removeprefix("expected ").removesuffix(got) for errors in failures]
-        return f"expected {alternatives(list(dict.fromkeys(types)))}{got}"
+        types = [errors[0].message.removeprefix("expected ").removesuffix(got) for errors in failures]
+        return f"expected {join_alternatives(list(dict.fromkeys(types)))}{got}"
     # Alternatives often differ in a property with a fixed value, such as "kind". A match of this value was meant.
     fixed = [[error for error in errors if error.keyword in ("const", "enum")] for errors in right_type]
     meant = [errors[0] for errors, mismatches in zip(right_type, fixed, strict=True) if not mismatches]
     firsts = meant or [mismatches[0] for mismatches in fixed]
-    return alternatives(list(dict.fromkeys(map(str, firsts)))[:4], " -- or ")
+    return join_alternatives(list(dict.fromkeys(map(str, firsts)))[:4], " -- or ")
 
 
 def not_(reader: SchemaReader) -> Keyword:
@@ -120,7 +120,7 @@ def if_then_else(reader: SchemaReader) -> Keyword | None:
         return None
     condition = schemas["if"]
     then, otherwise = schemas.get("then"), schemas.get("else")
-    on_true, on_false = (then.check if then else accept), (otherwise.check if otherwise else accept)
+    on_true, on_false = (then.check if then else accept_any), (otherwise.check if otherwise else accept_any)
 
     def check(instance: JSON, budget: Budget) -> bool:
         budget.spend(2)
@@ -246,7 +246,7 @@ def properties(reader: SchemaReader) -> Keyword:
         if schema.false_error:
             schema.set_false("properties", "this property is not allowed")
     if rest is not None and rest.false_error:
-        names = f", expected {alternatives(quoted_names(list(named)))}" if named else ""
+        names = f", expected {join_alternatives(quoted_names(list(named)))}" if named else ""
         rest.set_false("additionalProperties", f"unexpected property{names}")
 
     def schemas_for(name: str, budget: Budget) -> list[CompiledSchema]:
@@ -264,7 +264,7 @@ def properties(reader: SchemaReader) -> Keyword:
                     yield name, schema
 
     checks = {name: schema.check for name, schema in named.items()}
-    check_rest = rest.check if rest is not None else accept
+    check_rest = rest.check if rest is not None else accept_any
 
     def check_named(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
@@ -311,6 +311,6 @@ CORE: Vocabulary = (*REFERENCE, _reference("$dynamicRef", dynamic=True))
 APPLICATOR: Vocabulary = ((items, "prefixItems", "items"), (contains, "contains"))
 APPLICATOR += ((properties, "properties", "patternProperties", "additionalProperties"),)
 APPLICATOR += ((property_names, "propertyNames"), dependent_schemas("dependentSchemas"))
-APPLICATOR += ((if_then_else, "if", "then", "else"), _all_or_any("allOf", decisive=False))
-APPLICATOR += (_all_or_any("anyOf", decisive=True), (one_of, "oneOf"), (not_, "not"))
+APPLICATOR += ((if_then_else, "if", "then", "else"), _all_or_any("allOf", deciding=False))
+APPLICATOR += (_all_or_any("anyOf", deciding=True), (one_of, "oneOf"), (not_, "not"))
 """The applicator vocabulary (Core 10)."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sized
 from operator import ge, gt, le, lt
 
-from .errors import alternatives, format_count, missing_properties, quoted
+from .errors import format_count, join_alternatives, missing_properties_message, quoted
 from .formats import FORMATS
 from .limits import Budget
 from .model import Keyword, SchemaReader, Vocabulary, VocabularyRow
-from .values import JSON, TYPES, canonical, is_multiple, is_number
+from .values import JSON, TYPES, canonical_text, is_multiple, is_number
 
 
 def type_(reader: SchemaReader) -> Keyword:
@@ -23,7 +23,7 @@ def type_(reader: SchemaReader) -> Keyword:
     if not known or len(set(known)) != len(names):
         raise reader.error("type", f"one of {', '.join(TYPES)}, or an array of different ones")
     checks = [TYPES[name] for name in known]
-    text = alternatives([_WITH_ARTICLE[name] for name in known])
+    text = join_alternatives([_WITH_ARTICLE[name] for name in known])
 
     def check_any(instance: JSON, budget: Budget) -> bool:
         for check_one in checks:  # noqa: SIM110
@@ -53,7 +53,7 @@ def const(reader: SchemaReader) -> Keyword:
 
 def _one_of(name: str, values: list[JSON]) -> Keyword:
     strings = {value for value in values if isinstance(value, str)}
-    others = {canonical(value) for value in values if not isinstance(value, str)}
+    others = {canonical_text(value) for value in values if not isinstance(value, str)}
     has_containers = any(isinstance(value, (list, dict)) for value in values)
     shown = [quoted(value) for value in values[:20]] + (["…"] if len(values) > 20 else [])
     text = f"expected one of {', '.join(shown)}" if len(values) != 1 else f"expected {shown[0]}"
@@ -63,7 +63,7 @@ def _one_of(name: str, values: list[JSON]) -> Keyword:
             return instance in strings
         if not others or (isinstance(instance, (list, dict)) and not has_containers):
             return False
-        return canonical(instance, budget) in others
+        return canonical_text(instance, budget) in others
 
     return Keyword(name, check, text)
 
@@ -120,7 +120,7 @@ def unique_items(reader: SchemaReader) -> Keyword | None:
         budget.spend(len(instance))
         seen: set[str] = set()
         for item in instance:
-            key = canonical(item, budget)
+            key = canonical_text(item, budget)
             if key in seen:
                 yield item
             seen.add(key)
@@ -155,7 +155,7 @@ def required(reader: SchemaReader) -> Keyword:
                     return False
         return True
 
-    return Keyword("required", check, lambda instance, budget: missing_properties(names, instance))
+    return Keyword("required", check, lambda instance, budget: missing_properties_message(names, instance))
 
 
 def dependent_names(keyword: str) -> VocabularyRow:
@@ -177,7 +177,7 @@ def dependent_names(keyword: str) -> VocabularyRow:
 
         def message(instance: dict[str, JSON], budget: Budget) -> str:
             key = violated(instance, budget) or ""
-            return f"{missing_properties(sorted(required[key]), instance)}, because {quoted(key)} is present"
+            return f"{missing_properties_message(sorted(required[key]), instance)}, because {quoted(key)} is present"
 
         return Keyword(keyword, check, message)
 

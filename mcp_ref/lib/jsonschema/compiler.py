@@ -31,10 +31,16 @@ class ScopedSchema(SchemaReader):
     __slots__ = ("compiler", "depth", "is_built", "resource", "scope")
 
     def __init__(
-        self, compiler: Compiler, schema: dict[str, JSON], resource: SchemaResource, scope: Scope, at: str, depth: int
+        self,
+        compiler: Compiler,
+        schema: dict[str, JSON],
+        resource: SchemaResource,
+        scope: Scope,
+        location: str,
+        depth: int,
     ) -> None:
         asserts_formats = compiler.assert_formats or resource.dialect.asserts_formats
-        super().__init__(schema, at, resource.dialect.builders, asserts_formats)
+        super().__init__(schema, location, resource.dialect.builders, asserts_formats)
         self.compiler, self.resource, self.scope, self.depth = compiler, resource, scope, depth
         self.is_built = False
 
@@ -45,7 +51,7 @@ class ScopedSchema(SchemaReader):
     def resolve(self, keyword: str, *, dynamic: bool) -> CompiledSchema:
         reference = self.string(keyword)
         try:
-            target = self.compiler.target(self, reference, dynamic)
+            target = self.compiler.find_target(self, reference, dynamic)
         except SchemaError as error:
             raise SchemaError(f"{self.location}/{keyword}: {error}") from None
         self.compiled.in_place.append(target)
@@ -72,26 +78,28 @@ class Compiler:
         self.assert_formats, self.limits = assert_formats, limits
         self._resources = SchemaResources(documents, limits)
         self._schemas: dict[tuple[int, str, Scope], ScopedSchema] = {}
-        self._waiting: list[ScopedSchema] = []  # targets of references, built after the schema that refers to them
+        self._unbuilt: list[ScopedSchema] = []  # targets of references, built after the schema that refers to them
         self.patterns: dict[str, Pattern] = {}  # each is compiled only once
 
-    def root(self, schema: JSON) -> CompiledSchema:
+    def compile_document(self, schema: JSON) -> CompiledSchema:
         """Return a document as a compiled schema."""
         resource = self._resources.read("", schema)
         root = self.compile(resource.schema, resource, (), "#", 0)
-        while self._waiting:
-            self._build(self._waiting.pop())
+        while self._unbuilt:
+            self._build(self._unbuilt.pop())
         self._refuse_loops()
         return root
 
-    def compile(self, schema: JSON, resource: SchemaResource, scope: Scope, at: str, depth: int) -> CompiledSchema:
+    def compile(
+        self, schema: JSON, resource: SchemaResource, scope: Scope, location: str, depth: int
+    ) -> CompiledSchema:
         """Compile the schema at a location, with all its subschemas."""
-        scoped = self._scoped(schema, resource, scope, at, depth)
+        scoped = self._scoped(schema, resource, scope, location, depth)
         self._build(scoped)
         return scoped.compiled
 
-    def target(self, origin: ScopedSchema, reference: str, dynamic: bool) -> CompiledSchema:
-        """Return the target of a reference (Core 8.2.3.1, 8.2.3.2), and add it to `_waiting`, to be built later."""
+    def find_target(self, origin: ScopedSchema, reference: str, dynamic: bool) -> CompiledSchema:
+        """Return the target of a reference (Core 8.2.3.1, 8.2.3.2), and add it to `_unbuilt`, to be built later."""
         uri, _, fragment = reference.partition("#")
         resource = self._resources.find(uri, origin.resource) if uri else origin.resource
         fragment = decode_percent(fragment)
@@ -107,21 +115,21 @@ class Compiler:
         else:
             raise SchemaError(f"unknown anchor {quoted(fragment)} in {resource}")
         target = self._scoped(schema, resource, origin.scope, location, 0)
-        self._waiting.append(target)
+        self._unbuilt.append(target)
         return target.compiled
 
-    def _scoped(self, schema: JSON, resource: SchemaResource, scope: Scope, at: str, depth: int) -> ScopedSchema:
+    def _scoped(self, schema: JSON, resource: SchemaResource, scope: Scope, location: str, depth: int) -> ScopedSchema:
         """Return a ScopedSchema. Its scope is the given scope plus the dynamic anchors of the schema's resource."""
         if isinstance(schema, bool):
-            scoped = ScopedSchema(self, {}, resource, scope, at, depth)
+            scoped = ScopedSchema(self, {}, resource, scope, location, depth)
             scoped.is_built = True
             if not schema:
                 scoped.compiled.set_false("false", "no value is allowed here")
             return scoped
         if not isinstance(schema, dict):
-            raise SchemaError(f"{at}: expected a schema (an object, true or false), got {quoted(schema)}")
+            raise SchemaError(f"{location}: expected a schema (an object, true or false), got {quoted(schema)}")
         if depth > self.limits.depth:
-            raise SchemaError(f"{at[:200]}…: schemas nested deeper than {self.limits.depth}")
+            raise SchemaError(f"{location[:200]}…: schemas nested deeper than {self.limits.depth}")
         resource = self._resources.owner_of(schema, resource)
         bound = [name for name, _ in scope]
         scope += tuple((name, resource) for name in sorted(resource.dynamic_anchors) if name not in bound)
@@ -129,7 +137,7 @@ class Compiler:
         if key not in self._schemas:
             if len(self._schemas) >= self.limits.subschemas:
                 raise SchemaError(f"more than {self.limits.subschemas} subschemas")
-            self._schemas[key] = ScopedSchema(self, schema, resource, scope, at, depth)
+            self._schemas[key] = ScopedSchema(self, schema, resource, scope, location, depth)
         return self._schemas[key]
 
     def _build(self, scoped: ScopedSchema) -> None:

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 import re
 
-from .expressions import LAST, Boundary, CharacterSet, Choice, Item, NonRegular, PatternError, Repeat, Sequence, invert
+from .expressions import (
+    LAST_CODE,
+    Boundary,
+    CharacterSet,
+    Choice,
+    Node,
+    NonRegular,
+    PatternError,
+    Repeat,
+    Sequence,
+    invert,
+)
 
 _SYNTAX = frozenset("^$\\.*+?()[]{}|")
 _DIGIT = [(0x30, 0x39)]
@@ -19,7 +30,7 @@ _SPACE = [
     *[(0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)],
 ]
 _NEWLINE = [(0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029)]
-_CONTROLS = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D}
+_CONTROL_ESCAPES = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D}
 _NAMES_OF_CATEGORIES = """
     Letter=L Cased_Letter=LC Uppercase_Letter=Lu Lowercase_Letter=Ll Titlecase_Letter=Lt Modifier_Letter=Lm
     Other_Letter=Lo Mark=M Nonspacing_Mark=Mn Spacing_Mark=Mc Enclosing_Mark=Me Number=N Decimal_Number=Nd digit=Nd
@@ -36,70 +47,70 @@ class Parser:
     """A recursive-descent parser, whose methods are named after the rules of the grammar."""
 
     def __init__(self, source: str) -> None:
-        self.source, self.at = source, 0
+        self.source, self.position = source, 0
         self.is_regular = True  # False after a construct that an automaton cannot match
-        self.has_property = False  # True after a construct that `re` cannot match
+        self.uses_categories = False  # True after a construct that `re` cannot match
         self._names: list[str | None] = []  # the names of the groups so far
 
-    def parse(self) -> Item:
+    def parse(self) -> Node:
         """Parse the whole source. Raise PatternError if it is malformed."""
         node = self._disjunction()
-        if self.at < len(self.source):
+        if self.position < len(self.source):
             raise self._error("unmatched )")
         return node
 
     def _error(self, why: str) -> PatternError:
-        return PatternError(f"{why} at character {self.at}")
+        return PatternError(f"{why} at character {self.position}")
 
     def _peek(self, text: str) -> bool:
-        return self.source.startswith(text, self.at)
+        return self.source.startswith(text, self.position)
 
     def _take(self, text: str) -> bool:
         found = self._peek(text)
-        self.at += len(text) * found
+        self.position += len(text) * found
         return found
 
     def _next(self) -> str:
-        if self.at >= len(self.source):
+        if self.position >= len(self.source):
             raise self._error("unexpected end")
-        self.at += 1
-        return self.source[self.at - 1]
+        self.position += 1
+        return self.source[self.position - 1]
 
-    def _matched(self, expression: str) -> re.Match[str] | None:
-        found = re.compile(expression, re.ASCII).match(self.source, self.at)
-        self.at = found.end() if found else self.at
+    def _take_match(self, expression: str) -> re.Match[str] | None:
+        found = re.compile(expression, re.ASCII).match(self.source, self.position)
+        self.position = found.end() if found else self.position
         return found
 
-    def _disjunction(self) -> Item:
+    def _disjunction(self) -> Node:
         choices = [self._alternative()]
         while self._take("|"):
             choices.append(self._alternative())
         return choices[0] if len(choices) == 1 else Choice(choices)
 
-    def _alternative(self) -> Item:
-        items: list[Item] = []
-        while self.at < len(self.source) and not self._peek("|") and not self._peek(")"):
+    def _alternative(self) -> Node:
+        items: list[Node] = []
+        while self.position < len(self.source) and not self._peek("|") and not self._peek(")"):
             items.append(self._term())
         return items[0] if len(items) == 1 else Sequence(items)
 
-    def _term(self) -> Item:
-        char = self.source[self.at]
+    def _term(self) -> Node:
+        char = self.source[self.position]
         if char not in _SYNTAX:
-            self.at += 1
+            self.position += 1
             return self._quantified(_character(ord(char)))
         for kind in ("^", "$", r"\b", r"\B"):
             if self._take(kind):
                 return Boundary(kind)
-        for opening in ("?=", "?!", "?<=", "?<!"):
-            if self._take(f"({opening}"):
+        for prefix in ("?=", "?!", "?<=", "?<!"):
+            if self._take(f"({prefix}"):
                 self.is_regular = False
-                return NonRegular(opening, self._closed(self._disjunction()))
+                return NonRegular(prefix, self._closed(self._disjunction()))
         return self._quantified(self._atom())
 
-    def _quantified(self, atom: Item) -> Item:
-        if self.at >= len(self.source) or self.source[self.at] not in "*+?{":
+    def _quantified(self, atom: Node) -> Node:
+        if self.position >= len(self.source) or self.source[self.position] not in "*+?{":
             return atom
-        found = self._matched(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # lazy or greedy: both match the same texts
+        found = self._take_match(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # lazy or greedy: both match the same texts
         if found is None:
             return atom
         if found[2] is None:
@@ -110,20 +121,20 @@ class Parser:
             raise self._error("the bounds of {} are in the wrong order")
         if max(least, most or 0) > 65_535:
             raise self._error("a bound of {} is larger than 65535")
-        if self._matched(r"[*+?]|\{\d+(,\d*)?\}"):
+        if self._take_match(r"[*+?]|\{\d+(,\d*)?\}"):
             raise self._error("nothing to repeat")
         return Repeat(atom, least, most)
 
-    def _closed(self, body: Item) -> Item:
+    def _closed(self, body: Node) -> Node:
         if not self._take(")"):
             raise self._error("missing )")
         return body
 
-    def _atom(self) -> Item:
+    def _atom(self) -> Node:
         if self._take("(?:"):
             return Sequence([self._closed(self._disjunction())])
         if self._peek("("):
-            named = self._matched(r"\(\?<([A-Za-z_$][\w$]*)>")
+            named = self._take_match(r"\(\?<([A-Za-z_$][\w$]*)>")
             if named is None and (self._peek("(?") or not self._take("(")):
                 raise self._error("unknown kind of group")
             self._names.append(named[1] if named else None)
@@ -133,16 +144,16 @@ class Parser:
         if self._take("["):
             return self._class()
         if self._peek("\\"):
-            reference = self._matched(r"\\(?:([1-9]\d*)|k<([^>]*)>)")
+            reference = self._take_match(r"\\(?:([1-9]\d*)|k<([^>]*)>)")
             if reference is None:
-                self.at += 1
+                self.position += 1
                 return self._escape()
             self.is_regular = False
             if reference[2] is not None and reference[2] not in self._names:
                 raise self._error("unknown group name")
             number = int(reference[1] or 0) or self._names.index(reference[2]) + 1
             return NonRegular(f"\\{number}")
-        if self.source[self.at] in "*+?" or self._matched(r"\{\d+(,\d*)?\}"):
+        if self.source[self.position] in "*+?" or self._take_match(r"\{\d+(,\d*)?\}"):
             raise self._error("nothing to repeat")
         return _character(ord(self._next()))
 
@@ -154,36 +165,36 @@ class Parser:
             return CharacterSet(invert(ranges) if char.isupper() else ranges, [])
         if char in "pP":
             return self._property(char == "P")
-        if char in _CONTROLS:
-            return _character(_CONTROLS[char])
+        if char in _CONTROL_ESCAPES:
+            return _character(_CONTROL_ESCAPES[char])
         if char == "b" and in_class:
             return _character(8)
-        if char == "0" and not self._matched(r"(?=\d)"):
+        if char == "0" and not self._take_match(r"(?=\d)"):
             return _character(0)
-        if char == "c" and (found := self._matched("[A-Za-z]")):
+        if char == "c" and (found := self._take_match("[A-Za-z]")):
             return _character(ord(found[0]) % 32)
-        if char == "x" and (found := self._matched("[0-9a-fA-F]{2}")):
+        if char == "x" and (found := self._take_match("[0-9a-fA-F]{2}")):
             return _character(int(found[0], 16))
         if char == "u":
-            if found := self._matched(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"):
+            if found := self._take_match(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"):
                 return _character(0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF))
-            found = self._matched(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")
-            if found and (code := int(found[1] or found[2], 16)) <= LAST:
+            found = self._take_match(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")
+            if found and (code := int(found[1] or found[2], 16)) <= LAST_CODE:
                 return _character(code)
         if char.isascii() and char.isalnum():
             raise self._error(f"unknown escape \\{char}")
         return _character(ord(char))
 
     def _property(self, negated: bool) -> CharacterSet:
-        found = self._matched(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")
+        found = self._take_match(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")
         name = found[1] if found else ""
         if name in ("Any", "ASCII"):
-            ranges = [(0, LAST if name == "Any" else 0x7F)]
+            ranges = [(0, LAST_CODE if name == "Any" else 0x7F)]
             return CharacterSet(invert(ranges) if negated else ranges, [])
         short = _CATEGORIES.get(name, name)
         if short not in _CATEGORIES.values():
             raise self._error("unknown character property")
-        self.has_property = True
+        self.uses_categories = True
         return CharacterSet([], [(negated, ("Lu", "Ll", "Lt") if short == "LC" else (short,))])
 
     def _class(self) -> CharacterSet:
@@ -192,7 +203,7 @@ class Parser:
         while not self._take("]"):
             part = self._class_atom()
             if self._peek("-") and not self._peek("-]"):
-                self.at += 1
+                self.position += 1
                 end = self._class_atom()
                 if part.is_single and end.is_single:
                     if part.ranges[0][0] > end.ranges[0][0]:

@@ -21,13 +21,13 @@ class ValidationError(ValueError):
     Args:
         path: Property names and array indices that lead from the root of the instance to the fault.
         keyword: Name of the keyword that failed, or "limits" if the validation ran out of its budget.
-        expected: The message, without the path.
+        message: The text of the error, without the path.
     """
 
-    def __init__(self, path: Path, keyword: str, expected: str) -> None:
-        self.path, self.keyword, self.expected = path, keyword, expected
+    def __init__(self, path: Path, keyword: str, message: str) -> None:
+        self.path, self.keyword, self.message = path, keyword, message
         where = format_path(path)
-        super().__init__(f"{where}: {expected}" if where else expected)
+        super().__init__(f"{where}: {message}" if where else message)
 
 
 def format_path(path: Path) -> str:
@@ -43,32 +43,32 @@ def format_path(path: Path) -> str:
     return text
 
 
-def quoted(value: JSON, most: int = 80) -> str:
-    """Return a value as JSON, cut to `most` characters."""
-    if isinstance(value, str) and len(value) > most:
-        return json.dumps(value[: most - 20], ensure_ascii=False) + f"… ({len(value)} characters)"
-    if isinstance(value, list) and len(value) > most:
+def quoted(value: JSON, max_length: int = 80) -> str:
+    """Return a value as JSON, cut to `max_length` characters."""
+    if isinstance(value, str) and len(value) > max_length:
+        return json.dumps(value[: max_length - 20], ensure_ascii=False) + f"… ({len(value)} characters)"
+    if isinstance(value, list) and len(value) > max_length:
         return f"an array of {len(value)} items"
-    if isinstance(value, dict) and len(value) > most:
+    if isinstance(value, dict) and len(value) > max_length:
         return f"an object with {len(value)} properties"
     try:
         text = json.dumps(value, ensure_ascii=False)
     except ValueError:  # an integer with more digits than Python writes
         return "a number with too many digits"
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= max_length else text[: max_length - 1] + "…"
 
 
 def quoted_names(names: list[str]) -> list[str]:
-    """Return the first thirteen names, quoted. `alternatives` prints twelve and replaces the thirteenth by `…`."""
+    """Return the first thirteen names, quoted. `join_alternatives` prints twelve and replaces the thirteenth by `…`."""
     return [quoted(name) for name in names[:13]]
 
 
-def alternatives(texts: list[str], between: str = " or ") -> str:
+def join_alternatives(texts: list[str], separator: str = " or ") -> str:
     """Return at most twelve texts as `a, b or c`."""
     texts = texts[:12] + (["…"] if len(texts) > 12 else [])
-    if between != " or " or len(texts) < 2:
-        return between.join(texts)
-    return ", ".join(texts[:-1]) + between + texts[-1]
+    if separator != " or " or len(texts) < 2:
+        return separator.join(texts)
+    return ", ".join(texts[:-1]) + separator + texts[-1]
 
 
 def format_count(number: int, unit: str) -> str:
@@ -76,7 +76,7 @@ def format_count(number: int, unit: str) -> str:
     return f"{number} {unit}" if number != 1 else "1 " + unit.removesuffix("s").replace("ie", "y")
 
 
-def missing_properties(names: list[str], instance: dict[str, JSON]) -> str:
+def missing_properties_message(names: list[str], instance: dict[str, JSON]) -> str:
     """Return the message about required properties that an object lacks."""
     lacking = quoted_names([name for name in names if name not in instance])
     return f"missing required propert{'y' if len(lacking) == 1 else 'ies'} {', '.join(lacking)}"

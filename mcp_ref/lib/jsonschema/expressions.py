@@ -17,7 +17,7 @@ from .limits import Budget
 
 Ranges = list[tuple[int, int]]
 """Code points, as the first and last of each range."""
-LAST = 0x10FFFF  # the last code point of Unicode
+LAST_CODE = 0x10FFFF  # the last code point of Unicode
 MAX_STATES = 4_000
 """Maximum number of states of an automaton. `(a{100}){100}` would need more."""
 MAX_TRANSITIONS = 20_000
@@ -72,7 +72,7 @@ class CharacterSet:
 class Sequence:
     """Several nodes, one after the other. If `captures` is True, a backreference can refer to their match."""
 
-    def __init__(self, items: list[Item], *, captures: bool = False) -> None:
+    def __init__(self, items: list[Node], *, captures: bool = False) -> None:
         self.items, self.captures = items, captures
 
     def to_re(self) -> str:
@@ -85,7 +85,7 @@ class Sequence:
             item_ways, item_steps = item.cost(length)
             steps += ways * item_steps
             if isinstance(item, Repeat) and isinstance(item.body, CharacterSet):
-                first = _first(Sequence(self.items[index + 1 :]))
+                first = _first_characters(Sequence(self.items[index + 1 :]))
                 if first is not None and item.body.excludes(first):
                     steps += ways * item_ways  # all ends of the repetition are tried, but only the last can continue
                     item_ways = 1
@@ -101,7 +101,7 @@ class Sequence:
 class Choice:
     """One of several nodes."""
 
-    def __init__(self, items: list[Item]) -> None:
+    def __init__(self, items: list[Node]) -> None:
         self.items = items
 
     def to_re(self) -> str:
@@ -118,7 +118,7 @@ class Choice:
 class Repeat:
     """A node, repeated from `least` to `most` times (None: without an upper bound)."""
 
-    def __init__(self, body: Item, least: int, most: int | None) -> None:
+    def __init__(self, body: Node, least: int, most: int | None) -> None:
         self.body, self.least, self.most = body, least, most
 
     def to_re(self) -> str:
@@ -177,11 +177,11 @@ class Boundary:
 class NonRegular:
     """A lookaround or a backreference, which no automaton can match. A lookaround matches in at most one way."""
 
-    def __init__(self, opening: str, body: Item | None = None) -> None:
-        self.opening, self.body = opening, body
+    def __init__(self, prefix: str, body: Node | None = None) -> None:
+        self.prefix, self.body = prefix, body
 
     def to_re(self) -> str:
-        return f"({self.opening}{self.body.to_re()})" if self.body is not None else f"(?:{self.opening})"
+        return f"({self.prefix}{self.body.to_re()})" if self.body is not None else f"(?:{self.prefix})"
 
     def cost(self, length: int) -> tuple[float, float]:
         return (1, self.body.cost(length)[1] + 1) if self.body is not None else (1, length + 1)
@@ -190,16 +190,16 @@ class NonRegular:
         raise AssertionError("a pattern with lookaround or backreferences has no automaton")
 
 
-Item = CharacterSet | Sequence | Choice | Repeat | Boundary | NonRegular
+Node = CharacterSet | Sequence | Choice | Repeat | Boundary | NonRegular
 """A node of the tree."""
 
 
-def _first(item: Item) -> CharacterSet | None:
+def _first_characters(item: Node) -> CharacterSet | None:
     """Return the characters that a match of a node must begin with, if they are known."""
     if isinstance(item, Repeat) and item.least > 0:
-        return _first(item.body)
+        return _first_characters(item.body)
     if isinstance(item, Sequence) and item.items:
-        return _first(item.items[0])
+        return _first_characters(item.items[0])
     return item if isinstance(item, CharacterSet) else None
 
 
@@ -221,13 +221,13 @@ class Automaton:
     boundary, or None (always). `targets` has the states that follow each state.
     """
 
-    def __init__(self, root: Item) -> None:
+    def __init__(self, root: Node) -> None:
         self.conditions: list[CharacterSet | Boundary | None] = [None]
         self.targets: list[list[int]] = [[]]
-        self._start = root.add_to(self, 0)
-        self._first = _StateSet(frozenset([self._start]), "")
+        self._start_state = root.add_to(self, 0)
+        self._initial_states = _StateSet(frozenset([self._start_state]), "")
         self._sets: dict[tuple[frozenset[int], str], _StateSet] = {}
-        self._remembered = 0
+        self._transition_count = 0
 
     def add(self, condition: CharacterSet | Boundary | None, *following: int) -> int:
         """Add a state and return its number."""
@@ -240,7 +240,7 @@ class Automaton:
     def search(self, text: str, budget: Budget) -> bool:
         """Return True if the pattern matches anywhere in a text."""
         budget.spend(len(text) // 4)
-        states = self._first
+        states = self._initial_states
         for char in text:
             try:
                 following = states.transitions[char]
@@ -256,18 +256,18 @@ class Automaton:
         reachable = self._reachable(states, char, budget)
         following = None
         if 0 not in reachable:
-            members = {self._start}  # a match may also begin after this character
+            members = {self._start_state}  # a match may also begin after this character
             for state in reachable:
                 condition = self.conditions[state]
                 if isinstance(condition, CharacterSet) and condition.has(char):
                     members.update(self.targets[state])
             key = frozenset(members), "a" if is_word(char) else " "
-            if self._remembered > MAX_TRANSITIONS:
+            if self._transition_count > MAX_TRANSITIONS:
                 self._sets.clear()
-                self._first, self._remembered = _StateSet(frozenset([self._start]), ""), 0
+                self._initial_states, self._transition_count = _StateSet(frozenset([self._start_state]), ""), 0
             following = self._sets.setdefault(key, _StateSet(*key))
         states.transitions[char] = following
-        self._remembered += 1
+        self._transition_count += 1
         return following
 
     def _reachable(self, states: _StateSet, after: str, budget: Budget) -> set[int]:
@@ -291,7 +291,7 @@ def invert(ranges: Ranges) -> Ranges:
         if low > next_low:
             found.append((next_low, low - 1))
         next_low = max(next_low, high + 1)
-    return [*found, (next_low, LAST)] if next_low <= LAST else found
+    return [*found, (next_low, LAST_CODE)] if next_low <= LAST_CODE else found
 
 
 def is_word(char: str) -> bool:

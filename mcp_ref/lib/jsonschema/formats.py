@@ -15,7 +15,7 @@ from .expressions import PatternError
 from .patterns import Pattern
 
 
-def _matching(expression: str) -> Callable[[str], bool]:
+def _regex_check(expression: str) -> Callable[[str], bool]:
     """Return the check of a format that one regular expression describes. The expression is compiled on first use."""
     return lambda text: re.fullmatch(expression, text, re.ASCII) is not None
 
@@ -99,7 +99,7 @@ def is_ipv6(text: str) -> bool:
     return all(re.fullmatch(r"[0-9a-fA-F]{1,4}", group) for group in groups) and (count < 8 if gap else count == 8)
 
 
-_ATOM = r"[^@\x00-\x20\"(),:;<>\[\\\].\x7f]+"
+_EMAIL_ATOM = r"[^@\x00-\x20\"(),:;<>\[\\\].\x7f]+"
 
 
 def is_idn_email(text: str) -> bool:
@@ -108,7 +108,7 @@ def is_idn_email(text: str) -> bool:
     if not at or len(local.encode(errors="replace")) > 64:
         return False
     quoted = re.fullmatch(r'"(?:[^"\\\x00-\x1f\x7f]|\\[\x20-\x7e])*"', local)
-    if not quoted and not all(re.fullmatch(_ATOM, atom) for atom in local.split(".")):
+    if not quoted and not all(re.fullmatch(_EMAIL_ATOM, atom) for atom in local.split(".")):
         return False
     if domain.startswith("[") and domain.endswith("]"):  # RFC 5321 4.1.3: an address literal
         literal = domain[1:-1]
@@ -147,7 +147,7 @@ def is_iri(text: str) -> bool:
     return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", text) is not None and is_iri_reference(text)
 
 
-def _in_ascii(check: Callable[[str], bool]) -> Callable[[str], bool]:
+def _ascii_check(check: Callable[[str], bool]) -> Callable[[str], bool]:
     """Return a check that also demands ASCII, as RFC 3986 and RFC 5321 4.1.2 do."""
     return lambda text: text.isascii() and check(text)
 
@@ -162,20 +162,22 @@ def is_regex(text: str) -> bool:
 
 
 # RFC 3339 appendix A: the units of a duration stand in order, without a gap between two of them.
-_TIME = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
-_DATE = r"(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)"
+_DURATION_TIME = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
+_DURATION_DATE = r"(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)"
 # RFC 6570 2: a URI template consists of literals, and of expressions in braces.
-_VARIABLE = r"(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+(?:\.(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+)*(?::[1-9][0-9]{0,3}|\*)?"
-_LITERAL = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
+_URI_VARIABLE = r"(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+(?:\.(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+)*(?::[1-9][0-9]{0,3}|\*)?"
+_URI_LITERAL = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
 
 FORMATS: dict[str, Callable[[str], bool]] = {"date": is_date, "time": is_time, "date-time": is_date_time}
-FORMATS |= {"duration": _matching(rf"P(?:{_DATE}(?:{_TIME})?|{_TIME}|\d+W)")}
-FORMATS |= {"email": _in_ascii(is_idn_email), "idn-email": is_idn_email}
+FORMATS |= {"duration": _regex_check(rf"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|\d+W)")}
+FORMATS |= {"email": _ascii_check(is_idn_email), "idn-email": is_idn_email}
 FORMATS |= {"hostname": is_hostname, "idn-hostname": is_idn_hostname, "ipv4": is_ipv4, "ipv6": is_ipv6}
-FORMATS |= {"uri": _in_ascii(is_iri), "uri-reference": _in_ascii(is_iri_reference)}
+FORMATS |= {"uri": _ascii_check(is_iri), "uri-reference": _ascii_check(is_iri_reference)}
 FORMATS |= {"iri": is_iri, "iri-reference": is_iri_reference, "regex": is_regex}
-FORMATS |= {"uri-template": _matching(rf"(?:{_LITERAL}|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*")}
-FORMATS |= {"uuid": _matching(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")}
-FORMATS |= {"json-pointer": _matching(r"(?:/(?:[^~/]|~[01])*)*")}
-FORMATS |= {"relative-json-pointer": _matching(r"(?:0|[1-9]\d*)(?:[+-][1-9]\d*)?(?:#|(?:/(?:[^~/]|~[01])*)*)")}
+FORMATS |= {
+    "uri-template": _regex_check(rf"(?:{_URI_LITERAL}|\{{[+#./;?&=,!@|]?{_URI_VARIABLE}(?:,{_URI_VARIABLE})*\}})*")
+}
+FORMATS |= {"uuid": _regex_check(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")}
+FORMATS |= {"json-pointer": _regex_check(r"(?:/(?:[^~/]|~[01])*)*")}
+FORMATS |= {"relative-json-pointer": _regex_check(r"(?:0|[1-9]\d*)(?:[+-][1-9]\d*)?(?:#|(?:/(?:[^~/]|~[01])*)*)")}
 """The checks of all formats, by name."""

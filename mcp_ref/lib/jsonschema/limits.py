@@ -6,7 +6,7 @@ warns validators about resources (Core 13). The compiler counts subschemas, and 
 
 from __future__ import annotations
 
-TOO_DEEP = "too deeply nested to check against this schema"
+TOO_DEEP_MESSAGE = "too deeply nested to check against this schema"
 
 
 class ValidationLimits:

@@ -55,7 +55,7 @@ class CompiledSchema:
 
     def __init__(self, location: str) -> None:
         self.location = location  # a URI with a JSON Pointer, for messages
-        self.check: Check = accept
+        self.check: Check = accept_any
         self.keywords: list[Keyword] = []
         self.false_error: tuple[str, str] | None = None  # keyword and message, if this is the schema `false`
         self.in_place: list[CompiledSchema] = []  # the schemas that this schema applies to the same instance
@@ -66,7 +66,7 @@ class CompiledSchema:
         checks = [keyword.check for keyword in keywords]
         match checks:
             case []:
-                self.check = accept
+                self.check = accept_any
             case [one]:
                 self.check = one
             case [one, two]:
@@ -88,7 +88,7 @@ class CompiledSchema:
         self.check, self.false_error = lambda instance, budget: False, (keyword, message)
 
 
-def accept(instance: JSON, budget: Budget) -> bool:
+def accept_any(instance: JSON, budget: Budget) -> bool:
     """Return True for every instance, as the schema `true` does."""
     return True
 
@@ -117,17 +117,19 @@ class SchemaReader:
     A method returns a keyword's value in its standard form, or raises SchemaError. The compiler has the last three.
     """
 
-    __slots__ = ("asserts_formats", "compiled", "keywords", "known", "location", "schema")
+    __slots__ = ("asserts_formats", "compiled", "keywords", "location", "schema", "supported")
 
-    def __init__(self, schema: dict[str, JSON], location: str, known: Container[str], asserts_formats: bool) -> None:
+    def __init__(
+        self, schema: dict[str, JSON], location: str, supported: Container[str], asserts_formats: bool
+    ) -> None:
         self.schema, self.location = schema, location
-        self.known = known  # the keywords of the schema's dialect
+        self.supported = supported  # the keywords of the schema's dialect
         self.asserts_formats = asserts_formats
         self.keywords: list[Keyword] = []  # the keywords that are already built
         self.compiled = CompiledSchema(location)
 
     def __contains__(self, keyword: str) -> bool:
-        return keyword in self.schema and keyword in self.known
+        return keyword in self.schema and keyword in self.supported
 
     def error(self, keyword: str, expected: str) -> SchemaError:
         """Return the error for a keyword whose value is not as expected."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 
 from .ecma262 import Parser
-from .expressions import Automaton, Boundary, Choice, Item, PatternError, Sequence
+from .expressions import Automaton, Boundary, Choice, Node, PatternError, Sequence
 from .limits import Budget, BudgetExceeded
 
 MAX_CHEAP_COST = 4_096
@@ -44,7 +44,7 @@ class Pattern:
         parser = Parser(source)
         self._root = parser.parse()
         self._is_anchored = _is_anchored(self._root)
-        self._suits_re, self._suits_automaton = not parser.has_property, parser.is_regular
+        self._suits_re, self._suits_automaton = not parser.uses_categories, parser.is_regular
         self._costs: dict[int, float] = {}  # by the bit length of a text's length
         self._re: re.Pattern[str] | None = None
         self._automaton: Automaton | None = None
@@ -94,7 +94,7 @@ class Pattern:
         return self._re
 
 
-def _is_anchored(item: Item) -> bool:
+def _is_anchored(item: Node) -> bool:
     """Return True if an expression can only match at the beginning of a text."""
     if isinstance(item, Sequence):
         return bool(item.items) and _is_anchored(item.items[0])

@@ -24,26 +24,30 @@ from .model import KeywordBuilder, Vocabulary
 from .unevaluated import UNEVALUATED
 from .values import JSON
 
-_DRAFT_2020_12 = "https://json-schema.org/draft/2020-12/"
-_DRAFT_7 = "http://json-schema.org/draft-07/schema"
+_URI_2020_12 = "https://json-schema.org/draft/2020-12/"
+_URI_DRAFT_07 = "http://json-schema.org/draft-07/schema"
 
 # The keywords whose value is one subschema, an array of subschemas, or an object of subschemas, in either dialect.
 # The values of all other keywords are data and are not scanned.
-_ONE = frozenset(["additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"])
-_ONE |= {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
-_ARRAY = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
-_BY_NAME = frozenset(["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"])
+_WITH_SUBSCHEMA = frozenset(
+    ["additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"]
+)
+_WITH_SUBSCHEMA |= {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+_WITH_SUBSCHEMA_ARRAY = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
+_WITH_SUBSCHEMA_MAP = frozenset(
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
+)
 
 _VOCABULARIES: dict[str, Vocabulary] = {"core": CORE, "applicator": APPLICATOR, "unevaluated": UNEVALUATED}
 _VOCABULARIES |= {"validation": VALIDATION_2020_12, "format-annotation": FORMAT, "format-assertion": FORMAT}
 _VOCABULARIES |= {"content": (), "meta-data": ()}
 """The vocabularies of 2020-12 (Core 8.1.2). The last two only annotate (Validation 8 and 9)."""
 
-_ALL = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
+_ROWS_2020_12 = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
 
-_DRAFT_07: Vocabulary = (*REFERENCE, *VALIDATION, *FORMAT, (items_of_draft_07, "items", "additionalItems"))
-_DRAFT_07 += tuple(row for row in APPLICATOR if "prefixItems" not in row and "dependentSchemas" not in row)
-_DRAFT_07 += (dependent_names("dependencies"), dependent_schemas("dependencies"))
+_ROWS_DRAFT_07: Vocabulary = (*REFERENCE, *VALIDATION, *FORMAT, (items_of_draft_07, "items", "additionalItems"))
+_ROWS_DRAFT_07 += tuple(row for row in APPLICATOR if "prefixItems" not in row and "dependentSchemas" not in row)
+_ROWS_DRAFT_07 += (dependent_names("dependencies"), dependent_schemas("dependencies"))
 """The keywords of draft-07, which has no vocabularies."""
 
 
@@ -59,8 +63,10 @@ class Dialect:
 
 
 _DIALECTS = {
-    _DRAFT_2020_12 + "schema": Dialect(_ALL),
-    **dict.fromkeys([_DRAFT_7, _DRAFT_7.replace("http:", "https:")], Dialect(_DRAFT_07, is_draft_07=True)),
+    _URI_2020_12 + "schema": Dialect(_ROWS_2020_12),
+    **dict.fromkeys(
+        [_URI_DRAFT_07, _URI_DRAFT_07.replace("http:", "https:")], Dialect(_ROWS_DRAFT_07, is_draft_07=True)
+    ),
 }
 
 
@@ -143,13 +149,13 @@ class SchemaResources:
             self._by_uri[own_uri] = self._by_schema[id(schema)] = resource
         self._add_anchors(schema, resource, location)
         for keyword, value in schema.items():
-            if keyword in _BY_NAME and isinstance(value, dict):
+            if keyword in _WITH_SUBSCHEMA_MAP and isinstance(value, dict):
                 for name, part in value.items():
                     self._scan(part, resource, f"{location}/{keyword}/{escape_step(name)}", depth + 1)
-            elif keyword in _ARRAY and isinstance(value, list):
+            elif keyword in _WITH_SUBSCHEMA_ARRAY and isinstance(value, list):
                 for index, part in enumerate(value):
                     self._scan(part, resource, f"{location}/{keyword}/{index}", depth + 1)
-            elif keyword in _ONE:
+            elif keyword in _WITH_SUBSCHEMA:
                 self._scan(value, resource, f"{location}/{keyword}", depth + 1)
 
     def _own_uri(self, schema: dict[str, JSON], resource: SchemaResource) -> str | None:
@@ -183,7 +189,7 @@ class SchemaResources:
         """Return the dialect that `$schema` names (Core 8.1.1), or the default."""
         uri = schema.get("$schema") if isinstance(schema, dict) else None
         if uri is None:
-            return default or _DIALECTS[_DRAFT_2020_12 + "schema"]
+            return default or _DIALECTS[_URI_2020_12 + "schema"]
         if not isinstance(uri, str):
             raise SchemaError(f"$schema: expected a URI, got {quoted(uri)}")
         uri = uri.removesuffix("#")
@@ -192,16 +198,18 @@ class SchemaResources:
         metaschema = self._documents.get(uri)
         chosen = metaschema.get("$vocabulary") if isinstance(metaschema, dict) else None
         if not isinstance(chosen, dict):
-            raise SchemaError(f"unknown $schema {quoted(uri)}: use {_DRAFT_2020_12}schema or {_DRAFT_7}#")
+            raise SchemaError(f"unknown $schema {quoted(uri)}: use {_URI_2020_12}schema or {_URI_DRAFT_07}#")
         names = []
         for vocabulary, is_required in chosen.items():
-            name = vocabulary.removeprefix(_DRAFT_2020_12 + "vocab/")
+            name = vocabulary.removeprefix(_URI_2020_12 + "vocab/")
             if name in _VOCABULARIES:
                 names.append(name)
             elif is_required:  # Core 8.1.2: refuse to process a schema that requires an unknown vocabulary
                 raise SchemaError(f"$schema {quoted(uri)} requires the unknown vocabulary {quoted(vocabulary)}")
         rows = {row for name in ["core", *names] for row in _VOCABULARIES[name]}
-        dialect = Dialect(tuple(row for row in _ALL if row in rows), asserts_formats="format-assertion" in names)
+        dialect = Dialect(
+            tuple(row for row in _ROWS_2020_12 if row in rows), asserts_formats="format-assertion" in names
+        )
         return self._dialects.setdefault(uri, dialect)
 
 

@@ -16,7 +16,7 @@ from .model import CompiledSchema, Keyword, SchemaReader, Vocabulary, Vocabulary
 from .values import JSON, Step
 
 
-def _unevaluated(name: str, kind: type, false_message: str) -> VocabularyRow:
+def _unevaluated(name: str, container_type: type, false_message: str) -> VocabularyRow:
     def build(reader: SchemaReader) -> Keyword:
         schema = reader.subschema(name)
         if schema.false_error:
@@ -24,7 +24,7 @@ def _unevaluated(name: str, kind: type, false_message: str) -> VocabularyRow:
         siblings = list(reader.keywords)  # complete, because this vocabulary is evaluated last
 
         def applied(instance: JSON, budget: Budget) -> Iterator[tuple[Step, CompiledSchema]]:
-            if isinstance(instance, kind) and isinstance(instance, (list, dict)):
+            if isinstance(instance, container_type) and isinstance(instance, (list, dict)):
                 evaluated = _evaluated(siblings, instance, budget)
                 budget.spend(len(instance))
                 for step in instance if isinstance(instance, dict) else range(len(instance)):

@@ -41,7 +41,7 @@ TYPES: dict[str, Check] = {
 """The check of each type name: the six types of Core 4.2.1, and `integer` (Validation 6.1.1)."""
 
 
-def canonical(value: JSON, budget: Budget | None = None) -> str:
+def canonical_text(value: JSON, budget: Budget | None = None) -> str:
     """Return a text that two values share exactly when they are equal in JSON.
 
     A set of these texts stays fast, because Python salts the hashes of strings. The hashes of numbers are predictable:
@@ -62,8 +62,8 @@ def canonical(value: JSON, budget: Budget | None = None) -> str:
     if budget is not None:
         budget.spend(len(value) + 1)
     if isinstance(value, list):
-        return "[" + ",".join([canonical(item, budget) for item in value]) + "]"
-    members = [json.dumps(name) + ":" + canonical(member, budget) for name, member in value.items()]
+        return "[" + ",".join([canonical_text(item, budget) for item in value]) + "]"
+    members = [json.dumps(name) + ":" + canonical_text(member, budget) for name, member in value.items()]
     return "{" + ",".join(sorted(members)) + "}"
 
 

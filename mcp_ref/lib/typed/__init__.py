@@ -28,7 +28,7 @@ Spec:  JSON Schema 2020-12
 
 from .annotations import UnsupportedType, reader_of, schema_of
 from .signatures import Parameter, Signature, signature_of
-from .values import UnfitValue, to_json
+from .values import ConversionError, to_json
 
-__all__ = ["Parameter", "Signature", "UnfitValue", "UnsupportedType", "reader_of", "schema_of", "signature_of"]
+__all__ = ["ConversionError", "Parameter", "Signature", "UnsupportedType", "reader_of", "schema_of", "signature_of"]
 __all__ += ["to_json"]

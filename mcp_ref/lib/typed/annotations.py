@@ -18,8 +18,8 @@ from math import inf, isfinite
 from operator import call
 from typing import Annotated, Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin
 
-from .unions import Reader, Schema, one_or_all, union_reader, union_schema
-from .values import JSON, TEXT_TYPES, TextType, UnfitValue, to_json
+from .unions import Reader, Schema, type_keyword, union_reader, union_schema
+from .values import JSON, STRING_TYPES, ConversionError, StringType, to_json
 
 SUPPORTED: Final = (
     "int, float, bool, str, bytes, None, Any, list, set, frozenset, tuple, dict[str, …] and their abstract forms, "
@@ -50,20 +50,20 @@ class AnnotationScope:
     enclosing: tuple[object, ...] = ()
     """The types that contain the part. The schema of a type that contains itself would be infinite."""
 
-    def at(self, step: str) -> AnnotationScope:
+    def part(self, step: str) -> AnnotationScope:
         return replace(self, path=self.path + step)
 
     def enter(self, annotation: object) -> AnnotationScope:
         if annotation in self.enclosing:
-            raise self.refuse(annotation, "contains itself, which a schema without $ref cannot express")
+            raise self.error(annotation, "contains itself, which a schema without $ref cannot express")
         return replace(self, enclosing=(*self.enclosing, annotation))
 
-    def refuse(self, annotation: object, why: str = "has no JSON Schema here") -> UnsupportedType:
+    def error(self, annotation: object, why: str = "has no JSON Schema here") -> UnsupportedType:
         shown = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
         advice = f"Use one of these, or give the schema by hand. Supported: {SUPPORTED}"
         return UnsupportedType(f"{self.path}: {shown} {why}. {advice}.")
 
-    def hints(self, owner: Any) -> dict[str, Any]:
+    def type_hints(self, owner: Any) -> dict[str, Any]:
         """Return the annotations of a function or class. Quoted annotations are evaluated."""
         names = self.names if "<locals>" in owner.__qualname__ else {}
         if isinstance(owner, type):
@@ -75,7 +75,7 @@ class AnnotationScope:
             if "unhashable" in str(error):  # before Python 3.13, members of a union must be hashable
                 why = "a dict goes outside the union, as in Annotated[int | None, {…}]"
             why = f"has an annotation that cannot be evaluated ({error}); {why}"
-            raise self.refuse(owner.__qualname__, why) from error
+            raise self.error(owner.__qualname__, why) from error
 
 
 def schema_of(annotation: object) -> Schema:
@@ -93,8 +93,8 @@ def schema_of(annotation: object) -> Schema:
 def reader_of(annotation: object) -> Reader | None:
     """Return the function that converts JSON to the annotated type, or None if the JSON value can be used as it is.
 
-    The function expects a value that satisfies `schema_of(annotation)`. It raises UnfitValue for faults that a schema
-    cannot express, such as February 30.
+    The function expects a value that satisfies `schema_of(annotation)`. A schema cannot express some faults, such as
+    February 30. For such a fault the function raises ConversionError.
 
     Args:
         annotation: As for `schema_of`.
@@ -108,8 +108,8 @@ def reader_of(annotation: object) -> Reader | None:
 def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
     """Return the schema and the reader of an annotation."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if annotation is None or (isinstance(annotation, type) and annotation in _PLAIN):
-        name, read = _PLAIN[annotation]
+    if annotation is None or (isinstance(annotation, type) and annotation in _SIMPLE_TYPES):
+        name, read = _SIMPLE_TYPES[annotation]
         return Conversion({"type": name} if name else {}, read)
     if origin is Annotated:
         return _annotated(arguments, scope)
@@ -130,23 +130,23 @@ def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
 
 def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if not isinstance(cls, type):
-        raise scope.refuse(annotation)
-    if cls in _ARRAYS:
-        return _array(_ARRAYS[cls], arguments[0] if arguments else Any, scope)
+        raise scope.error(annotation)
+    if cls in _ARRAY_CLASSES:
+        return _array(_ARRAY_CLASSES[cls], arguments[0] if arguments else Any, scope)
     if cls is tuple:
         return _tuple(arguments, scope)
-    if cls in _OBJECTS:
+    if cls in _MAPPING_CLASSES:
         return _mapping(annotation, arguments or (Any, Any), scope)
     if cls is not annotation:  # a generic class of the user's, with arguments
-        raise scope.refuse(annotation)
+        raise scope.error(annotation)
     if issubclass(cls, Enum):
         return _enum(cls, scope)
     if is_dataclass(cls) or hasattr(cls, "_fields") or typing.is_typeddict(cls):
         return _record(cls, scope)
-    for text in TEXT_TYPES:
-        if issubclass(cls, text.loaded()):
+    for text in STRING_TYPES:
+        if issubclass(cls, text.class_if_imported()):
             return Conversion({"type": "string", **text.keywords}, _text_reader(text, cls))
-    raise scope.refuse(annotation)
+    raise scope.error(annotation)
 
 
 def _read_float(value: float) -> float:
@@ -156,19 +156,23 @@ def _read_float(value: float) -> float:
         number = inf
     if isfinite(number):  # json.loads turns 1e999 into infinity
         return number
-    raise UnfitValue("expected a number up to about 1.8e308")
+    raise ConversionError("expected a number up to about 1.8e308")
 
 
 # `int` has a reader because 1.0 is an integer in JSON Schema, and some clients write integers like that.
-_PLAIN: dict[Any, tuple[str | None, Reader | None]] = {object: (None, None), Any: (None, None), str: ("string", None)}
-_PLAIN |= {None: ("null", None), types.NoneType: ("null", None), bool: ("boolean", None)}
-_PLAIN |= {int: ("integer", int), float: ("number", _read_float)}
+_SIMPLE_TYPES: dict[Any, tuple[str | None, Reader | None]] = {
+    object: (None, None),
+    Any: (None, None),
+    str: ("string", None),
+}
+_SIMPLE_TYPES |= {None: ("null", None), types.NoneType: ("null", None), bool: ("boolean", None)}
+_SIMPLE_TYPES |= {int: ("integer", int), float: ("number", _read_float)}
 _JSON_TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", types.NoneType: "null"}
 _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 
 
-def _text_reader(text: TextType, cls: type) -> Reader:
+def _text_reader(text: StringType, cls: type) -> Reader:
     pattern = re.compile(str(text.keywords.get("pattern", "")))
 
     def read(value: str) -> object:
@@ -177,7 +181,7 @@ def _text_reader(text: TextType, cls: type) -> Reader:
                 return text.read(cls, value)
         except (ValueError, ArithmeticError):
             pass
-        raise UnfitValue(f"expected {text.expected}, got {value[:60]!r}")
+        raise ConversionError(f"expected {text.expected}, got {value[:60]!r}")
 
     return read
 
@@ -194,16 +198,16 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
     return Conversion(schema, conversion.read)
 
 
-def _choice(values: Sequence[Any], scope: AnnotationScope, owner: object, kinds: str) -> Schema:
+def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, kinds: str) -> Schema:
     """Return the schema of a set of values: an `enum`, also for one value. Models know `enum` better than `const`."""
     if any(type(value) not in _JSON_TYPES for value in values):
-        raise scope.refuse(owner, f"has values that are not strings, {kinds}, booleans or None")
+        raise scope.error(owner, f"has values that are not strings, {kinds}, booleans or None")
     names = list(dict.fromkeys(_JSON_TYPES[type(value)] for value in values))
-    return {"type": one_or_all(names), "enum": [*values]}
+    return {"type": type_keyword(names), "enum": [*values]}
 
 
 def _literal(values: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
-    schema = _choice(values, scope, f"Literal{list(values)}", "integers")
+    schema = _enum_schema(values, scope, f"Literal{list(values)}", "integers")
     if any(type(value) is int for value in values):
         return Conversion(schema, lambda value: int(value) if type(value) is float else value)
     return Conversion(schema)
@@ -212,41 +216,41 @@ def _literal(values: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
 def _enum(cls: type[Enum], scope: AnnotationScope) -> Conversion:
     values = [member.value for member in cls]
     if not values:
-        raise scope.refuse(cls, "has no members")
-    return Conversion(_choice(values, scope, cls, "numbers"), cls)
+        raise scope.error(cls, "has no members")
+    return Conversion(_enum_schema(values, scope, cls, "numbers"), cls)
 
 
-_ARRAYS: dict[Any, Callable[[list[Any]], object]] = {frozenset: frozenset}
-_ARRAYS |= dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable), list)
-_ARRAYS |= dict.fromkeys((set, abc.Set, abc.MutableSet), set)
-_OBJECTS: Final = (dict, abc.Mapping, abc.MutableMapping)
+_ARRAY_CLASSES: dict[Any, Callable[[list[Any]], object]] = {frozenset: frozenset}
+_ARRAY_CLASSES |= dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Collection, abc.Iterable), list)
+_ARRAY_CLASSES |= dict.fromkeys((set, abc.Set, abc.MutableSet), set)
+_MAPPING_CLASSES: Final = (dict, abc.Mapping, abc.MutableMapping)
 
 
 def _array(build: Callable[[list[Any]], object], argument: Any, scope: AnnotationScope) -> Conversion:
-    item = conversion_of(argument, scope.at("[]"))
+    item = conversion_of(argument, scope.part("[]"))
     schema: Schema = {"type": "array", **({"items": item.schema} if item.schema else {})}
     read_item = item.read
     if build is list:
-        return Conversion(schema, (lambda values: _collected(map(read_item, values))) if read_item else None)
+        return Conversion(schema, (lambda values: _collect(map(read_item, values))) if read_item else None)
 
     def read(values: list[Any]) -> object:
-        items = _collected(map(read_item, values)) if read_item else values
+        items = _collect(map(read_item, values)) if read_item else values
         try:
             return build(items)
         except TypeError:
-            raise UnfitValue("expected items that a set can hold, not objects or arrays") from None
+            raise ConversionError("expected items that a set can hold, not objects or arrays") from None
 
     return Conversion({**schema, "uniqueItems": True}, read)
 
 
-def _collected(converted: Iterable[object]) -> list[object]:
+def _collect(converted: Iterable[object]) -> list[object]:
     """Return converted items as a list. If a conversion fails, the error gets the index of the item."""
     items: list[object] = []
     try:
         for item in converted:
             items.append(item)
-    except UnfitValue as unfit:
-        raise unfit.under(f"[{len(items)}]") from None
+    except ConversionError as unfit:
+        raise unfit.with_prefix(f"[{len(items)}]") from None
     return items
 
 
@@ -255,23 +259,23 @@ def _tuple(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
         array = _array(list, arguments[0] if arguments else Any, scope)
         read_items = array.read or list
         return Conversion(array.schema, lambda values: tuple(read_items(values)))  # type: ignore[arg-type]
-    items = [conversion_of(argument, scope.at(f"[{index}]")) for index, argument in enumerate(arguments)]
+    items = [conversion_of(argument, scope.part(f"[{index}]")) for index, argument in enumerate(arguments)]
     readers = [item.read or (lambda value: value) for item in items]
     schema: Schema = {"type": "array", "prefixItems": [item.schema for item in items], "items": False}
-    return Conversion({**schema, "minItems": len(items)}, lambda values: tuple(_collected(map(call, readers, values))))
+    return Conversion({**schema, "minItems": len(items)}, lambda values: tuple(_collect(map(call, readers, values))))
 
 
 def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if conversion_of(arguments[0], scope).schema not in ({}, {"type": "string"}):
-        raise scope.refuse(annotation, "has keys that are not plain strings, as those of a JSON object are")
-    value = conversion_of(arguments[1], scope.at("{}"))
+        raise scope.error(annotation, "has keys that are not plain strings, as those of a JSON object are")
+    value = conversion_of(arguments[1], scope.part("{}"))
     schema: Schema = {"type": "object", **({"additionalProperties": value.schema} if value.schema else {})}
     if (read_value := value.read) is None:
         return Conversion(schema)
-    return Conversion(schema, lambda members: read_members(members, dict.fromkeys(members, read_value)))
+    return Conversion(schema, lambda members: convert_members(members, dict.fromkeys(members, read_value)))
 
 
-def read_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
+def convert_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
     """Return a copy of an object in which the members with a reader are converted."""
     result = dict(members)
     name = ""
@@ -279,8 +283,8 @@ def read_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[st
         for name, read in readers.items():
             if name in members:
                 result[name] = read(members[name])
-    except UnfitValue as unfit:
-        raise unfit.under(f".{name}") from None
+    except ConversionError as unfit:
+        raise unfit.with_prefix(f".{name}") from None
     return result
 
 
@@ -321,29 +325,29 @@ def _is_required(hint: Any, otherwise: bool) -> bool:
 
 def _record(cls: Any, scope: AnnotationScope) -> Conversion:
     scope = scope.enter(cls)
-    hints = scope.hints(cls)
+    hints = scope.type_hints(cls)
     if any(isinstance(hint, InitVar) for hint in hints.values()):
-        raise scope.refuse(cls, "has an InitVar, which is not a field")
+        raise scope.error(cls, "has an InitVar, which is not a field")
     record = _fields(cls, hints)
     properties: dict[str, JSON] = {}
     readers: dict[str, Reader] = {}
     for each in record:
-        conversion = conversion_of(hints.get(each.name, Any), scope.at(f".{each.name}"))
+        conversion = conversion_of(hints.get(each.name, Any), scope.part(f".{each.name}"))
         schema = with_default(conversion.schema, each.default)
         properties[each.name] = {**schema, "readOnly": True} if each.read_only else schema
         if conversion.read and not each.read_only:
             readers[each.name] = conversion.read
     schema = object_schema(properties, [each.name for each in record if each.required])
     if typing.is_typeddict(cls):
-        return Conversion(schema, (lambda members: read_members(members, readers)) if readers else None)
+        return Conversion(schema, (lambda members: convert_members(members, readers)) if readers else None)
     names = [each.name for each in record if not each.read_only]
 
     def read(members: dict[str, Any]) -> object:
-        given = read_members({name: members[name] for name in names if name in members}, readers)
+        given = convert_members({name: members[name] for name in names if name in members}, readers)
         try:
             return cls(**given)
         except ValueError as error:  # from a __post_init__, with the reason
-            raise UnfitValue(str(error)) from error
+            raise ConversionError(str(error)) from error
 
     return Conversion(schema, read)
 
@@ -359,5 +363,5 @@ def with_default(schema: Schema, default: object) -> Schema:
         return schema
     try:
         return {**schema, "default": to_json(default)}
-    except UnfitValue:
+    except ConversionError:
         return schema

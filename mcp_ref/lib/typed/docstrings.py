@@ -34,7 +34,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
         elif field := _REST.match(lines[at]):
             end = _end_of_block(lines, at + 1)
             if field[1] != "type":
-                found[field[2]] = _joined(field[3], *lines[at + 1 : end])
+                found[field[2]] = _join_lines(field[3], *lines[at + 1 : end])
         else:
             end = at + 1
             kept.append(lines[at])
@@ -67,8 +67,8 @@ def _read_entries(lines: list[str], entry_line: re.Pattern[str], found: dict[str
             names = [name.strip(" *") for name in entry[1].split(",")]
             found.update(dict.fromkeys(names, entry[2] or ""))
         else:
-            found.update({name: _joined(found[name], line) for name in names})
+            found.update({name: _join_lines(found[name], line) for name in names})
 
 
-def _joined(*lines: str) -> str:
+def _join_lines(*lines: str) -> str:
     return " ".join(filter(None, map(str.strip, lines)))

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_origin
 
-from .annotations import AnnotationScope, Conversion, conversion_of, object_schema, read_members, with_default
+from .annotations import AnnotationScope, Conversion, conversion_of, convert_members, object_schema, with_default
 from .docstrings import read_docstring
 from .unions import Reader, Schema
-from .values import UnfitValue
+from .values import ConversionError
 
 
 @dataclass
@@ -50,11 +50,11 @@ class Signature:
     """The name of the parameter for the context, if the function has one."""
     is_async: bool
     """True for an `async def`. A plain function that returns an awaitable does not count."""
-    reserved: frozenset[str] = field(repr=False)
+    reserved_names: frozenset[str] = field(repr=False)
     """Names that a caller must not send: the context, and arguments that functools.partial has fixed."""
     readers: dict[str, Reader] = field(repr=False)
     """The readers of the arguments that need one, by name."""
-    read_rest: Reader | None = field(repr=False)
+    read_extra: Reader | None = field(repr=False)
     """The reader of further arguments (**kwargs), if they need one."""
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -64,34 +64,34 @@ class Signature:
             arguments: JSON that satisfies `input_schema`.
 
         Raises:
-            UnfitValue: An argument has a reserved name, or a fault that a schema cannot express.
+            ConversionError: An argument has a reserved name, or a fault that a schema cannot express.
         """
-        if self.reserved and not self.reserved.isdisjoint(arguments):
-            raise UnfitValue("not an argument", min(self.reserved & arguments.keys()))
+        if self.reserved_names and not self.reserved_names.isdisjoint(arguments):
+            raise ConversionError("not an argument", min(self.reserved_names & arguments.keys()))
         readers = self.readers
-        if self.read_rest:
+        if self.read_extra:
             named = {parameter.name for parameter in self.parameters}
-            readers = {**readers, **dict.fromkeys(arguments.keys() - named, self.read_rest)}
-        return read_members(arguments, readers) if readers else arguments
+            readers = {**readers, **dict.fromkeys(arguments.keys() - named, self.read_extra)}
+        return convert_members(arguments, readers) if readers else arguments
 
 
 def signature_of(
-    function: Callable[..., Any], *, context_type: type | None = None, result_types: tuple[type, ...] | None = None
+    function: Callable[..., Any], *, context_type: type | None = None, schemaless_types: tuple[type, ...] | None = None
 ) -> Signature:
     """Return the signature of a function, from its annotations and its docstring.
 
     Args:
         function: A function, method, callable object or functools.partial. Named arguments of a partial are fixed.
         context_type: The annotation of a parameter that callers cannot send. The program supplies this parameter.
-        result_types: None (the default) if no `output_schema` is wanted. Otherwise, types without one: a function whose
-            result contains one of these types has no `output_schema`.
+        schemaless_types: Types without a JSON Schema. A function whose return annotation contains one of these types
+            gets no `output_schema`. None (the default): no function gets one.
 
     Raises:
         UnsupportedType: An annotation has no JSON Schema. Or a parameter has no name. Or two parameters are contexts.
     """
     plain, name, doc = _plain_function(function)
-    scope = AnnotationScope(f"{name}()", _closure(plain))
-    hints = scope.hints(plain)
+    scope = AnnotationScope(f"{name}()", _closure_names(plain))
+    hints = scope.type_hints(plain)
     description, docs = read_docstring(doc)
     fixed = frozenset(function.keywords if isinstance(function, functools.partial) else ())
     contexts: list[str] = []
@@ -103,29 +103,31 @@ def signature_of(
         at = AnnotationScope(f"{name}({each.name})", scope.names)
         if each.name in fixed:
             continue
-        if context_type and _mentions(annotation, (context_type,)):
+        if context_type and _contains_type(annotation, (context_type,)):
             contexts.append(each.name)
         elif each.kind is each.VAR_KEYWORD:
             rest = conversion_of(annotation, at)
         elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
-            raise at.refuse("a parameter without a name", "cannot be sent: all arguments have names")
+            raise at.error("a parameter without a name", "cannot be sent: all arguments have names")
         else:
             conversion = conversion_of(annotation, at)
             parameters.append(_parameter(each, annotation, conversion, docs.get(each.name, "")))
             if conversion.read:
                 readers[each.name] = conversion.read
     if len(contexts) > 1:
-        raise scope.refuse(f"{' and '.join(contexts)}", "cannot both be the context")
+        raise scope.error(f"{' and '.join(contexts)}", "cannot both be the context")
     result, output = hints.get("return"), None
     if (
-        result_types is not None
+        schemaless_types is not None
         and result not in (None, type(None), Any, object)
-        and not _mentions(result, result_types)
+        and not _contains_type(result, schemaless_types)
     ):
         output = conversion_of(result, AnnotationScope(f"{name}() result", scope.names)).schema
-    schema, is_async, reserved = _input(parameters, rest), _is_async(function), fixed.union(contexts)
-    context, read_rest = contexts[0] if contexts else None, rest.read if rest else None
-    return Signature(name, description, parameters, schema, output, context, is_async, reserved, readers, read_rest)
+    schema, is_async, reserved_names = _input_schema(parameters, rest), _is_async(function), fixed.union(contexts)
+    context, read_extra = contexts[0] if contexts else None, rest.read if rest else None
+    return Signature(
+        name, description, parameters, schema, output, context, is_async, reserved_names, readers, read_extra
+    )
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
@@ -142,11 +144,11 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
             name, doc = type(function).__name__, type(function).__doc__
             function = call
         else:
-            raise AnnotationScope("function").refuse(function, "is not written in Python; wrap it in a def")
+            raise AnnotationScope("function").error(function, "is not written in Python; wrap it in a def")
     return function, name or function.__name__, function.__doc__ or doc
 
 
-def _closure(plain: Any) -> dict[str, object]:
+def _closure_names(plain: Any) -> dict[str, object]:
     """Return the local names of enclosing functions that a function uses."""
     names: dict[str, object] = {}
     for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
@@ -163,14 +165,14 @@ def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
-def _mentions(annotation: Any, classes: tuple[type, ...], enclosing: tuple[object, ...] = ()) -> bool:
+def _contains_type(annotation: Any, classes: tuple[type, ...], enclosing: tuple[object, ...] = ()) -> bool:
     """Return True if an annotation contains one of the classes, or one of their subclasses."""
     if isinstance(annotation, type):
         return issubclass(annotation, classes)
     if annotation in enclosing:  # a type alias that contains itself
         return False
     parts = (get_origin(annotation), *get_args(annotation), getattr(annotation, "__value__", None))
-    return any(_mentions(part, classes, (*enclosing, annotation)) for part in parts if part)
+    return any(_contains_type(part, classes, (*enclosing, annotation)) for part in parts if part)
 
 
 def _parameter(each: inspect.Parameter, annotation: object, conversion: Conversion, doc: str) -> Parameter:
@@ -183,7 +185,7 @@ def _parameter(each: inspect.Parameter, annotation: object, conversion: Conversi
     return Parameter(each.name, description, required, default, annotation, with_default(schema, default))
 
 
-def _input(parameters: list[Parameter], rest: Conversion | None) -> Schema:
+def _input_schema(parameters: list[Parameter], rest: Conversion | None) -> Schema:
     required = [parameter.name for parameter in parameters if parameter.required]
     schema = object_schema({parameter.name: parameter.schema for parameter in parameters}, required)
     if rest is None or rest.schema:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from .values import JSON, UnfitValue
+from .values import JSON, ConversionError
 
 Schema: TypeAlias = dict[str, JSON]
 Reader: TypeAlias = Callable[[Any], object]
@@ -17,7 +17,7 @@ Reader: TypeAlias = Callable[[Any], object]
 
 _NULL: Final[Schema] = {"type": "null"}
 
-_OF_ONE_TYPE: Final = {
+_SINGLE_TYPE_KEYWORDS: Final = {
     *("type", "description"),
     *("format", "pattern", "minLength", "maxLength", "contentEncoding", "contentMediaType"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -34,23 +34,23 @@ def union_schema(schemas: list[Schema]) -> Schema:
         return {}
     if len(schemas) == 1:
         return schemas[0]
-    return _joined_enums(schemas) or _joined_types(schemas) or {"anyOf": [*schemas]}
+    return _merge_enums(schemas) or _merge_types(schemas) or {"anyOf": [*schemas]}
 
 
-def _joined_enums(schemas: list[Schema]) -> Schema | None:
+def _merge_enums(schemas: list[Schema]) -> Schema | None:
     """Return one `enum` with the values of all schemas, if each of them is an `enum` or null."""
     if not all(schema.keys() == {"type", "enum"} or schema == _NULL for schema in schemas):
         return None
-    values = [value for schema in schemas for value in _listed(schema.get("enum", [None]))]
-    different = [value for index, value in enumerate(values) if not fits({"enum": values[:index]}, value)]
-    return {"type": one_or_all(_types(schemas)), "enum": different}
+    values = [value for schema in schemas for value in _as_list(schema.get("enum", [None]))]
+    different = [value for index, value in enumerate(values) if not fits_roughly({"enum": values[:index]}, value)]
+    return {"type": type_keyword(_types(schemas)), "enum": different}
 
 
-def _joined_types(schemas: list[Schema]) -> Schema | None:
+def _merge_types(schemas: list[Schema]) -> Schema | None:
     """Return one schema with a list of types, if at most one of the schemas has keywords beside `type`."""
     types = _types(schemas)
     detailed = [schema for schema in schemas if len(schema) > 1]
-    if len(detailed) > 1 or not all("type" in schema and schema.keys() <= _OF_ONE_TYPE for schema in schemas):
+    if len(detailed) > 1 or not all("type" in schema and schema.keys() <= _SINGLE_TYPE_KEYWORDS for schema in schemas):
         return None
     if "number" in types and "integer" in types:
         if detailed:
@@ -58,18 +58,18 @@ def _joined_types(schemas: list[Schema]) -> Schema | None:
         types.remove("integer")  # every integer is a number
     if detailed and len(types) < sum(len(_types([schema])) for schema in schemas):
         return None
-    return {**(detailed[0] if detailed else {}), "type": one_or_all(types)}
+    return {**(detailed[0] if detailed else {}), "type": type_keyword(types)}
 
 
 def _types(schemas: list[Schema]) -> list[JSON]:
-    return list(dict.fromkeys(name for schema in schemas for name in _listed(schema.get("type", []))))
+    return list(dict.fromkeys(name for schema in schemas for name in _as_list(schema.get("type", []))))
 
 
-def _listed(value: JSON) -> list[JSON]:
+def _as_list(value: JSON) -> list[JSON]:
     return value if isinstance(value, list) else [value]
 
 
-def one_or_all(names: Sequence[JSON]) -> JSON:
+def type_keyword(names: Sequence[JSON]) -> JSON:
     """Return the value of `type`: one name, or a list of names."""
     return names[0] if len(names) == 1 else [*names]
 
@@ -84,32 +84,32 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
         return lambda value: None if value is None else only(value)
 
     def read(value: JSON) -> object:
-        refused: UnfitValue | None = None
+        refused: ConversionError | None = None
         for schema, read_member in members:
-            if fits(schema, value):
+            if fits_roughly(schema, value):
                 try:
                     return value if read_member is None else read_member(value)
-                except UnfitValue as unfit:
+                except ConversionError as unfit:
                     refused = refused or unfit
-        raise refused or UnfitValue("fits no member of the union")
+        raise refused or ConversionError("fits no member of the union")
 
     return read
 
 
-def fits(schema: Any, value: Any) -> bool:
+def fits_roughly(schema: Any, value: Any) -> bool:
     """Return True if a value has the types and names of a schema of this package. Bounds and formats are ignored."""
     if "anyOf" in schema:
-        return any(fits(option, value) for option in schema["anyOf"])
+        return any(fits_roughly(option, value) for option in schema["anyOf"])
     if "enum" in schema:
         return any(value == choice and (type(value) is bool) is (type(choice) is bool) for choice in schema["enum"])
-    if "type" in schema and not any(_is_a(name, value) for name in _listed(schema["type"])):
+    if "type" in schema and not any(_has_type(name, value) for name in _as_list(schema["type"])):
         return False
     if type(value) is list:
-        return _array_fits(schema, value)
-    return type(value) is not dict or _object_fits(schema, value)
+        return _array_fits_roughly(schema, value)
+    return type(value) is not dict or _object_fits_roughly(schema, value)
 
 
-def _is_a(name: Any, value: Any) -> bool:
+def _has_type(name: Any, value: Any) -> bool:
     return type(value) in _PYTHON_TYPES[name] or (name == "integer" and type(value) is float and value.is_integer())
 
 
@@ -122,18 +122,18 @@ _PYTHON_TYPES: dict[str, set[type]] = {
 _PYTHON_TYPES |= {"string": {str}, "array": {list}, "object": {dict}}
 
 
-def _array_fits(schema: Any, values: list[Any]) -> bool:
+def _array_fits_roughly(schema: Any, values: list[Any]) -> bool:
     first, rest = schema.get("prefixItems", []), schema.get("items", {})
     if len(values) < schema.get("minItems", 0) or (rest is False and len(values) > len(first)):
         return False
-    return all(fits(first[index] if index < len(first) else rest, value) for index, value in enumerate(values))
+    return all(fits_roughly(first[index] if index < len(first) else rest, value) for index, value in enumerate(values))
 
 
-def _object_fits(schema: Any, members: dict[str, Any]) -> bool:
+def _object_fits_roughly(schema: Any, members: dict[str, Any]) -> bool:
     known: Schema = schema.get("properties", {})
     rest = schema.get("additionalProperties", {})
     if not all(name in members for name in schema.get("required", ())):
         return False
     if rest is False:
         return known.keys() >= members.keys()
-    return all(fits(known.get(name, rest), value) for name, value in members.items())
+    return all(fits_roughly(known.get(name, rest), value) for name, value in members.items())

@@ -23,7 +23,7 @@ MAX_INTEGER_BITS: Final = 14_000
 """Maximum size of an integer, in bits: about 4,200 decimal digits. Python's JSON parser accepts up to 4,300."""
 
 
-class UnfitValue(ValueError):
+class ConversionError(ValueError):
     """A value that cannot be converted: from JSON to its annotated type, or from Python to JSON.
 
     Args:
@@ -34,13 +34,13 @@ class UnfitValue(ValueError):
     def __init__(self, why: str, path: str = "") -> None:
         self.why, self.path = why, path
 
-    def under(self, step: str) -> UnfitValue:
+    def with_prefix(self, step: str) -> ConversionError:
         """Return a new error with `step` put before the path.
 
         Args:
             step: The step that leads from the parent to the value: `.name` or `[index]`.
         """
-        return UnfitValue(self.why, step + self.path)
+        return ConversionError(self.why, step + self.path)
 
     def __str__(self) -> str:
         path = self.path.removeprefix(".").encode(errors="replace").decode() or "value"  # without lone surrogates
@@ -48,7 +48,7 @@ class UnfitValue(ValueError):
 
 
 @dataclass(frozen=True)
-class TextType:
+class StringType:
     """A class whose values are strings in JSON. Only code that uses the class imports its module."""
 
     module: str
@@ -61,7 +61,7 @@ class TextType:
     """The conversion from a string to the class or a subclass. Raises ValueError or ArithmeticError if it fails."""
     write: Callable[[Any], str] = str
 
-    def loaded(self) -> type | tuple[()]:
+    def class_if_imported(self) -> type | tuple[()]:
         """Return the class, or () if the module of the class is not imported. `isinstance(x, ())` is always False."""
         return getattr(sys.modules.get(self.module), self.name, ())
 
@@ -92,23 +92,25 @@ def _write_base64(data: bytes) -> str:
 
 def _write_decimal(number: Any) -> str:
     if not number.is_finite():
-        raise UnfitValue(f"{number} cannot be JSON")
+        raise ConversionError(f"{number} cannot be JSON")
     return format(number, "f")
 
 
 _DATE_TIME: Final = "a date-time with an offset, such as 2025-01-31T09:30:00Z"
 # The format "time" would require an offset, which a time of day seldom has.
-_CLOCK: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
-_NUMBER: Final[dict[str, JSON]] = {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
+_TIME_OF_DAY: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
+_DECIMAL_KEYWORDS: Final[dict[str, JSON]] = {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 
-TEXT_TYPES: Final = (
-    TextType("datetime", "datetime", _DATE_TIME, {"format": "date-time"}, _read_datetime, _write_datetime),
-    TextType("datetime", "date", "a date, such as 2025-01-31", {"format": "date"}, _read_iso),
-    TextType("datetime", "time", "a time of day, such as 09:30:00", {"pattern": _CLOCK}, _read_iso),
-    TextType("uuid", "UUID", "a UUID, such as 123e4567-e89b-12d3-a456-426614174000", {"format": "uuid"}),
-    TextType("decimal", "Decimal", "a decimal number in a string, such as 12.50", _NUMBER, write=_write_decimal),
-    TextType("pathlib", "PurePath", "a file path", {}),
-    TextType("builtins", "bytes", "base64, such as aGk=", {"contentEncoding": "base64"}, _read_base64, _write_base64),
+STRING_TYPES: Final = (
+    StringType("datetime", "datetime", _DATE_TIME, {"format": "date-time"}, _read_datetime, _write_datetime),
+    StringType("datetime", "date", "a date, such as 2025-01-31", {"format": "date"}, _read_iso),
+    StringType("datetime", "time", "a time of day, such as 09:30:00", {"pattern": _TIME_OF_DAY}, _read_iso),
+    StringType("uuid", "UUID", "a UUID, such as 123e4567-e89b-12d3-a456-426614174000", {"format": "uuid"}),
+    StringType(
+        "decimal", "Decimal", "a decimal number in a string, such as 12.50", _DECIMAL_KEYWORDS, write=_write_decimal
+    ),
+    StringType("pathlib", "PurePath", "a file path", {}),
+    StringType("builtins", "bytes", "base64, such as aGk=", {"contentEncoding": "base64"}, _read_base64, _write_base64),
 )
 """All types that become strings in JSON. `datetime` is before its base class `date`: the first match is used."""
 
@@ -121,8 +123,8 @@ def to_json(value: object) -> JSON:
             member becomes its value. Dates, UUIDs, paths, bytes and the like become strings.
 
     Raises:
-        UnfitValue: JSON cannot hold the value: NaN or Infinity, a lone surrogate, an object key that is not a string,
-            an object of a class that is not named above, or more than MAX_VALUE_DEPTH levels.
+        ConversionError: JSON cannot express the value. Examples are NaN and Infinity, half of a surrogate pair, a dict
+            key that is not a string, an object of any other class, and more than MAX_VALUE_DEPTH levels.
     """
     return _write(value, MAX_VALUE_DEPTH)
 
@@ -130,15 +132,15 @@ def to_json(value: object) -> JSON:
 def _write(value: Any, depth: int) -> JSON:
     kind = type(value)
     if kind is str:
-        return _checked(value)
+        return _checked_text(value)
     if value is None or kind is bool:
         return value  # type: ignore[no-any-return]
     if kind is int:
-        return _bounded(value)
+        return _checked_integer(value)
     if kind is float:
         if isfinite(value):
             return value  # type: ignore[no-any-return]
-        raise UnfitValue(f"{value} cannot be JSON")
+        raise ConversionError(f"{value} cannot be JSON")
     if kind is dict:
         return _write_object(value.items(), depth - 1)
     if kind is list or kind is tuple:
@@ -151,9 +153,9 @@ def _write_instance(value: Any, depth: int) -> JSON:
     if isinstance(value, Enum):
         return _write(value.value, depth)
     if isinstance(value, str):
-        return _checked(str.__str__(value))
+        return _checked_text(str.__str__(value))
     if isinstance(value, int):
-        return _bounded(int(value))
+        return _checked_integer(int(value))
     if isinstance(value, float):
         return _write(float(value), depth)
     if is_dataclass(value) and not isinstance(value, type):
@@ -164,13 +166,13 @@ def _write_instance(value: Any, depth: int) -> JSON:
         return _write_object(value.items(), depth - 1)
     if isinstance(value, (bytearray, memoryview)):
         value = bytes(value)  # otherwise the value would become an array of integers
-    for text in TEXT_TYPES:
-        if isinstance(value, text.loaded()):
-            return _checked(text.write(value))
+    for text in STRING_TYPES:
+        if isinstance(value, text.class_if_imported()):
+            return _checked_text(text.write(value))
     if isinstance(value, (Sequence, Set)):
         return _write_array(value, depth - 1)
     name = type(value).__qualname__
-    raise UnfitValue(f"an object of {name} has no JSON form; make it a dataclass, dict, list or string")
+    raise ConversionError(f"an object of {name} has no JSON form; make it a dataclass, dict, list or string")
 
 
 def _write_array(items: Iterable[object], depth: int) -> JSON:
@@ -179,8 +181,8 @@ def _write_array(items: Iterable[object], depth: int) -> JSON:
     try:
         for item in items:
             written.append(_write(item, depth))
-    except UnfitValue as unfit:
-        raise unfit.under(f"[{len(written)}]") from None
+    except ConversionError as unfit:
+        raise unfit.with_prefix(f"[{len(written)}]") from None
     return written
 
 
@@ -191,29 +193,29 @@ def _write_object(members: Iterable[tuple[object, object]], depth: int) -> JSON:
     try:
         for name, member in members:
             if not isinstance(name, str):
-                raise UnfitValue(f"the names in a JSON object are strings, not {type(name).__qualname__}")
-            name = _checked(str.__str__(name))
+                raise ConversionError(f"the names in a JSON object are strings, not {type(name).__qualname__}")
+            name = _checked_text(str.__str__(name))
             written[name] = _write(member, depth)
-    except UnfitValue as unfit:
-        raise unfit.under(f".{name}") from None
+    except ConversionError as unfit:
+        raise unfit.with_prefix(f".{name}") from None
     return written
 
 
 def _check_depth(depth: int) -> None:
     if depth < 0:
-        raise UnfitValue(f"nested deeper than {MAX_VALUE_DEPTH} levels; does the value contain itself?")
+        raise ConversionError(f"nested deeper than {MAX_VALUE_DEPTH} levels; does the value contain itself?")
 
 
-def _bounded(number: int) -> int:
+def _checked_integer(number: int) -> int:
     if number.bit_length() > MAX_INTEGER_BITS:
-        raise UnfitValue(f"an integer of more than {MAX_INTEGER_BITS} bits, which many JSON parsers refuse")
+        raise ConversionError(f"an integer of more than {MAX_INTEGER_BITS} bits, which many JSON parsers refuse")
     return number
 
 
-def _checked(text: str) -> str:
+def _checked_text(text: str) -> str:
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise UnfitValue("a string with half of a surrogate pair cannot be JSON") from None
+            raise ConversionError("a string with half of a surrogate pair cannot be JSON") from None
     return text
