@@ -107,7 +107,7 @@ READING_ORDER = (
     "features/caching.py", "features/discover.py",
     "features/invoke.py", "features/tools.py", "features/resources.py", "features/prompts.py",
     "features/completion.py", "features/logging.py", "features/roots.py", "features/sampling.py",
-    "features/elicitation.py", "features/__init__.py", "features/pages.py",
+    "features/elicitation.py", "features/__init__.py", "features/lazy.py",
     "transports/__init__.py", "transports/base.py", "transports/stdio.py", "transports/memory.py",
     "transports/trace.py",
     "transports/streamable_http/__init__.py", "transports/streamable_http/checks.py",

@@ -22,7 +22,7 @@ from ..basic.meta import EmptyResult, NotificationParams, RequestParams, checked
 from ..basic.progress import ProgressHandler
 from ..basic.versioning import LOG_LEVEL
 from ..extensions.tasks.types import EXTENSION, Task
-from ..features import pages as features
+from ..features import lazy as features
 from ..features.caching import ResponseCache
 from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS, Era, Revision, in_order

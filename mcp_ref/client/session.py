@@ -29,7 +29,7 @@ from ..basic.ping import ping
 from ..basic.progress import ProgressHandler, ProgressNotificationParams, receive_progress
 from ..basic.versioning import SUBSCRIPTION_ID
 from ..codec import ShapeError
-from ..extensions.tasks.types import METHODS as TASK_METHODS
+from ..extensions.tasks.types import TASK_METHODS
 from ..features.caching import CACHEABLE, ResponseCache
 from ..features.task_augmentation import RELATED_TASK
 from ..jsonrpc.dispatcher import Limits
@@ -98,7 +98,7 @@ class ClientSession(Session):
         elif (cached := self._cache.get(*self._cache_key, method, params)) is not None:
             return cached
         else:
-            changes = self._cache.changes
+            changes = self._cache.invalidations
             result = await send(params)
             self._cache.put(*self._cache_key, method, params, result, changes)
         self.has_responded = True

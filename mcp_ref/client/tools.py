@@ -23,7 +23,7 @@ from ..basic.headers import parameter_headers
 from ..basic.meta import check_meta_keys
 from ..basic.progress import ProgressHandler
 from ..basic.versioning import HEADER_MISMATCH
-from ..extensions.tasks.requestor import RunningTask, give_up
+from ..extensions.tasks.requestor import RunningTask, cancel_in_background
 from ..extensions.tasks.types import CreateTaskResult, Task, TaskRequestParams
 from ..features.task_augmentation import TaskMetadata
 from ..features.tools import CallToolRequestParams, CallToolResult, ResultChecker, Tool
@@ -81,7 +81,7 @@ class ToolCalls:
         listed = cast("list[Tool]", await self._connector.request_all("tools/list", "tools", timeout))
         tools = self._with_valid_headers(listed)
         self._checker = self._checker or ResultChecker()
-        self._checker.learn(tools)
+        self._checker.replace_schemas(tools)
         self._task_support = {tool.name: str((tool.execution or {}).get("taskSupport")) for tool in tools}
         return tools
 
@@ -127,7 +127,7 @@ class ToolCalls:
         try:
             return await running.result(max_timeout if max_timeout is not None else timeout)
         except BaseException:
-            give_up(running, self._cancellations)
+            cancel_in_background(running, self._cancellations)
             raise
 
     async def start_tool(

@@ -14,5 +14,5 @@ logging.py             log messages for the client (deprecated since 2026-07-28)
 roots.py               the directories that a server should work in (deprecated since 2026-07-28)
 elicitation.py         requests to the client's user for information
 sampling.py            requests to the client's model (deprecated since 2026-07-28)
-pages.py               the pages, each imported when it is first used
+lazy.py                the pages, each imported when it is first used
 """

@@ -142,17 +142,17 @@ class ResponseCache:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, max_results: int | None = None) -> None:
-        self.changes = 0
+        self.invalidations = 0
         """Number of invalidations. A response that was requested before the latest one is not cached."""
         self._clock = clock  # in seconds
         self._max_results = max_results
-        self._kept: dict[_Key, _CachedResult] = {}  # the oldest first
+        self._results: dict[_Key, _CachedResult] = {}  # the oldest first
         self._size = 0  # in bytes
 
     def get(self, server: Hashable, credential: Hashable, method: str, params: Object) -> Object | None:
         """Return the fresh result of a request, or None if the cache has none."""
         for key in _keys(server, credential, method, params):
-            if (kept := self._kept.get(key)) is not None:
+            if (kept := self._results.get(key)) is not None:
                 # [2026-07-28 server/utilities/caching#freshness-calculation] fresh while now < t_received + ttlMs
                 if (self._clock() - kept.received) * 1000 < kept.ttl_ms:
                     return cast(Object, json.loads(kept.result))
@@ -166,27 +166,27 @@ class ResponseCache:
         method: str,
         params: Object,
         result: Object,
-        changes: int | None = None,
+        invalidations: int | None = None,
     ) -> None:
         """Replace the cached result of a request with a new result, which is cached only if its hints allow that.
 
-        `changes` is `self.changes` at the time of the request. If the number has grown, the result may be outdated.
+        `invalidations` is `self.invalidations` at the time of the request. If it has grown, the result may be outdated.
         """
         keys = _keys(server, credential, method, params)
         for key in keys:
             self._drop(key)
         hints = read_hints(result)
-        outdated = changes is not None and changes != self.changes
+        outdated = invalidations is not None and invalidations != self.invalidations
         # [2026-07-28 server/utilities/caching#cacheable-results] input_required is not cacheable
         if not keys or outdated or not hints.ttl_ms or result.get("resultType", "complete") != "complete":
             return
         key = keys[1] if hints.scope == "public" else keys[0]
         kept = _CachedResult(json.dumps(result).encode(), params.get("uri"), self._clock(), hints.ttl_ms)
-        self._kept[key] = kept
+        self._results[key] = kept
         self._size += _size(key, kept)
         limit = MAX_CACHED_RESULTS if self._max_results is None else self._max_results
-        while len(self._kept) > limit or self._size > MAX_CACHED_BYTES:
-            self._drop(next(iter(self._kept)))
+        while len(self._results) > limit or self._size > MAX_CACHED_BYTES:
+            self._drop(next(iter(self._results)))
 
     def invalidate(self, server: Hashable, method: str, uri: str | None = None) -> None:
         """Drop the results that a notification of the server makes stale. `uri` is the URI in the notification."""
@@ -204,15 +204,15 @@ class ResponseCache:
 
     def forget(self, server: Hashable, method: str, uri: str | None = None) -> bool:
         """Drop all results of a method or, with `uri`, those that an update of `uri` concerns. Return True if any."""
-        self.changes += 1
-        before = len(self._kept)
-        for key, kept in tuple(self._kept.items()):
-            if (key.server, key.method) == (server, method) and (uri is None or _concerns(uri, kept.uri)):
+        self.invalidations += 1
+        before = len(self._results)
+        for key, kept in tuple(self._results.items()):
+            if (key.server, key.method) == (server, method) and (uri is None or _is_same_or_nested(uri, kept.uri)):
                 self._drop(key)
-        return len(self._kept) < before
+        return len(self._results) < before
 
     def _drop(self, key: _Key) -> None:
-        if (kept := self._kept.pop(key, None)) is not None:
+        if (kept := self._results.pop(key, None)) is not None:
             self._size -= _size(key, kept)
 
 
@@ -231,6 +231,6 @@ def _size(key: _Key, kept: _CachedResult) -> int:
     return len(key.params) + len(kept.result)
 
 
-def _concerns(updated: str, read: JSON) -> bool:
+def _is_same_or_nested(updated: str, read: JSON) -> bool:
     """Return True if one of the two URIs is the other URI, or a path below it."""
     return isinstance(read, str) and (covers(updated, read) or covers(read, updated))

@@ -108,9 +108,9 @@ class Completions:
     """The completers of a server: the authors' functions that return suggestions."""
 
     def __init__(
-        self, context_type: type | None, is_known: Callable[[Reference], bool], added: Callable[[], None]
+        self, context_type: type | None, is_known: Callable[[Reference], bool], on_add: Callable[[], None]
     ) -> None:
-        self._added = added
+        self._on_add = on_add
         self._context_type = context_type
         self._is_known = is_known
         self._completers: dict[tuple[str, str], tuple[Callable[..., object], Signature]] = {}
@@ -126,7 +126,7 @@ class Completions:
         if not 1 <= len(names) <= 2:
             raise TypeError(f"{signature.name}() must take (value) or (value, arguments), not ({', '.join(names)})")
         self._completers[target, argument] = (function, signature)
-        self._added()
+        self._on_add()
 
     async def complete(self, params: CompleteRequestParams, context: RequestContext) -> CompleteResult:
         """Serve `completion/complete`. An argument without a completer has no suggestions."""

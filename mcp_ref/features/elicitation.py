@@ -52,7 +52,7 @@ from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import compile_schema
 from ..revisions import R2025_11_25, R2026_07_28, Life, Revision
-from .task_augmentation import TaskHint, without_task
+from .task_augmentation import TaskField, without_task_field
 
 URL_ELICITATION_REQUIRED = -32042
 """The error code of a request that is served only after the user has visited a URL. 2025-11-25 only.
@@ -70,7 +70,7 @@ class ElicitRequestFormParams:
     mode: Annotated[Literal["form"] | None, Life(since=R2025_11_25)] = None
     """None means "form"."""
     meta: Object | None = None
-    task: TaskHint = None
+    task: TaskField = None
 
 
 @dataclass
@@ -84,7 +84,7 @@ class ElicitRequestURLParams:
     """A unique identifier, which `notifications/elicitation/complete` repeats. 2025-11-25 only."""
     meta: Object | None = None
     mode: Literal["url"] = "url"
-    task: TaskHint = None
+    task: TaskField = None
 
 
 @dataclass
@@ -98,7 +98,7 @@ class ElicitRequestParams:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return {"request": without_task(wire, revision)}
+        return {"request": without_task_field(wire, revision)}
 
 
 @dataclass
@@ -123,13 +123,13 @@ class ElicitationCompleteNotificationParams:
 ElicitationHandler: TypeAlias = Callable[[ElicitRequestFormParams | ElicitRequestURLParams], Awaitable[ElicitResult]]
 """The client's function that shows the request and the server's name. It opens a URL only with the user's consent."""
 
-_TEXT = {"type", "title", "description", "default"}
-_KEYWORDS: dict[str, set[str]] = {
-    "string": _TEXT | {"minLength", "maxLength", "format", "enum", "enumNames", "oneOf", "pattern"},
-    "number": _TEXT | {"minimum", "maximum"},
-    "integer": _TEXT | {"minimum", "maximum"},
-    "boolean": _TEXT,
-    "array": _TEXT | {"minItems", "maxItems", "items"},
+_COMMON_KEYWORDS = {"type", "title", "description", "default"}
+_KEYWORDS_BY_TYPE: dict[str, set[str]] = {
+    "string": _COMMON_KEYWORDS | {"minLength", "maxLength", "format", "enum", "enumNames", "oneOf", "pattern"},
+    "number": _COMMON_KEYWORDS | {"minimum", "maximum"},
+    "integer": _COMMON_KEYWORDS | {"minimum", "maximum"},
+    "boolean": _COMMON_KEYWORDS,
+    "array": _COMMON_KEYWORDS | {"minItems", "maxItems", "items"},
 }
 FORMATS = ("email", "uri", "date", "date-time")
 """The formats of a text field. [2025-11-25 client/elicitation#requested-schema]"""
@@ -143,11 +143,11 @@ def schema_fault(schema: Object, revision: Revision) -> str | None:
         return 'requestedSchema must be a flat object: {"type": "object", "properties": {...}}'
     for name, field in properties.items():
         kind = field.get("type") if isinstance(field, dict) else None
-        if not isinstance(field, dict) or type(kind) is not str or kind not in _KEYWORDS:
+        if not isinstance(field, dict) or type(kind) is not str or kind not in _KEYWORDS_BY_TYPE:
             return f"{name}: a field must be a string, number, integer, boolean or a list of choices, not nested"
         if kind == "array" and (not revision.elicitation_modes or not _is_choice(field.get("items"))):
             return f"{name}: a list must be a choice of strings (items.enum or items.anyOf), since revision 2025-11-25"
-        if unknown := field.keys() - _KEYWORDS[kind]:
+        if unknown := field.keys() - _KEYWORDS_BY_TYPE[kind]:
             return f"{name}: {', '.join(sorted(unknown))} cannot be used in a form's {kind} field"
         if field.get("format") is not None and field["format"] not in FORMATS:
             return f"{name}: the format must be one of {', '.join(FORMATS)}"

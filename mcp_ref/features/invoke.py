@@ -35,10 +35,10 @@ async def call(
         return await value if isawaitable(value) else value  # a decorator can hide an async function in a plain one
     except BaseExceptionGroup as group:
         failed = group.split(InputRequired)[1] or group  # a failure counts more than a request for input
-        raise merge_input_required(group) or _first_of(failed)  # noqa: B904  # the group is its `__context__`
+        raise merge_input_required(group) or _first_exception(failed)  # noqa: B904  # the group is its `__context__`
 
 
-def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

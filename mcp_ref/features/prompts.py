@@ -127,9 +127,9 @@ class RegisteredPrompt:
 class Prompts:
     """The prompts of a server: those registered, and the handlers of `prompts/list` and `prompts/get`."""
 
-    def __init__(self, context_type: type | None, page_size: int, changed: Callable[[], None]) -> None:
+    def __init__(self, context_type: type | None, page_size: int, on_change: Callable[[], None]) -> None:
         self._context_type = context_type
-        self._registry: Registry[RegisteredPrompt] = Registry("prompt", page_size, changed)
+        self._registry: Registry[RegisteredPrompt] = Registry("prompt", page_size, on_change)
 
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[PromptOptions]) -> Prompt:
         """Register a function as a prompt. The function's parameters, which are strings, are the prompt's arguments.

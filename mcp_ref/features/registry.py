@@ -23,9 +23,9 @@ T = TypeVar("T")
 class Registry(dict[str, T]):
     """Items under unique keys, in the order of registration. `kind` names an item in error messages."""
 
-    def __init__(self, kind: str, page_size: int, changed: Callable[[], None]) -> None:
+    def __init__(self, kind: str, page_size: int, on_change: Callable[[], None]) -> None:
         super().__init__()
-        self._kind, self._page_size, self._changed = kind, page_size, changed
+        self._kind, self._page_size, self._on_change = kind, page_size, on_change
         self._serials: dict[str, int] = {}
         self._next_serial = count(1)
 
@@ -35,12 +35,12 @@ class Registry(dict[str, T]):
             raise ValueError(f"a {self._kind} {key!r} is already registered; remove it first, or choose another name")
         self[key] = item
         self._serials[key] = next(self._next_serial)
-        self._changed()
+        self._on_change()
 
     def remove(self, key: str) -> None:
         """Remove an item. Raise KeyError if the key is unknown."""
         del self[key], self._serials[key]
-        self._changed()
+        self._on_change()
 
     def page(self, cursor: str | None, revision: Revision) -> tuple[list[T], str | None]:
         """Return the page that starts after `cursor`, and the next cursor: None after the last page.

@@ -56,7 +56,7 @@ from .registry import Registry
 MAX_SUBSCRIPTIONS = 1000
 """Maximum number of URIs that one session may be subscribed to."""
 
-MAX_URI = 8192
+MAX_URI_LENGTH = 8192
 """Maximum length of a URI in a request, in characters."""
 
 
@@ -154,7 +154,7 @@ class ResourceOptions(TypedDict, total=False):
 
 
 @dataclass
-class _Registered:
+class _RegisteredReader:
     function: Callable[..., object]
     """The author's function that reads the resource."""
     signature: Signature
@@ -162,19 +162,19 @@ class _Registered:
 
 
 @dataclass
-class RegisteredResource(_Registered):
+class RegisteredResource(_RegisteredReader):
     """A resource, and the function that reads it."""
 
     description: Resource
 
 
 @dataclass
-class RegisteredTemplate(_Registered):
+class RegisteredTemplate(_RegisteredReader):
     """A template, and the function that reads its resources. The template's variables are the function's arguments."""
 
     description: ResourceTemplate
     matcher: UriTemplate
-    checks: dict[str, Validator]
+    parameter_checks: dict[str, Validator]
     """Parameter name -> compiled schema of the parameter."""
 
     def arguments(self, uri: str) -> dict[str, object] | None:
@@ -184,8 +184,8 @@ class RegisteredTemplate(_Registered):
         arguments: dict[str, object] = {}
         for parameter in self.signature.parameters:
             if parameter.name in variables:
-                readings, check = _readings(variables[parameter.name]), self.checks[parameter.name]
-                if not (fitting := [value for value in readings if check.is_valid(value)]):
+                possible, check = _possible_values(variables[parameter.name]), self.parameter_checks[parameter.name]
+                if not (fitting := [value for value in possible if check.is_valid(value)]):
                     return None
                 arguments[parameter.name] = fitting[0]
             elif parameter.required:
@@ -199,10 +199,10 @@ class RegisteredTemplate(_Registered):
 class Resources:
     """The resources of a server: those registered, and the handlers of the `resources/` methods."""
 
-    def __init__(self, context_type: type | None, page_size: int, changed: Callable[[], None]) -> None:
+    def __init__(self, context_type: type | None, page_size: int, on_change: Callable[[], None]) -> None:
         self._context_type = context_type
-        self._resources: Registry[RegisteredResource] = Registry("resource", page_size, changed)
-        self._templates: Registry[RegisteredTemplate] = Registry("resource template", page_size, changed)
+        self._resources: Registry[RegisteredResource] = Registry("resource", page_size, on_change)
+        self._templates: Registry[RegisteredTemplate] = Registry("resource template", page_size, on_change)
 
     def add(
         self,
@@ -243,8 +243,8 @@ class Resources:
             raise TypeError("only a single resource can have the option size, not a template")
         template = ResourceTemplate(uri, signature.name, description=signature.description or None)
         template = replace(template, **options)  # type: ignore[misc]  # mypy does not see that `size` was ruled out
-        checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
-        self._templates.add(uri, RegisteredTemplate(function, signature, hints, template, matcher, checks))
+        parameter_checks = {parameter.name: compile_schema(parameter.schema) for parameter in signature.parameters}
+        self._templates.add(uri, RegisteredTemplate(function, signature, hints, template, matcher, parameter_checks))
         return template
 
     def remove(self, uri: str) -> None:
@@ -255,9 +255,9 @@ class Resources:
         """Return True if this is the URI of a resource or the text of a template."""
         return self._resources.get(uri) is not None or self._templates.get(uri) is not None
 
-    def can_be_watched(self, uri: str) -> bool:
+    def accepts_subscription(self, uri: str) -> bool:
         """Return True if a client may subscribe to the URI, because the server can read the URI."""
-        return len(uri) <= MAX_URI and self._find(uri) is not None
+        return len(uri) <= MAX_URI_LENGTH and self._find(uri) is not None
 
     def _find(self, uri: str) -> tuple[RegisteredResource | RegisteredTemplate, dict[str, object]] | None:
         """Return the resource with this URI, else the first template that matches, with the function's arguments."""
@@ -293,7 +293,7 @@ class Resources:
     async def subscribe(self, params: SubscribeRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `resources/subscribe`. A second subscription to the same URI changes nothing."""
         _check_length(params.uri)
-        if not self.can_be_watched(params.uri):
+        if not self.accepts_subscription(params.uri):
             raise not_found(params.uri, context)
         if len(context.channel.subscriptions) >= MAX_SUBSCRIPTIONS and params.uri not in context.channel.subscriptions:
             raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: at most {MAX_SUBSCRIPTIONS} a session")
@@ -307,8 +307,8 @@ class Resources:
 
 
 def _check_length(uri: str) -> None:
-    if len(uri) > MAX_URI:
-        raise ProtocolError(INVALID_PARAMS, f"Invalid params: uri has more than {MAX_URI} characters")
+    if len(uri) > MAX_URI_LENGTH:
+        raise ProtocolError(INVALID_PARAMS, f"Invalid params: uri has more than {MAX_URI_LENGTH} characters")
 
 
 def not_found(uri: str, context: RequestContext) -> ProtocolError:
@@ -318,7 +318,7 @@ def not_found(uri: str, context: RequestContext) -> ProtocolError:
     return ProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
 
 
-def _readings(value: Matched) -> list[JSON]:
+def _possible_values(value: Matched) -> list[JSON]:
     """Return the possible values of a template variable: its text, and the JSON number or boolean in that text."""
     if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
         with contextlib.suppress(ValueError):  # Python refuses integers of more than 4300 digits

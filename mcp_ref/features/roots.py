@@ -57,10 +57,10 @@ class ListRootsResult:
 
 def to_roots(roots: Iterable[Root | str | os.PathLike[str]]) -> list[Root]:
     """Convert paths, `file://` URIs and `Root`s to roots. Raise ValueError for an invalid URI."""
-    return [checked(root if isinstance(root, Root) else Root(_uri_of(root))) for root in roots]
+    return [checked_root(root if isinstance(root, Root) else Root(_uri_of(root))) for root in roots]
 
 
-def checked(root: Root) -> Root:
+def checked_root(root: Root) -> Root:
     """Return the root. Raise ValueError if its URI is not an absolute `file://` URI, or contains ".."."""
     parts = urlsplit(root.uri)
     # [2025-11-25 client/roots#root] the URI MUST be a file:// URI

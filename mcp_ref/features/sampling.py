@@ -55,7 +55,7 @@ from ..basic.content import (
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..revisions import NOT_ON_THE_WIRE, R2025_11_25, Life, NotInRevision, Revision
-from .task_augmentation import TaskHint, without_task
+from .task_augmentation import TaskField, without_task_field
 from .tools import Tool
 
 USER_REJECTED = -1
@@ -106,7 +106,7 @@ SamplingBlock: TypeAlias = TextContent | ImageContent | AudioContent | ToolUseCo
 
 
 @dataclass
-class _Message:
+class _MessageFields:
     role: Role
     """The speaker: "user" or "assistant"."""
     content: SamplingBlock | list[SamplingBlock]
@@ -128,7 +128,7 @@ class _Message:
 
 
 @dataclass
-class SamplingMessage(_Message):
+class SamplingMessage(_MessageFields):
     """One message of a conversation with the model."""
 
     meta: Annotated[Object | None, Life(since=R2025_11_25)] = None
@@ -178,15 +178,15 @@ class CreateMessageRequestParams:
     tools: Annotated[list[Tool] | None, Life(since=R2025_11_25, loss="refuse")] = None
     tool_choice: Annotated[ToolChoice | None, Life(since=R2025_11_25, loss="refuse")] = None
     meta: Object | None = None
-    task: TaskHint = None
+    task: TaskField = None
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return without_task(wire, revision)
+        return without_task_field(wire, revision)
 
 
 @dataclass
-class CreateMessageResult(_Message):
+class CreateMessageResult(_MessageFields):
     """The message that the model wrote."""
 
     model: str

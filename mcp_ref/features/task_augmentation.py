@@ -32,7 +32,7 @@ class TaskMetadata:
     """The time to keep the task from its creation, in milliseconds; with None the receiver chooses the time."""
 
 
-TaskHint = Annotated[TaskMetadata | None, Life(since=R2025_11_25, until=R2026_07_28)]
+TaskField = Annotated[TaskMetadata | None, Life(since=R2025_11_25, until=R2026_07_28)]
 """The type of the field `task` in params."""
 
 
@@ -54,14 +54,14 @@ def asks_for_task(params: object) -> bool:
     return getattr(getattr(params, "request", params), "task", None) is not None
 
 
-def with_related_task(message: object, id: str) -> None:
+def add_related_task(message: object, id: str) -> None:
     """Mark params or a result as part of a task."""
     holder = cast(TaskAugmented, getattr(message, "request", message))
     # [2025-11-25 basic/utilities/tasks#related-task-metadata] all messages of a task MUST have it
     holder.meta = {**(holder.meta or {}), RELATED_TASK: {"taskId": id}}
 
 
-def without_task(wire: Object, revision: Revision) -> Object:
+def without_task_field(wire: Object, revision: Revision) -> Object:
     """Return the params without `task` if the revision does not know the field. Unknown fields are not checked."""
     if "task" not in wire or revision.tasks_are_core:
         return wire

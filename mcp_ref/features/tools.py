@@ -62,7 +62,7 @@ from ..revisions import NOT_ON_THE_WIRE, R2024_11_05, R2025_03_26, R2025_06_18, 
 from .caching import CacheableResult
 from .invoke import call, check_options
 from .registry import Registry
-from .task_augmentation import TaskHint, TaskMetadata, TaskSupport, without_task
+from .task_augmentation import TaskField, TaskMetadata, TaskSupport, without_task_field
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,11 @@ class Tool:
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Leave out an output schema that this revision does not allow."""
-        if "outputSchema" not in wire or revision.structured_content_is_any_json or _is_of_object(self.output_schema):
+        if (
+            "outputSchema" not in wire
+            or revision.structured_content_is_any_json
+            or _is_object_schema(self.output_schema)
+        ):
             return wire
         return {name: member for name, member in wire.items() if name != "outputSchema"}
 
@@ -130,11 +134,11 @@ class CallToolRequestParams:
     name: str
     arguments: Object | None = None
     meta: Object | None = None
-    task: TaskHint = None
+    task: TaskField = None
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return without_task(wire, revision) if "task" in wire else wire
+        return without_task_field(wire, revision) if "task" in wire else wire
 
 
 @dataclass
@@ -179,14 +183,18 @@ class CallToolResult:
             has_data = "structuredContent" in wire or "structuredNull" in wire
             return read_structured_content(wire, revision) if has_data else wire
         bare = wire["toolResult"]
-        if isinstance(bare, list) and bare and all(isinstance(b, dict) and b.get("type") in _BARE_BLOCKS for b in bare):
+        if (
+            isinstance(bare, list)
+            and bare
+            and all(isinstance(b, dict) and b.get("type") in _BARE_BLOCK_TYPES for b in bare)
+        ):
             return {**wire, "content": bare}
         text = bare if type(bare) is str else json.dumps(bare, ensure_ascii=False)
         structured: Object = {"structuredContent": bare} if type(bare) is dict else {}
         return {**wire, "content": [{"type": "text", "text": text}], **structured}
 
 
-_BARE_BLOCKS = ("text", "image", "resource")
+_BARE_BLOCK_TYPES = ("text", "image", "resource")
 
 
 class ToolOptions(TypedDict, total=False):
@@ -237,9 +245,9 @@ class RegisteredTool:
         """
         schema = self.tool.output_schema
         objects_only = revision.structured_results and not revision.structured_content_is_any_json
-        return objects_only and schema is self.signature.output_schema is not None and not _is_of_object(schema)
+        return objects_only and schema is self.signature.output_schema is not None and not _is_object_schema(schema)
 
-    def listed(self, revision: Revision) -> Tool:
+    def tool_for(self, revision: Revision) -> Tool:
         """Return the tool as a peer of this revision sees it."""
         if not self.wraps_result(revision):
             return self.tool
@@ -247,10 +255,10 @@ class RegisteredTool:
         return replace(self.tool, output_schema=wrapper)
 
 
-Work = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]
+ToolRun = Callable[[RequestContext], Coroutine[object, object, CallToolResult]]
 """A function that runs one call of a tool, in a given context: that of the request, or that of its task."""
 
-TaskStarter = Callable[[Work, RegisteredTool, TaskMetadata | None, RequestContext], Awaitable[object]]
+TaskStarter = Callable[[ToolRun, RegisteredTool, TaskMetadata | None, RequestContext], Awaitable[object]]
 """The function of extensions/tasks that runs a call as a task (`CreateTaskResult`) or not (`CallToolResult`)."""
 
 
@@ -258,13 +266,13 @@ class Tools:
     """The tools of a server: those registered, and the handlers of `tools/list` and `tools/call`."""
 
     def __init__(
-        self, context_type: type | None, page_size: int, changed: Callable[[], None], start: TaskStarter
+        self, context_type: type | None, page_size: int, on_change: Callable[[], None], start: TaskStarter
     ) -> None:
         self.can_be_tasks = False
         """True if calls of at least one tool can be tasks."""
         self._context_type = context_type
-        self._start = start
-        self._registry: Registry[RegisteredTool] = Registry("tool", page_size, changed)
+        self._start_task = start
+        self._registry: Registry[RegisteredTool] = Registry("tool", page_size, on_change)
 
     def add(self, function: Callable[..., object], name: str | None = None, **options: Unpack[ToolOptions]) -> Tool:
         """Register a function as a tool. Log a warning about a name that clients may refuse.
@@ -291,14 +299,14 @@ class Tools:
         )
         check_arguments, check_result = compile_schema(tool.input_schema), None
         # [2026-07-28 server/tools#tool] MUST be a valid JSON Schema object; the schema demands "type": "object"
-        if not _is_of_object(tool.input_schema):
+        if not _is_object_schema(tool.input_schema):
             raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
         if tool.output_schema is not None:
             check_result = compile_schema(tool.output_schema)
             if not isinstance(tool.output_schema, dict):  # true and false are schemas, but not allowed here
                 raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
         headers = parameter_headers(tool.input_schema)  # raises now, before a client refuses the tool
-        if not _NAME.fullmatch(tool.name):
+        if not _TOOL_NAME.fullmatch(tool.name):
             rule = "names SHOULD be 1 to 128 of A-Z, a-z, 0-9, _, - and ."
             log.warning("clients may refuse the tool name %.140r: %s", tool.name, rule)
         asks_first = options.get("asks_first", False)
@@ -318,7 +326,7 @@ class Tools:
     async def list(self, params: PaginatedRequestParams, context: RequestContext) -> ListToolsResult:
         """Serve `tools/list`."""
         page, following = self._registry.page(params.cursor, context.revision)
-        return ListToolsResult([registered.listed(context.revision) for registered in page], following)
+        return ListToolsResult([registered.tool_for(context.revision) for registered in page], following)
 
     async def call(self, params: CallToolRequestParams, context: RequestContext) -> object:
         """Serve `tools/call`: find the tool, check the arguments, run the function, build the result."""
@@ -328,7 +336,7 @@ class Tools:
         # [2025-11-25 basic/utilities/tasks#task-support-and-handling] without declared tasks, `task` MUST be ignored
         wants_task = registered.task != "forbidden" or params.task is not None
         if self.can_be_tasks and wants_task:
-            return await self._start(partial(self._call, registered, params), registered, params.task, context)
+            return await self._start_task(partial(self._call, registered, params), registered, params.task, context)
         return await self._call(registered, params, context)
 
     async def _call(
@@ -347,23 +355,23 @@ class Tools:
         except (asyncio.CancelledError, InputRequired):
             raise
         except ToolError as error:
-            return _error(str(error))
+            return _error_result(str(error))
         except RemoteError as error:  # the client refused a request of the tool
-            return _error(f"the client answered: {error.message}")
+            return _error_result(f"the client answered: {error.message}")
         except ProtocolError:
             raise
         except McpError as error:  # such as a timeout: the text is this package's own, without secrets
-            return _error(str(error))
+            return _error_result(str(error))
         except BaseException:
             # Even SystemExit must not end the server. The traceback may hold secrets, so it goes only to the log
             log.exception("tool %s failed", params.name)
-            return _error(f"Tool {params.name} failed")
+            return _error_result(f"Tool {params.name} failed")
 
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] SHOULD
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")  # [2025-11-25 server/tools#tool-names] SHOULD
 
 
-def _is_of_object(schema: object) -> bool:
+def _is_object_schema(schema: object) -> bool:
     return isinstance(schema, dict) and schema.get("type") == "object"
 
 
@@ -371,11 +379,11 @@ def _invalid_arguments(errors: list[str], context: RequestContext) -> CallToolRe
     text = "Invalid arguments: " + "; ".join(errors)
     if context.revision.invalid_arguments_are_results:
         # [2025-11-25 server/tools#error-handling] a result, so that the model sees it and can correct itself
-        return _error(text)
+        return _error_result(text)
     raise ProtocolError(INVALID_PARAMS, text)
 
 
-def _error(text: str) -> CallToolResult:
+def _error_result(text: str) -> CallToolResult:
     return CallToolResult([TextContent(text)], is_error=True)
 
 
@@ -396,15 +404,15 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
         # [2025-11-25 server/tools#structured-content] SHOULD also return the serialized JSON in a TextContent block
         result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
     # [2025-11-25 server/tools#output-schema] servers MUST provide structured results that conform to this schema
-    if not result.is_error and (fault := _fault(registered.check_result, result)) is not None:
+    if not result.is_error and (fault := _result_fault(registered.check_result, result)) is not None:
         log.error("the result of tool %s does not match its output schema: %s", registered.tool.name, fault)
-        return _error(f"Tool {registered.tool.name} returned a result that does not match its output schema")
+        return _error_result(f"Tool {registered.tool.name} returned a result that does not match its output schema")
     if result.has_structured_content and registered.wraps_result(revision):
         return CallToolResult(result.content, {"result": result.structured_content}, result.is_error, result.meta)
     return result
 
 
-def _fault(validator: Validator | None, result: CallToolResult) -> str | None:
+def _result_fault(validator: Validator | None, result: CallToolResult) -> str | None:
     """Return the breaches of the output schema by a result's data, or None. null, false, 0 and [] are data, too."""
     if validator is None:
         return None
@@ -442,7 +450,7 @@ class ResultChecker:
         self._schemas: dict[str, Object] = {}
         self._validators: dict[str, Validator | None] = {}
 
-    def learn(self, tools: list[Tool]) -> None:
+    def replace_schemas(self, tools: list[Tool]) -> None:
         """Replace all known schemas with those of a new list of tools."""
         self._schemas = {tool.name: tool.output_schema for tool in tools if tool.output_schema is not None}
         self._validators.clear()
@@ -459,5 +467,5 @@ class ResultChecker:
                 log.warning("the results of tool %s are not checked: its output schema is invalid: %s", name, error)
                 self._validators[name] = None
         # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema
-        if (fault := _fault(self._validators[name], result)) is not None:
+        if (fault := _result_fault(self._validators[name], result)) is not None:
             raise InvalidMessage(f"the result of tool {name!r} does not match its output schema: {fault}")

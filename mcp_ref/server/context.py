@@ -30,7 +30,7 @@ from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
 from ..basic.mrtr import InputRequired, merge_input_required
 from ..basic.progress import ProgressReporter, progress_token
-from ..features import pages as features
+from ..features import lazy as features
 from ..features.logging import LoggingLevel, LoggingMessageNotificationParams, is_wanted
 from ..features.task_augmentation import ask_for_task
 from ..jsonrpc.errors import InvalidMessage
@@ -314,7 +314,7 @@ class Context(RequestContext):
         self._require("roots")
         result = await self._request("roots/list", RequestParams(), features.roots.ListRootsResult, timeout, key, False)
         try:
-            return [features.roots.checked(root) for root in result.roots]
+            return [features.roots.checked_root(root) for root in result.roots]
         except ValueError as error:
             raise InvalidMessage(f"the client's result of roots/list: {error}") from None
 

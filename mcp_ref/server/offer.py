@@ -32,7 +32,7 @@ from ..basic.meta import RequestParams, checked_extensions
 from ..basic.ping import ping
 from ..codec import codec_for
 from ..extensions.tasks.types import EXTENSION, SERVER_CAPABILITY
-from ..features import pages as features
+from ..features import lazy as features
 from ..features.caching import CacheHints
 from ..features.discover import DiscoverResult
 from ..features.logging import set_level

@@ -30,7 +30,7 @@ from ..basic.progress import ProgressNotificationParams, receive_progress
 from ..basic.subscriptions import covers
 from ..basic.versioning import is_stateless
 from ..extensions.tasks.types import CreateTaskResult, owner_of
-from ..features import pages as features
+from ..features import lazy as features
 from ..features.task_augmentation import asks_for_task
 from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError
@@ -119,14 +119,14 @@ class ServerSession(Session):
             raise McpError(f"{method} was not sent: its request is cancelled or has its response")
         if not asks_for_task(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
-        from ..extensions.tasks.requestor import RunningTask, give_up  # lazy: few clients run tasks for a server
+        from ..extensions.tasks.requestor import RunningTask, cancel_in_background  # lazy: few clients run tasks
 
         created = await self.request(method, params, CreateTaskResult, timeout=timeout, related=related)
         running = RunningTask(partial(self._request_about_task, related), self.revision, created.task, result)
         try:
             return await running.result(timeout)
         except BaseException:
-            give_up(running, self._cancelling)
+            cancel_in_background(running, self._cancelling)
             raise
 
     async def _request_about_task(
@@ -180,4 +180,4 @@ class ServerSession(Session):
         self.announcer.close()
         await super().close(reason)
         if self.transport.principal is None and "task_owner" in self.__dict__:
-            self.offer.tasks.abandon(self.task_owner)
+            self.offer.tasks.remove_all_of(self.task_owner)

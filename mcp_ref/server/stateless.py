@@ -29,7 +29,7 @@ from ..basic.subscriptions import SubscriptionsListenRequestParams
 from ..basic.versioning import MissingCapability
 from ..codec import ShapeError, codec_for
 from ..extensions.tasks.types import owner_of
-from ..features import pages as features
+from ..features import lazy as features
 from ..features.caching import CacheableResult
 from ..features.logging import LEVELS
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError

@@ -32,7 +32,7 @@ from ..basic.subscriptions import (
 )
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..extensions.tasks.types import EXTENSION_CAPABILITY
-from ..features import pages as features
+from ..features import lazy as features
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from .context import TURN
@@ -90,7 +90,7 @@ async def _subscribable(offer: Offer, uris: list[str]) -> list[str]:
     for number, uri in enumerate(uris):
         if number % TURN == TURN - 1:
             await asyncio.sleep(0)
-        if offer.resources.can_be_watched(uri):
+        if offer.resources.accepts_subscription(uri):
             found.append(uri)
     return found
 

@@ -357,7 +357,7 @@ async def test_cache_keeps_neither_the_result_of_a_retry_nor_input_required() ->
             await wire.send(answer(again, done))
             async with asyncio.timeout(PATIENCE):
                 await reading
-        assert client.cache is not None and not client.cache._kept
+        assert client.cache is not None and not client.cache._results
 
 
 def tools(*names: str, cursor: str | None = None) -> Object:

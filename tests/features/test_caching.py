@@ -445,11 +445,11 @@ def test_an_update_is_about_what_lies_below_and_what_it_lies_in() -> None:
 
 def test_a_result_that_may_be_older_than_a_change_is_not_kept() -> None:
     cache = ResponseCache(Clock())
-    asked = cache.changes
+    asked = cache.invalidations
     cache.invalidate("s", "notifications/tools/list_changed")
     cache.put("s", "me", "tools/list", {}, result(), asked)
     assert not keeps(cache)
-    cache.put("s", "me", "tools/list", {}, result(), cache.changes)
+    cache.put("s", "me", "tools/list", {}, result(), cache.invalidations)
     assert keeps(cache)
 
 

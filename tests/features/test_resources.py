@@ -375,7 +375,7 @@ async def test_resources_read_uri_must_be_registered_or_match_a_template(kind: s
 async def test_resources_read_uri_that_is_not_text_or_too_long_is_invalid_params(kind: str, revision: str) -> None:
     server = Server("s")
     server.resources.add("test://{name}", lambda name: name)
-    wrong: list[JSON] = [None, 3, ["test://a"], {"uri": "test://a"}, "test://" + "a" * resources.MAX_URI]
+    wrong: list[JSON] = [None, 3, ["test://a"], {"uri": "test://a"}, "test://" + "a" * resources.MAX_URI_LENGTH]
     async with connected_client(server, kind, revision) as wire:
         for uri in wrong:
             for method in naming(revision):
@@ -559,7 +559,7 @@ async def test_subscriptions_listen_resource_subscriptions_must_be_readable(kind
     async with raw_client(server, kind) as wire:
         for id, asked, agreed in (
             (1, ["note://a", "user://1", "note://b"], ["note://a", "user://1"]),
-            (2, ["note://b", "note://" + "b" * resources.MAX_URI], []),
+            (2, ["note://b", "note://" + "b" * resources.MAX_URI_LENGTH], []),
         ):
             wanted: Object = {"notifications": {"resourceSubscriptions": [*asked]}}
             await wire.send(stateless_request("subscriptions/listen", wanted, id))

@@ -36,12 +36,12 @@ from ...basic.mrtr import InputRequired
 from ...basic.progress import ProgressNotificationParams
 from ...basic.versioning import without_legacy_codes
 from ...codec import ShapeError, codec_for
-from ...features.task_augmentation import RELATED_TASK, TaskMetadata, with_related_task
+from ...features.task_augmentation import RELATED_TASK, TaskMetadata, add_related_task
 from ...jsonrpc.errors import ConnectionClosed, McpError, ProtocolError, RequestTimeout
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object, RequestId
 from ...revisions import Revision
 from .types import (
-    POLL_INTERVAL,
+    DEFAULT_POLL_INTERVAL,
     CreateTaskResult,
     GetTaskPayloadResult,
     ListTasksResult,
@@ -59,12 +59,12 @@ from .types import (
 )
 
 if TYPE_CHECKING:
-    from ...features.tools import RegisteredTool, Work
+    from ...features.tools import RegisteredTool, ToolRun
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-GRACE_SECONDS = 0.5
+STOP_GRACE_SECONDS = 0.5
 """Time that the handlers of tasks may take to stop when the receiver closes, in seconds."""
 
 
@@ -73,41 +73,41 @@ class Tasks:
 
     Args:
         store: The store of the tasks; by default the memory.
-        changed: Called with the id of a task that has changed.
+        on_change: Called with the id of a task that has changed.
     """
 
-    def __init__(self, store: TaskStore | None = None, changed: Callable[[str], None] = lambda id: None) -> None:
+    def __init__(self, store: TaskStore | None = None, on_change: Callable[[str], None] = lambda id: None) -> None:
         self.store = store if store is not None else MemoryTaskStore()
-        self.poll_interval = POLL_INTERVAL
+        self.poll_interval = DEFAULT_POLL_INTERVAL
         """The time between two `tasks/get` that requestors should leave, in milliseconds."""
         self.live: dict[str, LiveTask] = {}
         """The tasks that run in this process."""
-        self.changed = changed
+        self.on_change = on_change
         self._running: set[asyncio.Task[object]] = set()  # also cancelled handlers that still clean up
         self._expiry: dict[str, tuple[str, asyncio.TimerHandle]] = {}  # by task id: owner, and timer of the expiry
 
     async def call_tool(
-        self, work: Work, tool: RegisteredTool, wanted: TaskMetadata | None, context: RequestContext
+        self, work: ToolRun, tool: RegisteredTool, wanted: TaskMetadata | None, context: RequestContext
     ) -> object:
         """Call a tool, as a task if the tool, the request and the client allow that."""
         channel = context.channel
         if not becomes_task(tool.task, wanted is not None, channel.revision, channel.peer_capabilities):
             return await work(context)
         task = LiveTask(self, channel, wanted.ttl if wanted is not None else None)
-        return await self.start(task, work(context.moved_to(task)), late=tool.asks_first)
+        return await self.start(task, work(context.moved_to(task)), begins_late=tool.asks_first)
 
-    async def start(self, live: LiveTask, work: Coroutine[object, object, object], late: bool = False) -> object:
+    async def start(self, live: LiveTask, work: Coroutine[object, object, object], begins_late: bool = False) -> object:
         """Run a handler as a task. Return the `CreateTaskResult`, or the handler's result if it ends before that.
 
         Args:
             live: The task.
             work: The handler.
-            late: True if the task begins when the handler calls `begin_task`, False if it begins at once.
+            begins_late: True if the task begins when the handler calls `begin_task`, False if it begins at once.
 
         Raises:
             ProtocolError: The task store is full.
         """
-        if not late:
+        if not begins_late:
             try:
                 live.begin_task()
             except BaseException:
@@ -127,10 +127,10 @@ class Tasks:
                 raise
         return CreateTaskResult(live.begun.result()) if live.begun.done() else running.result()
 
-    def keep(self, live: LiveTask, task: Task) -> None:
+    def store_new(self, live: LiveTask, task: Task) -> None:
         """Store a task that begins. Raise ProtocolError if the store is full."""
         assert task.ttl is not None
-        self.store.put(task, live.owner, live.until)
+        self.store.put(task, live.owner, live.expires_at)
         # [2025-11-25 basic/utilities/tasks#audit-and-logging] SHOULD log it. A whole id gives access to the task
         log.debug("task %.6s... of %s has begun", task.task_id, live.owner or "no owner")
         self.live[task.task_id] = live
@@ -141,15 +141,15 @@ class Tasks:
         # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY delete it, regardless of the status
         if (live := self.live.get(id)) is not None:
             live.stop("The task expired before it was completed.")
-        self.forget(id)
+        self.remove(id)
 
-    def forget(self, id: str) -> None:
+    def remove(self, id: str) -> None:
         """Remove a task from the store."""
         if (expiry := self._expiry.pop(id, None)) is not None:
             expiry[1].cancel()
         self.store.remove(id)
 
-    def abandon(self, owner: str) -> None:
+    def remove_all_of(self, owner: str) -> None:
         """Stop and remove the tasks of an owner that cannot come back: an unauthenticated session that has ended."""
         for id in [id for id, (task_owner, _) in self._expiry.items() if task_owner == owner]:
             self._expire(id)
@@ -162,7 +162,7 @@ class Tasks:
             timer.cancel()
         self._expiry.clear()
         if self._running:
-            await asyncio.wait(self._running, timeout=GRACE_SECONDS)
+            await asyncio.wait(self._running, timeout=STOP_GRACE_SECONDS)
 
     # ------------------------------------------------------------------------------------- requests about tasks
 
@@ -171,7 +171,7 @@ class Tasks:
             raise unknown_task()
         return task
 
-    def _live(self, task: Task) -> LiveTask | None:
+    def _running_task(self, task: Task) -> LiveTask | None:
         """Return the running task, or None if the task is over. Raise ProtocolError if another process runs it."""
         live = self.live.get(task.task_id)
         if live is None and not task.is_over:
@@ -191,7 +191,7 @@ class Tasks:
         # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST block until the status is terminal
         while not (task := self._find(params.task_id, context)).is_over:
             if (live := self.live.get(task.task_id)) is not None:
-                await live.result_requests.hold(context, live.ended)
+                await live.result_requests.wait_until_ended(context, live.ended)
             else:  # another process runs the task
                 await asyncio.sleep(self.poll_interval / 1000)
         if task.error is not None:
@@ -206,7 +206,7 @@ class Tasks:
     async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
         """Serve `tasks/cancel`."""
         task = self._find(params.task_id, context)
-        if (live := self._live(task)) is not None:
+        if (live := self._running_task(task)) is not None:
             live.stop("The task was cancelled by request.")
         if not context.revision.tasks_are_core:
             return EmptyResult()
@@ -217,9 +217,9 @@ class Tasks:
 
     async def update(self, params: UpdateTaskRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `tasks/update`: pass the requestor's responses to the task."""
-        if (live := self._live(self._find(params.task_id, context))) is not None:
-            live.inputs.give(params.input_responses, live.revision)
-            live.show_inputs()
+        if (live := self._running_task(self._find(params.task_id, context))) is not None:
+            live.inputs.set_responses(params.input_responses, live.revision)
+            live.update_input_status()
         return EmptyResult()
 
 
@@ -239,7 +239,7 @@ class TaskPhase(Enum):
 
 
 @dataclass(slots=True)
-class _Input:
+class _OpenInputRequest:
     """A request of a task to its requestor."""
 
     request: Object
@@ -247,27 +247,27 @@ class _Input:
     response: asyncio.Future[object]
 
 
-class _Inputs:
+class _OpenInputRequests:
     """The requests of one task to its requestor that wait for a response, by key."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._open: dict[str, _Input] = {}
+        self._open: dict[str, _OpenInputRequest] = {}
         self._used: set[str] = set()
 
-    def add(self, request: Object, result: type, key: str | None) -> tuple[str, _Input]:
+    def add(self, request: Object, result: type, key: str | None) -> tuple[str, _OpenInputRequest]:
         key = key or str(len(self._used) + 1)
         if key in self._used:
             # SEP-2663: each key MUST be unique over the lifetime of a task
             raise ValueError(f"two input requests of one task have the key {key!r}")
         self._used.add(key)
-        added = self._open[key] = _Input(request, result, self._loop.create_future())
+        added = self._open[key] = _OpenInputRequest(request, result, self._loop.create_future())
         return key, added
 
     def remove(self, key: str) -> bool:
         return self._open.pop(key, None) is not None
 
-    def give(self, responses: dict[str, Object], revision: Revision) -> None:
+    def set_responses(self, responses: dict[str, Object], revision: Revision) -> None:
         """Take responses by key. Ignore unknown keys. Raise ProtocolError if a response has the wrong shape."""
         codec, taken = codec_for(revision), dict[str, object]()
         for key in responses.keys() & self._open.keys():
@@ -295,7 +295,7 @@ class _ResultRequests:
 
     def __init__(self) -> None:
         self._waiting: list[tuple[Channel, RequestId]] = []
-        self._came = asyncio.Event()
+        self._new_request = asyncio.Event()
 
     def latest(self) -> tuple[Channel, RequestId] | None:
         """Return the latest waiting request whose requestor is still connected, or None."""
@@ -305,15 +305,15 @@ class _ResultRequests:
     async def next(self) -> tuple[Channel, RequestId]:
         """Wait for a `tasks/result` request, and return its channel and id."""
         while (latest := self.latest()) is None:
-            self._came.clear()
-            await self._came.wait()
+            self._new_request.clear()
+            await self._new_request.wait()
         return latest
 
-    async def hold(self, context: RequestContext, ended: asyncio.Future[None]) -> None:
+    async def wait_until_ended(self, context: RequestContext, ended: asyncio.Future[None]) -> None:
         """Keep a `tasks/result` request waiting until the task has ended."""
         entry = context.channel, context.request_id
         self._waiting.append(entry)
-        self._came.set()
+        self._new_request.set()
         try:
             await asyncio.shield(ended)
         finally:
@@ -341,10 +341,10 @@ class LiveTask(Channel):
         self.begun: asyncio.Future[Task] = self.loop.create_future()
         """The task as it was when it began."""
         self.ended: asyncio.Future[None] = self.loop.create_future()
-        self.until = 0.0
+        self.expires_at = 0.0
         """The time at which the task expires, in seconds since the epoch."""
         self.handler: asyncio.Task[object] | None = None
-        self.inputs = _Inputs(self.loop)
+        self.inputs = _OpenInputRequests(self.loop)
         self._ttl = ttl
         self.result_requests = _ResultRequests()
 
@@ -353,8 +353,8 @@ class LiveTask(Channel):
             return
         now = time.time()
         self.task = new_task(chosen_ttl(self._ttl), self.tasks.poll_interval, now)
-        self.until = now + (self.task.ttl or 0) / 1000
-        self.tasks.keep(self, self.task)
+        self.expires_at = now + (self.task.ttl or 0) / 1000
+        self.tasks.store_new(self, self.task)
         self.phase = TaskPhase.RUNNING
         self.begun.set_result(self.task)
 
@@ -405,7 +405,7 @@ class LiveTask(Channel):
             self._change(status, message, error=error)
         except Exception:
             log.exception("the outcome of a task cannot be stored; the task is removed")
-            self.tasks.forget(self.task.task_id)
+            self.tasks.remove(self.task.task_id)
             self._end()
 
     def stop(self, reason: str) -> None:
@@ -421,7 +421,7 @@ class LiveTask(Channel):
             # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST remain cancelled, even if the handler goes on
             return
         task = with_status(self.task, status, time.time(), message, **fields)
-        self.tasks.store.put(task, self.owner, self.until)
+        self.tasks.store.put(task, self.owner, self.expires_at)
         self.task = task
         if task.is_over:
             log.debug("task %.6s... is %s", task.task_id, status)
@@ -429,7 +429,7 @@ class LiveTask(Channel):
         # [2025-11-25 basic/utilities/tasks#task-notifications] MAY be sent, and SHOULD NOT have the related task
         if self.revision.tasks_are_core:
             self.origin.notify("notifications/tasks/status", task)
-        self.tasks.changed(task.task_id)
+        self.tasks.on_change(task.task_id)
 
     def _end(self) -> None:
         self.phase = TaskPhase.OVER
@@ -477,7 +477,7 @@ class LiveTask(Channel):
             if isinstance(params, ProgressNotificationParams) and params.message is not None:
                 self.set_status(params.message)
             return False
-        with_related_task(params, self.task.task_id)
+        add_related_task(params, self.task.task_id)
         channel, id = self.result_requests.latest() or (self.origin, None)
         return channel.notify(method, params, id)
 
@@ -495,22 +495,22 @@ class LiveTask(Channel):
         if self.phase is TaskPhase.OVER:
             raise McpError(f"{method} was not sent: its task is over")
         if self.revision.tasks_are_core:
-            with_related_task(params, self.task.task_id)
+            add_related_task(params, self.task.task_id)
         wire = codec_for(self.revision).encode(params)
         key, added = self.inputs.add({"method": method, "params": wire}, result, key)
-        self.show_inputs()
+        self.update_input_status()
         try:
             async with asyncio.timeout(timeout):
                 if self.revision.tasks_are_core:
-                    return await self._request_beside_result(method, params, result)
+                    return await self._request_on_result_stream(method, params, result)
                 return cast(T, await added.response)
         except TimeoutError:
             raise RequestTimeout(f"{method}: no response within {timeout} seconds") from None
         finally:
             if self.inputs.remove(key):
-                self.show_inputs()
+                self.update_input_status()
 
-    async def _request_beside_result(self, method: str, params: object, result: type[T]) -> T:
+    async def _request_on_result_stream(self, method: str, params: object, result: type[T]) -> T:
         """Wait for a `tasks/result` request, and send a request on its stream."""
         while True:
             channel, id = await self.result_requests.next()
@@ -519,7 +519,7 @@ class LiveTask(Channel):
             except ConnectionClosed:
                 continue  # the requestor may send `tasks/result` in another session
 
-    def show_inputs(self) -> None:
+    def update_input_status(self) -> None:
         """Set the status to `input_required` while requests to the requestor are open, else to `working`."""
         requests = self.inputs.as_json()
         # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD be input_required while it needs input

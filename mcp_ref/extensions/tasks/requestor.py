@@ -26,24 +26,24 @@ from ...codec import ShapeError, codec_for
 from ...jsonrpc.errors import InvalidMessage, McpError, RemoteError, RequestTimeout
 from ...jsonrpc.messages import Object
 from ...revisions import Revision
-from .types import POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams, unknown_task
+from .types import DEFAULT_POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams, unknown_task
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-MIN_POLL = 0.02
+MIN_POLL_SECONDS = 0.02
 """Minimum time between two `tasks/get`, in seconds, even if the receiver suggests less."""
 
-MAX_POLL = 60.0
+MAX_POLL_SECONDS = 60.0
 """Maximum time between two `tasks/get`, in seconds."""
 
-MAX_FOLLOWED = 7 * 24 * 3600.0
+MAX_RESULT_SECONDS = 7 * 24 * 3600.0
 """Maximum default time to wait for a task, in seconds (a week)."""
 
 MAX_INPUT_REQUESTS = 1000
 """Maximum number of input requests of one task."""
 
-CANCEL_SECONDS = 5.0
+CANCEL_TIMEOUT_SECONDS = 5.0
 """Time limit of the request that cancels an abandoned task, in seconds."""
 
 
@@ -58,30 +58,30 @@ class RunningTask(Generic[T]):
     """A request that the receiver runs as a task, or a request that got its result without a task.
 
     Args:
-        request: Sends a request about the task.
+        send_request: Sends a request about the task.
         revision: The negotiated revision.
         task: The new task. None if the request did not become a task.
-        outcome: Dataclass of the result of the request.
+        result_type: Dataclass of the result of the request.
         result: The result, if the request did not become a task.
-        handle: Returns the response to an input request of the task, as JSON.
+        handle_input: Returns the response to an input request of the task, as JSON.
         check: Called with the result. Raises an error if the result is invalid.
     """
 
     def __init__(
         self,
-        request: SendRequest,
+        send_request: SendRequest,
         revision: Revision,
         task: Task | None,
-        outcome: type[T],
+        result_type: type[T],
         result: T | None = None,
-        handle: Callable[[InputRequest], Awaitable[Object]] | None = None,
+        handle_input: Callable[[InputRequest], Awaitable[Object]] | None = None,
         check: Callable[[T], None] | None = None,
     ) -> None:
         self.task = task
         """The task in the state that was last fetched. None if the request did not become a task."""
-        self._request, self._revision = request, revision
-        self._outcome, self._result = outcome, result
-        self._handle, self._check = handle, check
+        self._send_request, self._revision = send_request, revision
+        self._result_type, self._result = result_type, result
+        self._handle_input, self._check = handle_input, check
         self._responding: dict[str, asyncio.Task[None]] = {}  # by key of the input request
 
     @property
@@ -92,7 +92,7 @@ class RunningTask(Generic[T]):
     async def status(self) -> Task | None:
         """Return the task in its present state, or None without a task. Raise RemoteError for an unknown task."""
         if self.task is not None and not self.task.is_over:
-            self.task = await self._request("tasks/get", TaskRequestParams(self.task.task_id), Task, None)
+            self.task = await self._send_request("tasks/get", TaskRequestParams(self.task.task_id), Task, None)
         return self.task
 
     async def cancel(self) -> None:
@@ -101,10 +101,10 @@ class RunningTask(Generic[T]):
             return
         params = TaskRequestParams(self.task.task_id)
         if not self._revision.tasks_are_core:
-            await self._request("tasks/cancel", params, EmptyResult, None)
+            await self._send_request("tasks/cancel", params, EmptyResult, None)
             return
         try:
-            self.task = await self._request("tasks/cancel", params, Task, None)
+            self.task = await self._send_request("tasks/cancel", params, Task, None)
         except RemoteError as error:
             # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST be refused if the task is over
             if error.code != unknown_task().code:
@@ -123,11 +123,13 @@ class RunningTask(Generic[T]):
         if self._result is None:
             task = self.task
             assert task is not None
-            kept = MAX_FOLLOWED if task.ttl is None else min(task.ttl / 1000 + MAX_POLL, MAX_FOLLOWED)
+            kept = (
+                MAX_RESULT_SECONDS if task.ttl is None else min(task.ttl / 1000 + MAX_POLL_SECONDS, MAX_RESULT_SECONDS)
+            )
             seconds = kept if timeout is None else timeout
             try:
                 async with asyncio.timeout(seconds):
-                    follow = self._of_core if self._revision.tasks_are_core else self._of_extension
+                    follow = self._core_result if self._revision.tasks_are_core else self._extension_result
                     self._result = await follow(task)
             except RequestTimeout:
                 raise
@@ -139,7 +141,7 @@ class RunningTask(Generic[T]):
                 self._check(self._result)
         return self._result
 
-    async def _of_core(self, task: Task) -> T:
+    async def _core_result(self, task: Task) -> T:
         # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD poll until it is over or requires input
         while task.status == "working":
             await asyncio.sleep(_interval(task))
@@ -149,13 +151,15 @@ class RunningTask(Generic[T]):
         while True:
             try:
                 # [2025-11-25 basic/utilities/tasks#input-required-status] SHOULD preemptively call tasks/result
-                return await self._request("tasks/result", TaskRequestParams(task.task_id), self._outcome, None)
+                return await self._send_request(
+                    "tasks/result", TaskRequestParams(task.task_id), self._result_type, None
+                )
             except RequestTimeout:
                 await self.status()  # raises RequestTimeout if the receiver does not respond
 
-    async def _of_extension(self, task: Task) -> T:
+    async def _extension_result(self, task: Task) -> T:
         while not task.is_over:
-            await self._wait(task)
+            await self._respond_and_wait(task)
             task = await self.status() or task
         if task.error is not None:
             code, message = task.error.get("code"), task.error.get("message")
@@ -163,11 +167,11 @@ class RunningTask(Generic[T]):
         if task.result is None:
             raise _cancelled(task) if task.status == "cancelled" else InvalidMessage(f"task {self.id} has no outcome")
         try:
-            return codec_for(self._revision).decode(self._outcome, task.result)
+            return codec_for(self._revision).decode(self._result_type, task.result)
         except ShapeError as error:
             raise InvalidMessage(f"the result of task {self.id} has the wrong shape: {error}") from None
 
-    async def _wait(self, task: Task) -> None:
+    async def _respond_and_wait(self, task: Task) -> None:
         """Respond to new input requests. Wait for the poll interval, or until a response is sent."""
         for key, request in read_input_requests({"inputRequests": task.input_requests or {}}).items():
             # SEP-2663: SHOULD NOT respond to a key twice: a key names one request for the life of the task
@@ -183,12 +187,12 @@ class RunningTask(Generic[T]):
             each.result()
 
     async def _respond(self, id: str, key: str, request: InputRequest) -> None:
-        if self._handle is None:
+        if self._handle_input is None:
             raise InvalidMessage(
                 f"task {self.id} requires input by {request.method[:80]}, which this side has no handler for"
             )
-        params = UpdateTaskRequestParams(id, {key: await self._handle(request)})
-        await self._request("tasks/update", params, EmptyResult, None)
+        params = UpdateTaskRequestParams(id, {key: await self._handle_input(request)})
+        await self._send_request("tasks/update", params, EmptyResult, None)
 
     async def _stop_responding(self) -> None:
         tasks = {key: each for key, each in self._responding.items() if not each.done()}
@@ -198,12 +202,12 @@ class RunningTask(Generic[T]):
         await asyncio.gather(*tasks.values(), return_exceptions=True)
 
 
-def give_up(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
+def cancel_in_background(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
     """Cancel an abandoned task in the background. `attempts` holds the running cancellations."""
 
     async def cancel() -> None:
         with contextlib.suppress(McpError, TimeoutError):
-            async with asyncio.timeout(CANCEL_SECONDS):
+            async with asyncio.timeout(CANCEL_TIMEOUT_SECONDS):
                 await running.cancel()
 
     attempt = asyncio.get_running_loop().create_task(cancel())
@@ -214,8 +218,8 @@ def give_up(running: RunningTask[T], attempts: set[asyncio.Task[None]]) -> None:
 def _interval(task: Task) -> float:
     """Return the time until the next `tasks/get`, in seconds."""
     # [2025-11-25 basic/utilities/tasks#getting-tasks] SHOULD respect the interval that the receiver suggests
-    suggested = POLL_INTERVAL if task.poll_interval is None else task.poll_interval
-    return min(max(suggested / 1000, MIN_POLL), MAX_POLL)
+    suggested = DEFAULT_POLL_INTERVAL if task.poll_interval is None else task.poll_interval
+    return min(max(suggested / 1000, MIN_POLL_SECONDS), MAX_POLL_SECONDS)
 
 
 def _cancelled(task: Task) -> McpError:

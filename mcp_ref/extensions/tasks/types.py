@@ -70,7 +70,7 @@ CLIENT_CAPABILITY: Final[Object] = {"list": {}, "cancel": {}, "requests": _CLIEN
 MAX_TASKS: Final = 1000
 """Maximum number of tasks in the memory store, running and ended."""
 
-MAX_TASKS_OF_ONE: Final = 100
+MAX_TASKS_PER_OWNER: Final = 100
 """Maximum number of tasks of one owner in the memory store. Tasks without an owner have no such limit."""
 
 MAX_TASK_BYTES: Final = 64 * 1024 * 1024
@@ -79,21 +79,21 @@ MAX_TASK_BYTES: Final = 64 * 1024 * 1024
 MAX_TTL: Final = 24 * 3600 * 1000
 """Maximum time to keep a task, in milliseconds (a day)."""
 
-TTL: Final = 3600 * 1000
+DEFAULT_TTL: Final = 3600 * 1000
 """Default time to keep a task, in milliseconds (an hour)."""
 
-POLL_INTERVAL: Final = 1000
+DEFAULT_POLL_INTERVAL: Final = 1000
 """Default time between two `tasks/get`, in milliseconds."""
 
-PAGE: Final = 100
+PAGE_SIZE: Final = 100
 """Number of tasks in one page of `tasks/list`."""
 
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
-METHODS: Final = frozenset({"tools/call"})
+TASK_METHODS: Final = frozenset({"tools/call"})
 """The requests that the extension lets a server serve as tasks."""
 
-TERMINAL: Final = frozenset({"completed", "failed", "cancelled"})
+TERMINAL_STATUSES: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses that never change."""
 
 
@@ -122,19 +122,21 @@ class Task:
     @property
     def is_over(self) -> bool:
         """True if the status is terminal."""
-        return self.status in TERMINAL
+        return self.status in TERMINAL_STATUSES
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Write the extension's names with units: `ttlMs`, `pollIntervalMs`."""
-        return wire if revision.tasks_are_core else {_EXTENSION_NAMES.get(name, name): wire[name] for name in wire}
+        return (
+            wire if revision.tasks_are_core else {_EXTENSION_FIELD_NAMES.get(name, name): wire[name] for name in wire}
+        )
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return wire if revision.tasks_are_core else {_CORE_NAMES.get(name, name): wire[name] for name in wire}
+        return wire if revision.tasks_are_core else {_CORE_FIELD_NAMES.get(name, name): wire[name] for name in wire}
 
 
-_EXTENSION_NAMES = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
-_CORE_NAMES = {new: old for old, new in _EXTENSION_NAMES.items()}
+_EXTENSION_FIELD_NAMES = {"ttl": "ttlMs", "pollInterval": "pollIntervalMs"}
+_CORE_FIELD_NAMES = {new: old for old, new in _EXTENSION_FIELD_NAMES.items()}
 
 
 @dataclass
@@ -201,9 +203,9 @@ def timestamp(now: float) -> str:
 
 
 def chosen_ttl(wanted: int | None) -> int:
-    """Return the time to keep a task, in milliseconds: the wanted time, between `POLL_INTERVAL` and `MAX_TTL`."""
+    """Return the time to keep a task, in milliseconds: from `DEFAULT_POLL_INTERVAL` to `MAX_TTL`."""
     # [2025-11-25 basic/utilities/tasks#ttl-and-resource-management] MAY override the requested ttl
-    return TTL if wanted is None else min(max(wanted, POLL_INTERVAL), MAX_TTL)
+    return DEFAULT_TTL if wanted is None else min(max(wanted, DEFAULT_POLL_INTERVAL), MAX_TTL)
 
 
 def new_task(ttl: int, poll_interval: int, now: float) -> Task:
@@ -231,7 +233,7 @@ def with_status(
     # [2025-11-25 basic/utilities/tasks#task-status-lifecycle] a terminal status MUST NOT change
     if task.is_over:
         raise ValueError(f"a task cannot go from {task.status} to {status}")
-    if message is None and status not in TERMINAL:
+    if message is None and status not in TERMINAL_STATUSES:
         message = task.status_message
     task = dataclasses.replace(task, status=status, last_updated_at=timestamp(now), status_message=message)
     return dataclasses.replace(task, input_requests=input_requests, result=result, error=error)
@@ -281,13 +283,13 @@ class TaskStore(Protocol):
     can return the status of any task, but only the process that runs a task takes its input and cancellation.
     """
 
-    def put(self, task: Task, owner: str, until: float) -> None:
+    def put(self, task: Task, owner: str, expires_at: float) -> None:
         """Keep a new or changed task.
 
         Args:
             task: replaces the stored task with the same id.
             owner: the owner, without whom `get` does not return the task.
-            until: time of expiry, in seconds since the epoch.
+            expires_at: time of expiry, in seconds since the epoch.
 
         Raises:
             ProtocolError: the store is full.
@@ -324,7 +326,7 @@ class TaskStore(Protocol):
 class _StoredTask:
     task: Task
     owner: str
-    until: float
+    expires_at: float
     size: int
     serial: int
 
@@ -334,7 +336,7 @@ class MemoryTaskStore(TaskStore):
 
     Args:
         max_tasks: maximum number of tasks.
-        max_tasks_of_one: maximum number of tasks of one owner; tasks without an owner are not limited.
+        max_tasks_per_owner: maximum number of tasks of one owner; tasks without an owner are not limited.
         max_bytes: maximum total size of results, errors and input requests, in bytes of JSON.
         clock: returns the time, in seconds since the epoch.
     """
@@ -342,53 +344,53 @@ class MemoryTaskStore(TaskStore):
     def __init__(
         self,
         max_tasks: int = MAX_TASKS,
-        max_tasks_of_one: int = MAX_TASKS_OF_ONE,
+        max_tasks_per_owner: int = MAX_TASKS_PER_OWNER,
         max_bytes: int = MAX_TASK_BYTES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._max_tasks, self._max_tasks_of_one, self._max_bytes = max_tasks, max_tasks_of_one, max_bytes
+        self._max_tasks, self._max_tasks_per_owner, self._max_bytes = max_tasks, max_tasks_per_owner, max_bytes
         self._clock = clock
-        self._kept: dict[str, _StoredTask] = {}
+        self._tasks: dict[str, _StoredTask] = {}
         self._bytes = 0
         self._serial = 0
 
-    def put(self, task: Task, owner: str, until: float) -> None:
-        if (before := self._kept.get(task.task_id)) is None:
-            self._make_room(owner)
+    def put(self, task: Task, owner: str, expires_at: float) -> None:
+        if (before := self._tasks.get(task.task_id)) is None:
+            self._check_space(owner)
             self._serial += 1
         size = len(json.dumps([task.input_requests, task.result, task.error, task.status_message]))
         grown = self._bytes + size - (before.size if before is not None else 0)
         if grown > self._max_bytes and (before is None or size > before.size):
             raise ProtocolError(INTERNAL_ERROR, "the store of tasks has no room for this result; retry later")
         serial = before.serial if before is not None else self._serial
-        self._kept[task.task_id] = _StoredTask(task, owner, until, size, serial)
+        self._tasks[task.task_id] = _StoredTask(task, owner, expires_at, size, serial)
         self._bytes = grown
 
-    def _make_room(self, owner: str) -> None:
+    def _check_space(self, owner: str) -> None:
         # [2025-11-25 basic/utilities/tasks#resource-management] SHOULD limit tasks, and remove expired ones
         now = self._clock()
-        for id in [id for id, kept in self._kept.items() if kept.until <= now]:
+        for id in [id for id, kept in self._tasks.items() if kept.expires_at <= now]:
             self.remove(id)
-        if len(self._kept) >= self._max_tasks:
+        if len(self._tasks) >= self._max_tasks:
             raise ProtocolError(INTERNAL_ERROR, f"the store of tasks is full ({self._max_tasks} tasks); retry later")
-        if owner and sum(kept.owner == owner for kept in self._kept.values()) >= self._max_tasks_of_one:
-            raise ProtocolError(INTERNAL_ERROR, f"you already have {self._max_tasks_of_one} tasks; retry later")
+        if owner and sum(kept.owner == owner for kept in self._tasks.values()) >= self._max_tasks_per_owner:
+            raise ProtocolError(INTERNAL_ERROR, f"you already have {self._max_tasks_per_owner} tasks; retry later")
 
     def get(self, id: str, owner: str) -> Task | None:
-        kept = self._kept.get(id)
+        kept = self._tasks.get(id)
         # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST reject the tasks of another context
-        return kept.task if kept is not None and kept.owner == owner and kept.until > self._clock() else None
+        return kept.task if kept is not None and kept.owner == owner and kept.expires_at > self._clock() else None
 
     def page(self, owner: str, cursor: str | None) -> tuple[list[Task], str | None]:
         if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) < 20):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: unknown cursor; use the last page's nextCursor")
         after, now = int(cursor or 0), self._clock()
-        found = [kept for kept in self._kept.values() if kept.owner == owner and kept.until > now]
+        found = [kept for kept in self._tasks.values() if kept.owner == owner and kept.expires_at > now]
         rest = [kept for kept in found if kept.serial > after]
         # [2025-11-25 basic/utilities/tasks#task-listing] MUST have nextCursor if there are more
-        following = str(rest[PAGE - 1].serial) if len(rest) > PAGE else None
-        return [kept.task for kept in rest[:PAGE]], following
+        following = str(rest[PAGE_SIZE - 1].serial) if len(rest) > PAGE_SIZE else None
+        return [kept.task for kept in rest[:PAGE_SIZE]], following
 
     def remove(self, id: str) -> None:
-        if (kept := self._kept.pop(id, None)) is not None:
+        if (kept := self._tasks.pop(id, None)) is not None:
             self._bytes -= kept.size

@@ -30,7 +30,7 @@ from mcp_ref import (
 )
 from mcp_ref.basic.channel import RequestContext
 from mcp_ref.extensions.tasks import requestor as tasks_client
-from mcp_ref.extensions.tasks.requestor import MAX_POLL, MIN_POLL
+from mcp_ref.extensions.tasks.requestor import MAX_POLL_SECONDS, MIN_POLL_SECONDS
 from mcp_ref.extensions.tasks.types import EXTENSION, Task, TaskRequestParams
 from mcp_ref.features.task_augmentation import RELATED_TASK
 from mcp_ref.jsonrpc.messages import Object
@@ -353,7 +353,7 @@ async def test_the_server_is_asked_as_often_as_it_likes_within_reason(monkeypatc
         await answer(wire, "tasks/get", task("completed", ttl=60_000))
         await answer(wire, "tasks/result", DONE)
         await calling
-        assert waits == [1.0, 5.0, MIN_POLL, MIN_POLL, MAX_POLL, 0.25]
+        assert waits == [1.0, 5.0, MIN_POLL_SECONDS, MIN_POLL_SECONDS, MAX_POLL_SECONDS, 0.25]
 
 
 @pytest.mark.spec("2025-11-25/basic/utilities/cancellation#behavior-requirements-4")

@@ -11,12 +11,12 @@ from mcp_ref import MemoryTaskStore, ProtocolError, Task
 from mcp_ref.basic.lifecycle import declares
 from mcp_ref.codec import ShapeError, codec_for
 from mcp_ref.extensions.tasks.types import (
+    DEFAULT_POLL_INTERVAL,
+    DEFAULT_TTL,
     EXTENSION,
     EXTENSION_CAPABILITY,
     MAX_TTL,
-    PAGE,
-    POLL_INTERVAL,
-    TTL,
+    PAGE_SIZE,
     CreateTaskResult,
     GetTaskPayloadResult,
     TaskStatus,
@@ -89,7 +89,8 @@ def test_task_status_message_is_kept_until_the_task_is_over() -> None:
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-2")
 @pytest.mark.parametrize(
-    ("wanted", "given"), [(None, TTL), (0, POLL_INTERVAL), (-5, POLL_INTERVAL), (5000, 5000), (10**15, MAX_TTL)]
+    ("wanted", "given"),
+    [(None, DEFAULT_TTL), (0, DEFAULT_POLL_INTERVAL), (-5, DEFAULT_POLL_INTERVAL), (5000, 5000), (10**15, MAX_TTL)],
 )
 def test_task_ttl_is_the_wanted_one_within_bounds(wanted: int | None, given: int) -> None:
     assert chosen_ttl(wanted) == given
@@ -241,17 +242,17 @@ def test_task_owners_cannot_be_confused() -> None:
 )
 def test_task_store_page_stays_valid_when_tasks_expire() -> None:
     clock = Clock()
-    store = MemoryTaskStore(max_tasks_of_one=1000, clock=clock)
-    for number in range(2 * PAGE + 1):
-        store.put(task_in("working", f"{number}"), "principal:a", NOW + (5 if number == PAGE - 1 else 10))
+    store = MemoryTaskStore(max_tasks_per_owner=1000, clock=clock)
+    for number in range(2 * PAGE_SIZE + 1):
+        store.put(task_in("working", f"{number}"), "principal:a", NOW + (5 if number == PAGE_SIZE - 1 else 10))
         store.put(task_in("working", f"other {number}"), "principal:b", NOW + 10)
     first, cursor = store.page("principal:a", None)
-    assert [task.task_id for task in first] == [f"{n}" for n in range(PAGE)] and cursor is not None
+    assert [task.task_id for task in first] == [f"{n}" for n in range(PAGE_SIZE)] and cursor is not None
     clock.now += 6
     second, cursor = store.page("principal:a", cursor)
-    assert [task.task_id for task in second] == [f"{n}" for n in range(PAGE, 2 * PAGE)] and cursor is not None
+    assert [task.task_id for task in second] == [f"{n}" for n in range(PAGE_SIZE, 2 * PAGE_SIZE)] and cursor is not None
     third, cursor = store.page("principal:a", cursor)
-    assert [task.task_id for task in third] == [f"{2 * PAGE}"] and cursor is None
+    assert [task.task_id for task in third] == [f"{2 * PAGE_SIZE}"] and cursor is None
     for wrong in ("", "x", "-1", "1e5", "9" * 50, "\u0663"):
         with pytest.raises(ProtocolError) as caught:
             store.page("principal:a", wrong)
@@ -261,7 +262,7 @@ def test_task_store_page_stays_valid_when_tasks_expire() -> None:
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-1")
 def test_task_store_number_is_bounded_and_no_task_is_dropped_early() -> None:
     clock = Clock()
-    store = MemoryTaskStore(max_tasks=4, max_tasks_of_one=2, clock=clock)
+    store = MemoryTaskStore(max_tasks=4, max_tasks_per_owner=2, clock=clock)
     for id in ("1", "2"):
         store.put(task_in("working", id), "principal:a", NOW + 5)
     with pytest.raises(ProtocolError, match="you already have 2 tasks") as caught:
