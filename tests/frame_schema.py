@@ -30,7 +30,7 @@ from mcp_ref.lib.jsonschema import Validator, compile_schema
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.server import stateless
 from mcp_ref.server.offer import Offer, OpenSubscriptions
-from mcp_ref.transports.base import Tell
+from mcp_ref.transports.base import Notify
 from tests.settings import DATA
 
 if TYPE_CHECKING:
@@ -193,14 +193,14 @@ def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, obje
     serve_stateless = stateless.serve
 
     async def serve(
-        offer: Offer, open_subscriptions: OpenSubscriptions, request: Request, tell: Tell, *rest: Any, **more: Any
+        offer: Offer, open_subscriptions: OpenSubscriptions, request: Request, notify: Notify, *rest: Any, **more: Any
     ) -> Object:
         def check(message: Outgoing) -> None:
             faults.extend(faults_of(message, MODERN[-1], {request.id: request.method}))
 
         def checked_tell(method: str, params: Object) -> None:
             check(Notification(method, params))
-            tell(method, params)
+            notify(method, params)
 
         try:
             result = await serve_stateless(offer, open_subscriptions, request, checked_tell, *rest, **more)

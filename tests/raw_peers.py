@@ -145,7 +145,7 @@ async def _memory_wire(server: Server) -> AsyncIterator[Wire]:
     ours, theirs = memory_pair()
     wire = _wire_of(ours)
     serving = asyncio.create_task(server.serve(theirs))
-    ours._pump_soon()
+    ours._deliver_soon()
     try:
         yield wire
     finally:
@@ -161,13 +161,13 @@ def _wire_of(end: MemoryTransport) -> Wire:
         peer = end.peer
         assert peer is not None
         peer._inbox.append(frame)
-        peer._pump_soon()
+        peer._deliver_soon()
         await asyncio.sleep(0)
 
     wire = Wire(write)
 
     def pump() -> None:
-        end._pumping = False
+        end._delivery_scheduled = False
         while end._inbox:
             frame = end._inbox.popleft()
             end._size -= len(frame)
@@ -176,7 +176,7 @@ def _wire_of(end: MemoryTransport) -> Wire:
         if end._closed:
             wire.closed.set()
 
-    end._pump = pump  # type: ignore[method-assign]
+    end._deliver_inbox = pump  # type: ignore[method-assign]
     end._receive = lambda message: None
     return wire
 

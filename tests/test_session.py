@@ -16,7 +16,7 @@ from mcp_ref.features.completion import PromptReference
 from mcp_ref.features.sampling import CreateMessageRequestParams, CreateMessageResult
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError
 from mcp_ref.jsonrpc.messages import Object, Outgoing, RequestId
-from mcp_ref.transports.base import Lost, Receive, Transport
+from mcp_ref.transports.base import OnEnd, Receive, Transport
 from mcp_ref.transports.memory import MemoryTransport
 from tests.forked_python import quick_python
 from tests.messages import request
@@ -194,14 +194,14 @@ class Broken(Transport):
     def __init__(self, method: str, error: Exception) -> None:
         self.method, self.error = method, error
         self.closings = 0
-        self.lost: Lost | None = None
+        self.on_end: OnEnd | None = None
 
     def _fail_in(self, method: str) -> None:
         if method == self.method:
             raise self.error
 
-    async def start(self, receive: Receive, lost: Lost) -> None:
-        self.lost = lost
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
+        self.lost = on_end
         self._fail_in("start")
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:

@@ -99,7 +99,7 @@ class HttpApp:
             trace=trace,
             stateless=partial(stateless.serve, offer, self._subscriptions) if offer.is_modern else None,
             parameters=offer.tools.parameter_headers,
-            handshakes=offer.handshakes,
+            session_revisions=offer.handshakes,
         )
         self._older: SseEndpoint | None = None
         if options.get("older", True) and offer.handshakes:

@@ -36,7 +36,7 @@ from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
 from ..revisions import Revision, find_method
 from ..session import Route, find_route
-from ..transports.base import Drain, Tell
+from ..transports.base import Drain, Notify
 from .context import Context
 from .offer import Offer, OpenSubscriptions
 
@@ -51,7 +51,7 @@ class StatelessRequest(Channel):
         self,
         offer: Offer,
         meta: versioning.RequestMeta,
-        tell: Tell,
+        notify: Notify,
         drain: Drain,
         principal: str | None,
         open_subscriptions: OpenSubscriptions,
@@ -65,7 +65,7 @@ class StatelessRequest(Channel):
         self.is_over = False
         self.may_need_input = False
         """True if the result of the method may be `input_required`."""
-        self._info, self._tell, self._drain = meta.client_info, tell, drain
+        self._info, self._tell, self._drain = meta.client_info, notify, drain
         self._responses: Object = {}  # the client's input responses of all rounds, by key
         self._digests_before: Object = {}  # of the input requests of earlier rounds
         self._digests: Object = {}  # of the input requests of this run
@@ -169,7 +169,12 @@ class StatelessRequest(Channel):
 
 
 async def serve(
-    offer: Offer, subscriptions: OpenSubscriptions, request: Request, tell: Tell, drain: Drain, principal: str | None
+    offer: Offer,
+    subscriptions: OpenSubscriptions,
+    request: Request,
+    notify: Notify,
+    drain: Drain,
+    principal: str | None,
 ) -> Object:
     """Serve one stateless request, and return its result. Raise ProtocolError.
 
@@ -187,7 +192,7 @@ async def serve(
         # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level is one of {', '.join(LEVELS)}")
     codec = codec_for(meta.revision)
-    channel = StatelessRequest(offer, meta, tell, drain, principal, subscriptions)
+    channel = StatelessRequest(offer, meta, notify, drain, principal, subscriptions)
     try:
         params: object = codec.decode(route.params, request.params)
     except ShapeError as error:

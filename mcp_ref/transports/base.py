@@ -4,7 +4,7 @@ A transport carries JSON-RPC messages as bytes over one medium, such as a pipe o
 features, because MCP means the same on every transport [2026-07-28 basic/transports/index#messages]. Anybody may add a
 transport that keeps the message format [2025-11-25 basic/transports#custom-transports].
 
-    start(receive, lost)  ->  receive(message) for each message  ->  lost(error or None), once
+    start(receive, on_end)  ->  receive(message) for each message  ->  on_end(error or None), once
 
 A slow peer must not fill our memory: `send` returns at once, and `drain` waits until the peer has read enough.
 
@@ -28,9 +28,9 @@ Trace = Callable[[Direction, bytes], None]
 """A function that sees every frame. If it has a method `head`, it sees HTTP heads too (`trace.HeadTrace`)."""
 Receive = Callable[[Incoming], None]
 """A function that takes each received message: `Dispatcher.receive`."""
-Lost = Callable[[McpError | None], None]
+OnEnd = Callable[[McpError | None], None]
 """A function that is called once, when the transport has ended: with None after an orderly end, or with the reason."""
-Tell = Callable[[str, Object], None]
+Notify = Callable[[str, Object], None]
 """A function that sends a notification (method, params) on the response of a stateless request."""
 Drain = Callable[[], Awaitable[None]]
 """A function that waits until the client has read enough of the response to a stateless request."""
@@ -56,7 +56,7 @@ class Transport(requester.Transport, Protocol):
     principal: str | None = None
     """The authenticated caller, or None if the transport authenticates nobody. It does not change."""
 
-    async def start(self, receive: Receive, lost: Lost) -> None:
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Open the transport. Deliver messages to `receive` from now on. Raises ConnectionClosed if it cannot open."""
 
     def interrupt(self, related: RequestId) -> bool:
@@ -77,19 +77,19 @@ class EndReport:
         self.is_sent = False
         """True if the end was reported."""
         self._error: McpError | None = None
-        self._lost: Lost | None = None
+        self._on_end: OnEnd | None = None
 
-    def deliver_to(self, lost: Lost) -> None:
-        """Deliver the report to `lost`, at once if the transport has ended already."""
+    def deliver_to(self, on_end: OnEnd) -> None:
+        """Deliver the report to `on_end`, at once if the transport has ended already."""
         if self.is_sent:
-            lost(self._error)
+            on_end(self._error)
         else:
-            self._lost = lost
+            self._on_end = on_end
 
     def send(self, error: McpError | None) -> None:
         """Report the end. Later reports are ignored."""
         if not self.is_sent:
             self.is_sent, self._error = True, error
-            lost, self._lost = self._lost, None
-            if lost is not None:
-                lost(error)
+            on_end, self._on_end = self._on_end, None
+            if on_end is not None:
+                on_end(error)

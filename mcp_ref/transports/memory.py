@@ -13,9 +13,9 @@ from collections import deque
 
 from ..jsonrpc.errors import ConnectionClosed
 from ..jsonrpc.messages import Outgoing, RequestId, decode, encode
-from .base import EndReport, Lost, Receive, Trace, Transport, no_trace
+from .base import EndReport, OnEnd, Receive, Trace, Transport, no_trace
 
-HIGH_WATER = 64 * 1024
+MAX_UNREAD = 64 * 1024
 """Size of a peer's unread messages above which its senders wait, in bytes (64 KiB)."""
 
 
@@ -30,15 +30,15 @@ class MemoryTransport(Transport):
         self._inbox: deque[bytes] = deque()
         self._size = 0  # of the inbox, in bytes
         self._paused = self._closed = False
-        self._pumping = False  # True while a call of `_pump` is scheduled
+        self._delivery_scheduled = False  # True while a call of `_deliver_inbox` is scheduled
         self._writable = asyncio.Event()  # set while senders to this end need not wait
         self._writable.set()
 
-    async def start(self, receive: Receive, lost: Lost) -> None:
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Begin to deliver messages, including those that the peer has sent already."""
         self._receive = receive
-        self._end.deliver_to(lost)
-        self._pump_soon()
+        self._end.deliver_to(on_end)
+        self._deliver_soon()
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message into the peer's inbox. A message to a closed transport is dropped."""
@@ -48,9 +48,9 @@ class MemoryTransport(Transport):
             return
         peer._inbox.append(frame)
         peer._size += len(frame)
-        if peer._size > HIGH_WATER:
+        if peer._size > MAX_UNREAD:
             peer._writable.clear()
-        peer._pump_soon()
+        peer._deliver_soon()
 
     async def drain(self, related: RequestId | None = None) -> None:
         if self.peer is not None:
@@ -61,20 +61,20 @@ class MemoryTransport(Transport):
 
     def resume_reading(self) -> None:
         self._paused = False
-        self._pump_soon()
+        self._deliver_soon()
 
-    def _pump_soon(self) -> None:
+    def _deliver_soon(self) -> None:
         """Deliver the inbox in the next turn of the event loop: the caller may be deep inside `receive`."""
-        if not self._pumping and self._receive is not None:
-            self._pumping = True
-            asyncio.get_running_loop().call_soon(self._pump)
+        if not self._delivery_scheduled and self._receive is not None:
+            self._delivery_scheduled = True
+            asyncio.get_running_loop().call_soon(self._deliver_inbox)
 
-    def _pump(self) -> None:
-        self._pumping = False
+    def _deliver_inbox(self) -> None:
+        self._delivery_scheduled = False
         while self._inbox and not self._paused and self._receive is not None:
             frame = self._inbox.popleft()
             self._size -= len(frame)
-            if self._size <= HIGH_WATER // 2:
+            if self._size <= MAX_UNREAD // 2:
                 self._writable.set()
             self._trace("<-", frame)
             self._receive(decode(frame))
@@ -87,7 +87,7 @@ class MemoryTransport(Transport):
             if end is not None and not end._closed:
                 end._closed = True
                 end._writable.set()
-                end._pump_soon()
+                end._deliver_soon()
         self._inbox.clear()
         self._receive = None
         self._end.send(ConnectionClosed("the connection was closed"))

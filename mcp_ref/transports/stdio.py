@@ -39,7 +39,7 @@ from typing import cast
 
 from ..jsonrpc.errors import ConnectionClosed, McpError
 from ..jsonrpc.messages import RECOVERY_WINDOW, Outgoing, RequestId, decode, encode, oversize
-from .base import EndReport, Lost, Receive, Trace, Transport
+from .base import EndReport, OnEnd, Receive, Trace, Transport
 
 MAX_LINE = 64 * 1024 * 1024
 """Maximum size of one line, in bytes (64 MiB)."""
@@ -69,28 +69,28 @@ class LineReader:
     def feed(self, data: bytes) -> None:
         """Take the next bytes of the stream, in pieces of any size."""
         self._buffer += data
-        self._cut()
+        self._split_buffer()
 
     def feed_eof(self, ended: Callable[[], None]) -> None:
         """Take the end of the stream. Call `ended` when all lines are delivered. The last line needs no newline."""
         if self._buffer and not self._buffer.endswith(b"\n"):
             self._buffer += b"\n"
         self._ended = ended
-        self._cut()
+        self._split_buffer()
 
     def resume(self) -> None:
         """End a pause, in the next turn of the event loop: the caller may be deep inside `receive`."""
         if self.paused:
             self.paused = False
-            asyncio.get_running_loop().call_soon(self._cut)
+            asyncio.get_running_loop().call_soon(self._split_buffer)
 
-    def _cut(self) -> None:
+    def _split_buffer(self) -> None:
         while not self.paused:
             end = self._buffer.find(b"\n", self._searched)
             if end < 0:
                 self._searched = len(self._buffer)
                 if self._searched > self._limit or self._skipped is not None:
-                    self._skip()
+                    self._skip_buffer()
                 if self._ended is not None:
                     ended, self._ended = self._ended, None
                     ended()
@@ -98,16 +98,16 @@ class LineReader:
             line = bytes(self._buffer[:end])
             del self._buffer[: end + 1]
             self._searched = 0
-            self._deliver(line)
+            self._deliver_line(line)
 
-    def _skip(self) -> None:
+    def _skip_buffer(self) -> None:
         """Drop the buffer, except the start of the overlong line, which may contain the message's id."""
         if self._skipped is None:
             self._skipped = bytes(self._buffer[:RECOVERY_WINDOW])
         self._buffer.clear()
         self._searched = 0
 
-    def _deliver(self, line: bytes) -> None:
+    def _deliver_line(self, line: bytes) -> None:
         if self._skipped is not None or len(line) > self._limit:
             start, self._skipped = self._skipped or line, None
             self.receive(oversize(start, self._limit))
@@ -202,9 +202,9 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
         self._writer: asyncio.WriteTransport | None = None
         self._closing = False
 
-    async def start(self, receive: Receive, lost: Lost) -> None:
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Begin to read and write."""
-        self._end.deliver_to(lost)
+        self._end.deliver_to(on_end)
         self._lines.receive = receive
         loop = asyncio.get_running_loop()
         if _is_pollable(self._sink):
@@ -219,7 +219,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
             threading.Thread(target=self._read_blocking, args=(loop,), name="mcp-stdin", daemon=True).start()
 
     async def _open_writer(self) -> asyncio.WriteTransport:
-        loop, end = asyncio.get_running_loop(), _WriteEnd(self)
+        loop, end = asyncio.get_running_loop(), _OutputProtocol(self)
         if stat.S_ISSOCK(os.fstat(self._sink).st_mode):
             # asyncio treats any input at the writing end of a pipe as the end of the pipe. If the socket is our input
             # too, that input is the client's first message.
@@ -236,7 +236,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
             while view:
                 view = view[os.write(self._sink, view) :]
         except OSError as error:
-            self.report(ConnectionClosed(f"standard output cannot be written: {error}"))
+            self.report_end(ConnectionClosed(f"standard output cannot be written: {error}"))
 
     def _input(self) -> asyncio.ReadTransport | None:
         return self._reader if self._reader is not None and not self._reader.is_closing() else None
@@ -247,15 +247,15 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
 
     def eof_received(self) -> None:
         """End the session: the client has closed our input (called by asyncio)."""
-        self._lines.feed_eof(lambda: self.report(None))
+        self._lines.feed_eof(lambda: self.report_end(None))
         # Without this limit, requests that wait for a free slot would delay the end.
-        asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report, None)
+        asyncio.get_running_loop().call_later(FLUSH_SECONDS, self.report_end, None)
 
     def connection_lost(self, error: Exception | None) -> None:
         """End the session: our input has failed (called by asyncio)."""
-        self.report(None)
+        self.report_end(None)
 
-    def report(self, error: McpError | None) -> None:
+    def report_end(self, error: McpError | None) -> None:
         """Report the end to the session, unless we close the transport ourselves."""
         self._writable.set()
         if not self._closing:
@@ -290,7 +290,7 @@ class StdioServerTransport(_LineTransport, asyncio.Protocol):
         self._end.send(ConnectionClosed("the connection was closed"))
 
 
-class _WriteEnd(asyncio.BaseProtocol):
+class _OutputProtocol(asyncio.BaseProtocol):
     """The asyncio protocol of the pipe that a server writes to. It passes asyncio's calls to the transport."""
 
     def __init__(self, owner: StdioServerTransport) -> None:
@@ -308,7 +308,7 @@ class _WriteEnd(asyncio.BaseProtocol):
         self._owner.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._owner.report(ConnectionClosed("the client no longer reads our output"))
+        self._owner.report_end(ConnectionClosed("the client no longer reads our output"))
 
 
 def _is_pollable(descriptor: int) -> bool:
@@ -317,20 +317,20 @@ def _is_pollable(descriptor: int) -> bool:
     return os.name != "nt" and (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor))
 
 
-INHERITED = (
+INHERITED_VARIABLES = (
     ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
     if os.name != "nt"
     else ("APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT", "PROCESSOR_ARCHITECTURE",
           "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE")
 )  # fmt: skip
 """The environment variables that a server inherits. Others may hold secrets, so the caller passes them explicitly."""
-STDERR_TAIL = 8192
+STDERR_TAIL_BYTES = 8192
 """Size of the end of the server's standard error that is kept for error messages, in bytes."""
 
 
 def server_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a server process: the `INHERITED` variables that are set, and `extra`."""
-    return {name: os.environ[name] for name in INHERITED if name in os.environ} | dict(extra or {})
+    """Return the environment of a server process: the `INHERITED_VARIABLES` variables that are set, and `extra`."""
+    return {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ} | dict(extra or {})
 
 
 class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
@@ -338,7 +338,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
 
     Args:
         command: The program and its arguments. No shell is involved.
-        env: Environment variables in addition to the `INHERITED` ones.
+        env: Environment variables in addition to the `INHERITED_VARIABLES` ones.
         cwd: Directory to run the server in. Default: the current directory.
         on_stderr: Function that sees the server's standard error as it arrives, in pieces.
         max_line: Maximum size of one message, in bytes.
@@ -367,10 +367,10 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._exited: asyncio.Future[None] | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    async def start(self, receive: Receive, lost: Lost) -> None:
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Start the server process. Raises ConnectionClosed, naming the command, if that fails."""
         loop = asyncio.get_running_loop()
-        self._end.deliver_to(lost)
+        self._end.deliver_to(on_end)
         self._lines.receive = receive
         self._exited = loop.create_future()
         own_group = os.name != "nt"  # a process group of its own, so that signals reach grandchildren
@@ -385,7 +385,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         self._process = process
         self._stdin = cast(asyncio.WriteTransport, self._process.get_pipe_transport(0))
         if self._closing is not None:
-            await self._stop()
+            await self._stop_process()
             raise ConnectionClosed("the connection was closed while the server was started")
 
     @property
@@ -406,7 +406,7 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         if fd == 1:
             self._lines.feed(data)
         elif fd == 2:
-            self.stderr_tail = (self.stderr_tail + data)[-STDERR_TAIL:]
+            self.stderr_tail = (self.stderr_tail + data)[-STDERR_TAIL_BYTES:]
             if self._on_stderr is not None:
                 self._on_stderr(data)
 
@@ -449,11 +449,11 @@ class StdioClientTransport(_LineTransport, asyncio.SubprocessProtocol):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        await self._stop()
+        await self._stop_process()
         self._writable.set()
         self._end.send(ConnectionClosed("the connection was closed"))
 
-    async def _stop(self) -> None:
+    async def _stop_process(self) -> None:
         process, exited = self._process, self._exited
         if process is None or exited is None:
             return

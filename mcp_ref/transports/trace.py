@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 SECRET_NAMES = ("authorization", "password", "passwd", "secret", "token", "apikey", "api_key", "api-key", "cookie",
                 "credential")  # fmt: skip
 """The words in the name of a JSON member or header that make the trace show its value as "***"."""
-_HARMLESS = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")
+_HARMLESS_NAMES = ("progresstoken", "maxtokens", "inputtokens", "outputtokens")
 
 MAX_SHOWN = 4000
 """Maximum length of a frame in the trace, in characters. The rest is cut."""
-SHOWN: Final = frozenset(
+SHOWN_HEADERS: Final = frozenset(
     {"content-type", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"}
 )
 """The headers that the trace shows, in addition to `Mcp-Param-...`."""
@@ -108,7 +108,7 @@ def redact(value: JSON) -> JSON:
 
 
 def _is_secret(name: str, member: JSON) -> bool:
-    return isinstance(member, (str, list)) and name.lower() not in _HARMLESS and _sounds_secret(name)
+    return isinstance(member, (str, list)) and name.lower() not in _HARMLESS_NAMES and _sounds_secret(name)
 
 
 def _sounds_secret(name: str) -> bool:
@@ -144,16 +144,16 @@ class HeadTrace(Protocol):
         """Take a head: `line` is "POST /mcp" or "200"."""
 
 
-def sees_heads(trace: Trace | None) -> TypeGuard[HeadTrace]:
+def is_head_trace(trace: Trace | None) -> TypeGuard[HeadTrace]:
     """Return True if the trace has a method `head`."""
     return hasattr(trace, "head")
 
 
-def _shown(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    return [(n, value) for n, value in headers if n.lower() in SHOWN or n.lower().startswith("mcp-param-")]
+def _shown_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(n, value) for n, value in headers if n.lower() in SHOWN_HEADERS or n.lower().startswith("mcp-param-")]
 
 
-class Requests(Protocol):
+class AnyHttpClient(Protocol):
     """An object that makes HTTP requests: an `HttpClient`, or a traced one."""
 
     def request(
@@ -163,7 +163,7 @@ class Requests(Protocol):
     async def close(self) -> None: ...
 
 
-class TracedRequests:
+class TracedHttpClient:
     """An HTTP client that traces the heads of its requests and responses."""
 
     def __init__(self, http: HttpClient, trace: HeadTrace) -> None:
@@ -174,7 +174,7 @@ class TracedRequests:
     ) -> AbstractAsyncContextManager[HttpResponse]:
         """Make a request. Trace its head at once, before the caller traces the frame in its body."""
         path = "/" + url.partition("://")[2].partition("?")[0].partition("/")[2]  # the query may hold a secret
-        self._trace.head("->", f"{method} {path}", _shown((headers or {}).items()))
+        self._trace.head("->", f"{method} {path}", _shown_headers((headers or {}).items()))
         return self._request(method, url, headers, body, extra)
 
     @asynccontextmanager
@@ -182,16 +182,16 @@ class TracedRequests:
         self, method: str, url: str, headers: Mapping[str, str] | None, body: bytes, extra: bool
     ) -> AsyncIterator[HttpResponse]:
         async with self._http.request(method, url, headers, body, extra=extra) as response:
-            self._trace.head("<-", str(response.status), _shown(response.headers))
+            self._trace.head("<-", str(response.status), _shown_headers(response.headers))
             yield response
 
     async def close(self) -> None:
         await self._http.close()
 
 
-def traced_requests(http: HttpClient, trace: Trace | None) -> Requests:
+def traced_http_client(http: HttpClient, trace: Trace | None) -> AnyHttpClient:
     """Return the HTTP client, which traces heads if the trace has a method `head`."""
-    return TracedRequests(http, trace) if sees_heads(trace) else http
+    return TracedHttpClient(http, trace) if is_head_trace(trace) else http
 
 
 class TracedExchange:
@@ -200,20 +200,20 @@ class TracedExchange:
     def __init__(self, exchange: Exchange, trace: HeadTrace) -> None:
         self.request: HttpRequest = exchange.request
         self._exchange, self._trace = exchange, trace
-        trace.head("<-", f"{self.request.method} {self.request.path}", _shown(self.request.headers))
+        trace.head("<-", f"{self.request.method} {self.request.path}", _shown_headers(self.request.headers))
 
     def gone(self) -> asyncio.Future[None]:
         return self._exchange.gone()
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        self._trace.head("->", str(status), _shown(headers))
+        self._trace.head("->", str(status), _shown_headers(headers))
         await self._exchange.respond(status, headers, body)
 
     async def stream(self, status: int, headers: HeaderList) -> StreamingResponse:
-        self._trace.head("->", str(status), _shown(headers))
+        self._trace.head("->", str(status), _shown_headers(headers))
         return await self._exchange.stream(status, headers)
 
 
 def traced_exchange(exchange: Exchange, trace: Trace | None) -> Exchange:
     """Return the exchange, which traces heads if the trace has a method `head`."""
-    return TracedExchange(exchange, trace) if sees_heads(trace) else exchange
+    return TracedExchange(exchange, trace) if is_head_trace(trace) else exchange

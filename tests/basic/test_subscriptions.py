@@ -388,7 +388,7 @@ async def test_cancelled_on_stdio_ends_a_subscription_with_unread_messages() -> 
     async with served(server) as (wire, _, ours):
         await wire.send(listen(1, resourceSubscriptions=["test://a"]))
         await wire.receive_object()
-        pump, ours._pump = ours._pump, lambda: None  # type: ignore[method-assign]
+        pump, ours._deliver_inbox = ours._deliver_inbox, lambda: None  # type: ignore[method-assign]
         ours._writable.clear()
         for name in ("x", "y"):
             server.resource_updated(f"test://a/{name}")
@@ -396,8 +396,8 @@ async def test_cancelled_on_stdio_ends_a_subscription_with_unread_messages() -> 
         await eventually(lambda: listener._task is not None)
         await wire.send(notification("notifications/cancelled", {"requestId": 1}))
         await eventually(lambda: not subscriptions(server) and listener._task is None)
-        ours._pump = pump  # type: ignore[method-assign]
-        ours._pump()
+        ours._deliver_inbox = pump  # type: ignore[method-assign]
+        ours._deliver_inbox()
         assert await wire.receive() == updated(1, "test://a/x")
         await wire.nothing_else()
 
@@ -424,7 +424,7 @@ async def served(server: Server) -> AsyncIterator[tuple[Wire, asyncio.Task[None]
     ours, theirs = memory_pair()
     wire = _wire_of(ours)
     serving = asyncio.create_task(server.serve(theirs))
-    ours._pump_soon()
+    ours._deliver_soon()
     try:
         yield wire, serving, ours
     finally:
@@ -512,7 +512,7 @@ async def test_server_stop_waits_briefly_for_a_client_that_never_reads(monkeypat
     async with served(make_server()) as (wire, serving, ours):
         await wire.send(listen(1))
         await wire.receive_object()
-        ours._pump = lambda: None  # type: ignore[method-assign]
+        ours._deliver_inbox = lambda: None  # type: ignore[method-assign]
         ours._writable.clear()
         serving.cancel()
         async with asyncio.timeout(PATIENCE):

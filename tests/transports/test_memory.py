@@ -10,8 +10,8 @@ import pytest
 from mcp_ref import Client, ConnectionClosed, Context, Server
 from mcp_ref.jsonrpc.messages import JSON, Notification, Outgoing, Request, RequestId, Response, decode, encode
 from mcp_ref.revisions import LEGACY
-from mcp_ref.transports.base import Lost, Receive, Transport
-from mcp_ref.transports.memory import HIGH_WATER, memory_pair
+from mcp_ref.transports.base import OnEnd, Receive, Transport
+from mcp_ref.transports.memory import MAX_UNREAD, memory_pair
 from tests.messages import notification
 from tests.raw_peers import handshake, raw_server
 from tests.settings import PATIENCE
@@ -69,7 +69,7 @@ async def test_a_peer_that_does_not_read_makes_the_sender_wait_and_loses_nothing
     count = 0
     draining = asyncio.create_task(ours.drain())
     await draining  # open as long as little is on the way
-    while count * 1000 <= HIGH_WATER:
+    while count * 1000 <= MAX_UNREAD:
         ours.send(Notification("x", {"text": "x" * 1000}))
         count += 1
     draining = asyncio.create_task(ours.drain())
@@ -88,7 +88,7 @@ async def test_closing_frees_a_sender_that_waits() -> None:
     sink = Sink()
     await theirs.start(sink.received.append, sink.lost.append)
     theirs.pause_reading()
-    ours.send(Notification("x", {"text": "x" * 2 * HIGH_WATER}))
+    ours.send(Notification("x", {"text": "x" * 2 * MAX_UNREAD}))
     draining = asyncio.create_task(ours.drain())
     await asyncio.sleep(0)
     assert not draining.done()
@@ -148,11 +148,11 @@ class Queues(Transport):
         self.sent: list[JSON] = []
         self._reading: asyncio.Task[None] | None = None
 
-    async def start(self, receive: Receive, lost: Lost) -> None:
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
         async def read() -> None:
             while (frame := await self.into.get()) is not None:
                 receive(decode(frame))
-            lost(None)
+            on_end(None)
 
         self._reading = asyncio.create_task(read())
 

@@ -16,7 +16,7 @@ import pytest
 
 from mcp_ref import Client, ConnectionClosed, InvalidMessage, RemoteError
 from mcp_ref.jsonrpc.messages import Object
-from mcp_ref.transports.stdio import INHERITED, StdioClientTransport, server_environment
+from mcp_ref.transports.stdio import INHERITED_VARIABLES, StdioClientTransport, server_environment
 from tests.forked_python import python
 from tests.messages import initialize, notification, request, result_of, stateless_request
 from tests.settings import HOME, run
@@ -374,7 +374,7 @@ async def test_a_server_inherits_the_listed_variables_and_the_callers_and_no_oth
         assert seen["GIVEN"] == "yes"
         assert seen["PATH"] == os.environ["PATH"]
         assert "AWS_SECRET_ACCESS_KEY" not in seen
-        assert set(seen) - {"GIVEN", "LC_CTYPE", "_", "PWD", "SHLVL"} <= set(INHERITED)
+        assert set(seen) - {"GIVEN", "LC_CTYPE", "_", "PWD", "SHLVL"} <= set(INHERITED_VARIABLES)
 
 
 @pytest.mark.parametrize("size", [100_000, 16 * 1024 * 1024])

@@ -20,15 +20,15 @@ from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import Outgoing, Request, RequestId, Undelivered, decode, encode
 from ...lib.http.client import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
-from ..base import EndReport, Lost, Receive, Trace, Transport, finish, no_trace
+from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
 from ..streamable_http.checks import JSON_TYPE, SSE_TYPE, media_type, public_url
-from ..trace import Requests
+from ..trace import AnyHttpClient
 
 log = logging.getLogger(__name__)
 
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Maximum size of one message, in bytes (64 MiB)."""
-OPENING_SECONDS: Final = 10.0
+ENDPOINT_SECONDS: Final = 10.0
 """Time that a server has to send the endpoint event, in seconds."""
 POST_SECONDS: Final = 30.0
 """Time that a server has to accept a message, in seconds."""
@@ -38,7 +38,7 @@ class SseClientTransport(Transport):
     """The transport of one session. The caller closes `http`, which makes the requests."""
 
     def __init__(
-        self, url: str, *, headers: Mapping[str, str] | None = None, http: Requests, trace: Trace | None = None
+        self, url: str, *, headers: Mapping[str, str] | None = None, http: AnyHttpClient, trace: Trace | None = None
     ) -> None:
         self.url = url
         self._headers, self._http, self._trace = dict(headers or {}), http, trace or no_trace
@@ -49,19 +49,19 @@ class SseClientTransport(Transport):
         self._last_post: asyncio.Task[None] | None = None
         self._posts: set[asyncio.Task[None]] = set()
 
-    async def start(self, receive: Receive, lost: Lost) -> None:
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Open the stream. Raises ConnectionClosed if it does not begin with an endpoint event."""
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
         try:
-            await asyncio.wait([self._endpoint], timeout=OPENING_SECONDS)
+            await asyncio.wait([self._endpoint], timeout=ENDPOINT_SECONDS)
             if not self._endpoint.done():
-                raise ConnectionClosed(f"{public_url(self.url)} sent no endpoint event within {OPENING_SECONDS:g} s")
+                raise ConnectionClosed(f"{public_url(self.url)} sent no endpoint event within {ENDPOINT_SECONDS:g} s")
             self._endpoint.result()
         except BaseException:
             await self.close()
             raise
-        self._end.deliver_to(lost)
+        self._end.deliver_to(on_end)
 
     async def _read(self) -> None:
         why = "the server ended the stream"
@@ -73,7 +73,7 @@ class SseClientTransport(Transport):
                 parser = EventParser(MAX_EVENT)
                 async for piece in response:
                     for event in parser.feed(piece):
-                        self._take(event)
+                        self._take_event(event)
         except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
             why = str(error)
         reason = ConnectionClosed(f"{public_url(self.url)}: {why}")
@@ -82,16 +82,16 @@ class SseClientTransport(Transport):
         else:
             self._endpoint.set_exception(reason)
 
-    def _take(self, event: Event) -> None:
+    def _take_event(self, event: Event) -> None:
         if event.event == "endpoint":
             if not self._endpoint.done():
-                self._endpoint.set_result(self._checked(urljoin(self.url, event.data)))
+                self._endpoint.set_result(self._check_origin(urljoin(self.url, event.data)))
         elif event.event == "message" and self._receive is not None:
             frame = event.data.encode()
             self._trace("<-", frame)
             self._receive(decode(frame))
 
-    def _checked(self, endpoint: str) -> str:
+    def _check_origin(self, endpoint: str) -> str:
         """Return the endpoint. Raises ConnectionClosed if it has another origin than the stream."""
         if _origin(endpoint) != _origin(self.url):
             raise ConnectionClosed(f"its endpoint {endpoint[:200]!r} has another origin")

@@ -114,7 +114,7 @@ class SseEndpoint:
             await asyncio.wait([task, response.gone], return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self.sessions[id]
-            session.leave()
+            session.end()
             await asyncio.wait([task])
             self._tasks.discard(task)
             if not task.cancelled() and task.exception() is not None:
@@ -143,5 +143,5 @@ class SseEndpoint:
         self._closing = True
         await self._heartbeat.close()
         for session in tuple(self.sessions.values()):
-            session.leave()
+            session.end()
         await finish(*self._tasks)

@@ -58,14 +58,14 @@ SSE_HEADERS: Final = [
     ("X-Accel-Buffering", "no"),
 ]
 
-STREAMED: Final = frozenset({"subscriptions/listen"})
+STREAMED_METHODS: Final = frozenset({"subscriptions/listen"})
 """The methods whose response is always an event stream. It stays open until one side closes it."""
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 """The host names of this machine that only its own programs can connect to."""
-CRITICAL: Final = ("host", "origin", "authorization", "content-type", "mcp-session-id", "mcp-protocol-version",
+UNIQUE_HEADERS: Final = ("host", "origin", "authorization", "content-type", "mcp-session-id", "mcp-protocol-version",
                    "last-event-id")  # fmt: skip
 """The headers that a decision of the server depends on. Each may be sent only once."""
-_PARAMETER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
+_PARAMETER_HEADER: Final = re.compile(r"mcp-param-[!#$%&'*+\-.^_`|~0-9a-z]+", re.IGNORECASE)
 
 PREFLIGHT_SECONDS: Final = 600
 """Time for which a browser may remember the response to a preflight request, in seconds."""
@@ -99,15 +99,15 @@ class CheckedRequest:
     method: str
     cors: HeaderList
     """The CORS headers of the response. They let a web page of the request's origin read it."""
-    session: str | None
+    session_id: str | None
     revision: str | None
     """The revision that the request names."""
     last_event_id: str | None
     accepts_json: bool
     accepts_sse: bool
-    fault: HttpRefusal | None
+    deferred_failure: HttpRefusal | None
     """The first failed check of 6 to 8. Raised after authentication."""
-    mirrored: tuple[JSON, str, str | None] | None = None
+    compared_fields: tuple[JSON, str, str | None] | None = None
     """The fields of a stateless body that the headers mirror, once compared (`headers.mirrored_fields`)."""
 
 
@@ -118,7 +118,7 @@ class RequestChecks:
         allowed_hosts: Values that `Host` may have, with a port for that port only. Default: the names of loopback.
         allowed_origins: Origins whose web pages may use the endpoint, such as "https://app.example". Default: loopback.
         methods: The HTTP methods of the endpoint.
-        handshakes: The revisions that a session may speak.
+        session_revisions: The revisions that a session may speak.
         modern: True if stateless requests are served too.
 
     "*" in either set allows every value: for a server behind a proxy that checks.
@@ -129,12 +129,12 @@ class RequestChecks:
         allowed_hosts: Collection[str] | None = None,
         allowed_origins: Collection[str] | None = None,
         methods: tuple[str, ...] = ("GET", "POST", "DELETE"),
-        handshakes: Sequence[Revision] = LEGACY,
+        session_revisions: Sequence[Revision] = LEGACY,
         modern: bool = False,
     ) -> None:
         self._hosts = None if allowed_hosts is None else frozenset(host.lower() for host in allowed_hosts)
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
-        self._methods, self._handshakes, self._modern = methods, handshakes, modern
+        self._methods, self._session_revisions, self._modern = methods, session_revisions, modern
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
         # The outcome depends only on the method and the headers, which never change. A keep-alive connection whose
         # head repeats gives the same Headers object, so that the repeated request skips the checks (9 of 135 us).
@@ -156,8 +156,8 @@ class RequestChecks:
             if authenticate is not None and principal is None:
                 headers = [("WWW-Authenticate", "Bearer")]
                 raise HttpRefusal(401, "authentication required: send an Authorization header", headers)
-            if checked.fault is not None:
-                raise checked.fault.copy()
+            if checked.deferred_failure is not None:
+                raise checked.deferred_failure.copy()
             await serve(exchange, checked, principal)
         except HttpRefusal as refused:
             cors = checked.cors if checked is not None else []
@@ -168,7 +168,7 @@ class RequestChecks:
         headers = request.headers
         if (known := self._known.get(headers)) is not None and known.method == request.method:
             return known
-        for name in CRITICAL:
+        for name in UNIQUE_HEADERS:
             if len(headers.get_all(name)) > 1:
                 raise HttpRefusal(400, f"duplicate header {name}: send it once")
         host = headers.get("host")
@@ -183,10 +183,12 @@ class RequestChecks:
         if request.method not in (*self._methods, "OPTIONS"):
             why = f"this endpoint does not support {request.method}, only {', '.join(self._methods)}"
             raise HttpRefusal(405, why, [self._allow, *cors])
-        accepts = accepted(headers)
-        fault = self._fault(request, *accepts)
+        accepts = accepted_types(headers)
+        failure = self._deferred_failure(request, *accepts)
         session, revision, last = headers.get(SESSION_HEADER), headers.get(VERSION_HEADER), headers.get("last-event-id")
-        checked = self._known[headers] = CheckedRequest(request.method, cors, session, revision, last, *accepts, fault)
+        checked = self._known[headers] = CheckedRequest(
+            request.method, cors, session, revision, last, *accepts, failure
+        )
         return checked
 
     def preflight(self, request: HttpRequest, checked: CheckedRequest) -> HeaderList:
@@ -197,7 +199,7 @@ class RequestChecks:
         if self._modern:
             # [2026-07-28 basic/transports/streamable-http#schema-extension] tools' schemas add Mcp-Param-* headers
             wanted = ",".join(request.headers.get_all("access-control-request-headers")).split(",")
-            named = [name.strip() for name in wanted if _PARAMETER.fullmatch(name.strip())]
+            named = [name.strip() for name in wanted if _PARAMETER_HEADER.fullmatch(name.strip())]
             sendable = ", ".join([sendable, "Mcp-Method, Mcp-Name", *named])
         return [
             *checked.cors,
@@ -206,7 +208,7 @@ class RequestChecks:
             ("Access-Control-Max-Age", str(PREFLIGHT_SECONDS)),
         ]
 
-    def _fault(self, request: HttpRequest, accepts_json: bool, accepts_sse: bool) -> HttpRefusal | None:
+    def _deferred_failure(self, request: HttpRequest, accepts_json: bool, accepts_sse: bool) -> HttpRefusal | None:
         """Return the first failure of checks 6 to 8."""
         headers = request.headers
         if request.method == "POST":
@@ -227,13 +229,13 @@ class RequestChecks:
             # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST is left
             return HttpRefusal(405, f"{name} has no {request.method}; POST each request", [("Allow", "POST, OPTIONS")])
         if name is not None and revision not in LEGACY:
-            return self.unsupported(name)
+            return self.unsupported_revision(name)
         return None
 
-    def unsupported(self, name: str) -> HttpRefusal:
+    def unsupported_revision(self, name: str) -> HttpRefusal:
         """Return the refusal of a revision that no session of this server can speak."""
         # [2025-11-25 basic/transports#protocol-version-header] invalid or unsupported: MUST respond with 400
-        known = ", ".join(map(str, self._handshakes))
+        known = ", ".join(map(str, self._session_revisions))
         return HttpRefusal(400, f"{VERSION_HEADER} {_quoted(name)} is not supported here; supported: {known}")
 
     def _is_our_host(self, host: str) -> bool:
@@ -250,7 +252,7 @@ class RequestChecks:
         return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
 
 
-def accepted(headers: Headers) -> tuple[bool, bool]:
+def accepted_types(headers: Headers) -> tuple[bool, bool]:
     """Return (True if the client accepts JSON, True if it accepts event streams). Without `Accept` it accepts both."""
     values = headers.get_all("accept")
     kinds = set()

@@ -51,20 +51,20 @@ from ...jsonrpc.messages import (
 from ...lib.http.client import ClientLimits, HttpClient, HttpError, HttpResponse
 from ...lib.http.sse import EventTooLarge
 from ...revisions import Revision, find_revision
-from ..base import EndReport, Lost, Receive, Trace, Transport, finish, no_trace
+from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
 from ..http_sse.client import SseClientTransport
-from ..trace import traced_requests
+from ..trace import traced_http_client
 from .checks import JSON_TYPE, SESSION_HEADER, SSE_TYPE, VERSION_HEADER, media_type, public_url
-from .resumption import follow, listen
-from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, error_in, forget, http_error
+from .resumption import listen, read_and_resume
+from .stateless_client import CLOSE_SECONDS, MAX_RESPONSE, StatelessRequests, error_in, http_error, remove_finished
 
 log = logging.getLogger(__name__)
 
-NOTICE_SECONDS: Final = 30.0
+ACCEPT_SECONDS: Final = 30.0
 """Time that a server has to accept a notification or a response, in seconds."""
 RENEWAL_SECONDS: Final = 30.0
 """Time that a server has to begin a new session after one that it has ended, in seconds."""
-LAST_NOTICE_SECONDS: Final = 1.0
+CLOSE_ACCEPT_SECONDS: Final = 1.0
 """Time that `close` waits until the server has accepted the last notification or response, in seconds."""
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
@@ -111,26 +111,26 @@ class StreamableHttpClientTransport(Transport):
         self.url = url
         self.state = ClientState.STATELESS
         self._own_headers = dict(headers or {})
-        self._http = traced_requests(http or HttpClient(limits=HTTP_LIMITS), trace)
+        self._http = traced_http_client(http or HttpClient(limits=HTTP_LIMITS), trace)
         self._trace = trace or no_trace
         self._stateless = StatelessRequests(url, self._own_headers, self._http, trace, parameters)
         self._receive: Receive | None = None
         self._end = EndReport()
-        self._opening: Request | None = None  # the `initialize` request
+        self._initialize: Request | None = None  # the `initialize` request
         self._session: str | None = None
         self._revision: Revision | None = None
         self._posts: set[asyncio.Task[None]] = set()
         self._in_flight: dict[RequestId, asyncio.Task[None]] = {}
-        self._last_notice: asyncio.Task[None] | None = None  # the POST of the last message that holds no request
+        self._last_one_way_post: asyncio.Task[None] | None = None  # the POST of the last message that holds no request
         self._listener: asyncio.Task[None] | None = None
-        self._renewing: asyncio.Task[str | None] | None = None
+        self._renewal: asyncio.Task[str | None] | None = None
         self._http_sse: SseClientTransport | None = None
         self._closing: asyncio.Task[None] | None = None
 
-    async def start(self, receive: Receive, lost: Lost) -> None:
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Note where messages go. No connection is opened before the first message."""
         self._receive = receive
-        self._end.deliver_to(lost)
+        self._end.deliver_to(on_end)
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """POST a message. The POST waits until the server has accepted the notifications and responses before it."""
@@ -144,16 +144,16 @@ class StreamableHttpClientTransport(Transport):
             return self._http_sse.send(message, related)
         frame = encode(message)
         if isinstance(message, Request) and message.method == "initialize":
-            self._opening, self.state = message, ClientState.SESSION
+            self._initialize, self.state = message, ClientState.SESSION
         ids = _request_ids(message)
-        task = asyncio.get_running_loop().create_task(self._post_in_order(message, frame, ids, self._last_notice))
+        task = asyncio.get_running_loop().create_task(self._post_in_order(message, frame, ids, self._last_one_way_post))
         self._posts.add(task)
         task.add_done_callback(self._posts.discard)
         self._in_flight.update(dict.fromkeys(ids, task))
         if ids:
-            task.add_done_callback(lambda _: forget(self._in_flight, ids, task))
+            task.add_done_callback(lambda _: remove_finished(self._in_flight, ids, task))
         else:
-            self._last_notice = task
+            self._last_one_way_post = task
         if isinstance(message, Notification):
             self._after_notification(message, task)
 
@@ -180,7 +180,7 @@ class StreamableHttpClientTransport(Transport):
         if self._http_sse is not None:
             await self._http_sse.drain(related)
         else:
-            await finish(self._last_notice)
+            await finish(self._last_one_way_post)
 
     def pause_reading(self) -> None:
         """Do nothing: the number of the server's requests is bounded, since they come in responses to ours."""
@@ -195,9 +195,9 @@ class StreamableHttpClientTransport(Transport):
         await asyncio.shield(self._closing)  # closing goes on if the caller is cancelled
 
     async def _close(self) -> None:
-        await finish(self._last_notice, timeout=LAST_NOTICE_SECONDS)
+        await finish(self._last_one_way_post, timeout=CLOSE_ACCEPT_SECONDS)
         await self._stateless.close()
-        await finish(*self._posts, self._listener, self._renewing, cancel=True, timeout=CLOSE_SECONDS)
+        await finish(*self._posts, self._listener, self._renewal, cancel=True, timeout=CLOSE_SECONDS)
         if self._session is not None:
             await self._delete()
         if self._http_sse is not None:
@@ -217,39 +217,39 @@ class StreamableHttpClientTransport(Transport):
     async def _post_in_order(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], before: asyncio.Task[None] | None
     ) -> None:
-        await finish(before, self._renewing)
+        await finish(before, self._renewal)
         try:
-            async with asyncio.timeout(None if ids else NOTICE_SECONDS):
+            async with asyncio.timeout(None if ids else ACCEPT_SECONDS):
                 await self._post(message, frame, ids, self._deliver)
         except TimeoutError:
-            log.warning("%s did not accept a message within %g s", public_url(self.url), NOTICE_SECONDS)
+            log.warning("%s did not accept a message within %g s", public_url(self.url), ACCEPT_SECONDS)
         except (HttpError, ConnectionClosed, EventTooLarge, ValueError) as error:
-            self._fail(ids, str(error), self._deliver)
+            self._fail_requests(ids, str(error), self._deliver)
 
     async def _post(
         self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
     ) -> None:
         """POST a message and read the response. If the session has ended, repeat it once in a new session."""
-        is_opening = message is self._opening
-        posting = self._http.request("POST", self.url, self._post_headers(is_opening), frame, extra=not ids)
+        is_initialize = message is self._initialize
+        posting = self._http.request("POST", self.url, self._post_headers(is_initialize), frame, extra=not ids)
         if not repeated:
             self._trace("->", frame)
-        session = None if is_opening else self._session
+        session = None if is_initialize else self._session
         ended = False
         async with posting as response:
             if response.status == 404 and session is not None and not repeated:
                 ended = True
-            elif response.status in (400, 404, 405) and is_opening and deliver == self._deliver:
+            elif response.status in (400, 404, 405) and is_initialize and deliver == self._deliver:
                 await self._try_http_sse(response, ids)
             elif response.status >= 300:
-                self._refused(response, await response.read(MAX_RESPONSE), ids, deliver)
+                self._deliver_refusal(response, await response.read(MAX_RESPONSE), ids, deliver)
             else:
-                if is_opening:
+                if is_initialize:
                     # [2025-11-25 basic/transports#session-management] MUST be on all subsequent requests
                     self._session = response.headers.get(SESSION_HEADER)
                 await self._read(response, ids, deliver)
         if ended:
-            await self._renew(session)
+            await self._renew_session(session)
             if not isinstance(message, (Response, ErrorResponse)):  # the server's request ended with the old session
                 await self._post(message, frame, ids, deliver, repeated=True)
 
@@ -258,22 +258,24 @@ class StreamableHttpClientTransport(Transport):
         unanswered = set(ids)
         # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST support both
         if kind == SSE_TYPE:
-            await follow(response, unanswered, lambda frame: self._take(frame, unanswered, deliver), self._get)
+            await read_and_resume(
+                response, unanswered, lambda frame: self._deliver_frame(frame, unanswered, deliver), self._get
+            )
         else:
             body = await response.read(MAX_RESPONSE)
             if kind != JSON_TYPE and ids:
                 why = f"the response is {kind or 'without content type'}, not {JSON_TYPE} or {SSE_TYPE}"
-                return self._fail(ids, why, deliver)
+                return self._fail_requests(ids, why, deliver)
             if kind == JSON_TYPE and body:
-                self._take(body, unanswered, deliver)
+                self._deliver_frame(body, unanswered, deliver)
         if unanswered:
-            self._fail(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
+            self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
-    def _refused(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
+    def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
         """Deliver an HTTP error; as a JSON-RPC error if its body is one."""
         text, found = http_error(response, body), error_in(body)
-        if found is None or (self._opening is not None and ids == [self._opening.id]):
-            return self._fail(ids, text, deliver)
+        if found is None or (self._initialize is not None and ids == [self._initialize.id]):
+            return self._fail_requests(ids, text, deliver)
         if not ids:
             log.warning("a message was refused: %s", text)
         for id in ids:
@@ -281,48 +283,53 @@ class StreamableHttpClientTransport(Transport):
 
     async def _try_http_sse(self, response: HttpResponse, ids: list[RequestId]) -> None:
         """Try HTTP+SSE, because its servers refuse an `initialize` request with this status."""
-        assert self._opening is not None
+        assert self._initialize is not None
         body = await response.read(MAX_RESPONSE)
         if (found := error_in(body)) is not None and found.error.code in MODERN_ERRORS:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] unless it is a modern error
-            return self._deliver(ErrorResponse(self._opening.id, found.error))
+            return self._deliver(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         older = SseClientTransport(self.url, headers=self._own_headers, http=self._http, trace=self._trace)
         try:
             await older.start(self._deliver, self._end.send)
         except ConnectionClosed as error:
             log.debug("the server does not speak HTTP+SSE either: %s", error)
-            return self._refused(response, body, ids, self._deliver)
+            return self._deliver_refusal(response, body, ids, self._deliver)
         self._http_sse, self.state = older, ClientState.HTTP_SSE
-        older.send(self._opening)
+        older.send(self._initialize)
 
     async def _listen(self, before: asyncio.Task[None] | None = None) -> None:
         await finish(before)
         await listen(
-            self._get, lambda frame: self._take(frame, set(), self._deliver), lambda: self._session, self._renew
+            self._get,
+            lambda frame: self._deliver_frame(frame, set(), self._deliver),
+            lambda: self._session,
+            self._renew_session,
         )
 
-    async def _renew(self, ended: str | None) -> None:
+    async def _renew_session(self, ended: str | None) -> None:
         """Begin a new session after the session `ended`. Concurrent callers share the new session."""
-        if self._renewing is None or self._renewing.done():
+        if self._renewal is None or self._renewal.done():
             if self._session != ended:
                 return
-            self._renewing = asyncio.create_task(self._begin_again())
-        why = await asyncio.shield(self._renewing)
+            self._renewal = asyncio.create_task(self._repeat_handshake())
+        why = await asyncio.shield(self._renewal)
         if why is not None:
             raise ConnectionClosed(f"the server has ended the session, and refused a new one: {why}")
 
-    async def _begin_again(self) -> str | None:
+    async def _repeat_handshake(self) -> str | None:
         """Repeat the handshake. If it fails, keep the old session id and return the reason."""
-        opening, session, revision = self._opening, self._session, self._revision
-        assert opening is not None
+        initialize, session, revision = self._initialize, self._session, self._revision
+        assert initialize is not None
         log.info("%s has ended the session; a new one begins", public_url(self.url))
         responses: list[Incoming] = []
         try:
             async with asyncio.timeout(RENEWAL_SECONDS):
                 # [2025-11-25 basic/transports#session-management] MUST start a new session, without the old id
-                await self._post(opening, encode(opening), [opening.id], responses.append)
-                why = _failure(responses) or ("it speaks another revision now" if self._revision != revision else None)
+                await self._post(initialize, encode(initialize), [initialize.id], responses.append)
+                why = _initialize_failure(responses) or (
+                    "it speaks another revision now" if self._revision != revision else None
+                )
                 if why is None:
                     notice = encode(Notification("notifications/initialized"))
                     async with self._http.request("POST", self.url, self._post_headers(), notice, extra=True):
@@ -346,20 +353,20 @@ class StreamableHttpClientTransport(Transport):
             headers[VERSION_HEADER] = self._revision.name
         return headers
 
-    def _post_headers(self, is_opening: bool = False) -> dict[str, str]:
-        headers = self._own_headers if is_opening else self._headers()
+    def _post_headers(self, is_initialize: bool = False) -> dict[str, str]:
+        headers = self._own_headers if is_initialize else self._headers()
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST list both
         return {**headers, "Content-Type": JSON_TYPE, "Accept": f"{JSON_TYPE}, {SSE_TYPE}"}
 
     def _get(self, more: dict[str, str]) -> AbstractAsyncContextManager[HttpResponse]:
         return self._http.request("GET", self.url, {**self._headers(), "Accept": SSE_TYPE, **more}, extra=True)
 
-    def _take(self, frame: bytes, unanswered: set[RequestId], deliver: Receive) -> None:
+    def _deliver_frame(self, frame: bytes, unanswered: set[RequestId], deliver: Receive) -> None:
         """Deliver a message, and remove the requests that it responds to from `unanswered`."""
         self._trace("<-", frame)
         message = decode(frame)
         for id in _responded_ids(message):
-            if self._opening is not None and id == self._opening.id and isinstance(message, Response):
+            if self._initialize is not None and id == self._initialize.id and isinstance(message, Response):
                 self._revision = find_revision(message.result.get("protocolVersion"))
             unanswered.discard(id)
         deliver(message)
@@ -368,7 +375,7 @@ class StreamableHttpClientTransport(Transport):
         if self._receive is not None:
             self._receive(message)
 
-    def _fail(self, ids: list[RequestId], why: str, deliver: Receive) -> None:
+    def _fail_requests(self, ids: list[RequestId], why: str, deliver: Receive) -> None:
         """Fail requests for which no response will come."""
         if not ids:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
@@ -376,7 +383,7 @@ class StreamableHttpClientTransport(Transport):
             deliver(Undelivered(id, f"{public_url(self.url)}: {why}"))
 
 
-def _failure(responses: list[Incoming]) -> str | None:
+def _initialize_failure(responses: list[Incoming]) -> str | None:
     """Return the reason why `initialize` failed, or None if it succeeded."""
     for response in responses:
         if isinstance(response, Response):

@@ -27,7 +27,7 @@ MAX_EVENTS = 1000
 """Maximum number of events that `MemoryEventStore` keeps of one session. The oldest are dropped first."""
 MAX_BYTES = 64 * 1024 * 1024
 """Maximum total size of the events that `MemoryEventStore` keeps, in bytes (64 MiB). The oldest are dropped first."""
-MAX_STREAMS = 1000
+MAX_DROPPED_STREAMS = 1000
 """Maximum number of streams of one session for which `MemoryEventStore` remembers that events were dropped."""
 MAX_AGE = 3600.0
 """Time that an event is kept, in seconds (one hour)."""
@@ -50,16 +50,16 @@ class EventStore(Protocol):
     def append(self, session: str, stream: str, data: bytes) -> str:
         """Keep an event, and return its id."""
 
-    def after(self, session: str, event_id: str) -> list[Event] | None:
+    def events_after(self, session: str, event_id: str) -> list[Event] | None:
         """Return the later events of the stream, in order, or None if the id is unknown or one of them was dropped."""
 
-    def open(self, session: str, opening: bytes, principal: str | None) -> None:
+    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
         """Keep a new session: its `initialize` message, and its principal."""
 
-    def opening(self, session: str) -> tuple[bytes, str | None] | None:
+    def find_session(self, session: str) -> tuple[bytes, str | None] | None:
         """Return the session's `initialize` message and its principal, or None for an unknown session."""
 
-    def forget(self, session: str) -> None:
+    def delete_session(self, session: str) -> None:
         """Delete a session that has ended, with its events."""
 
 
@@ -76,7 +76,7 @@ def number_of(event_id: str) -> int | None:
 
 
 @dataclass
-class _Kept:
+class _SessionEvents:
     """The events of one session."""
 
     events: deque[tuple[float, str, int, bytes]] = field(default_factory=deque)  # time, stream, number, data
@@ -102,14 +102,16 @@ class MemoryEventStore(EventStore):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._max_events, self._max_bytes, self._max_age, self._clock = max_events, max_bytes, max_age, clock
-        self._sessions: dict[str, _Kept] = {}
-        self._by_age: OrderedDict[str, _Kept] = OrderedDict()  # sessions with events; that of the latest event is last
+        self._sessions: dict[str, _SessionEvents] = {}
+        self._by_age: OrderedDict[str, _SessionEvents] = (
+            OrderedDict()
+        )  # sessions with events; that of the latest event is last
         self._number = self._size = 0  # of the latest event; of all events, in bytes
 
-    def open(self, session: str, opening: bytes, principal: str | None) -> None:
-        self._sessions[session] = _Kept()
+    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
+        self._sessions[session] = _SessionEvents()
 
-    def opening(self, session: str) -> tuple[bytes, str | None] | None:
+    def find_session(self, session: str) -> tuple[bytes, str | None] | None:
         return None  # no session outlives the process
 
     def append(self, session: str, stream: str, data: bytes) -> str:
@@ -127,23 +129,23 @@ class MemoryEventStore(EventStore):
             self._drop_oldest(*next(iter(self._by_age.items())))
         return f"{stream}.{self._number}"
 
-    def _drop_aged(self, session: str, kept: _Kept) -> None:
+    def _drop_aged(self, session: str, kept: _SessionEvents) -> None:
         oldest = self._clock() - self._max_age
         while kept.events and kept.events[0][0] < oldest:
             self._drop_oldest(session, kept)
 
-    def _drop_oldest(self, session: str, kept: _Kept) -> None:
+    def _drop_oldest(self, session: str, kept: _SessionEvents) -> None:
         _, stream, number, data = kept.events.popleft()
         kept.dropped.pop(stream, None)
         kept.dropped[stream] = number
-        if len(kept.dropped) > MAX_STREAMS:
+        if len(kept.dropped) > MAX_DROPPED_STREAMS:
             del kept.dropped[next(iter(kept.dropped))]
         kept.size -= len(data)
         self._size -= len(data)
         if not kept.events:
             self._by_age.pop(session, None)
 
-    def after(self, session: str, event_id: str) -> list[Event] | None:
+    def events_after(self, session: str, event_id: str) -> list[Event] | None:
         kept, number = self._sessions.get(session), number_of(event_id)
         if kept is None or number is None:
             return None
@@ -157,7 +159,7 @@ class MemoryEventStore(EventStore):
         is_known = bool(later) and later[0][0] == number
         return [Event(f"{stream}.{n}", data) for n, data in later[1:]] if is_known else None
 
-    def forget(self, session: str) -> None:
+    def delete_session(self, session: str) -> None:
         kept = self._sessions.pop(session, None)
         self._by_age.pop(session, None)
         if kept is not None:

@@ -33,26 +33,26 @@ MAX_RETRY: Final = 60.0
 """Maximum time that a server can make the client wait before it reconnects, in seconds."""
 MIN_RETRY: Final = 0.05
 """Minimum time that the client waits before it reconnects, in seconds."""
-ATTEMPTS: Final = 5
+MAX_RECONNECTIONS: Final = 5
 """Maximum number of reconnections in a row that bring no event. Then the stream's requests fail."""
-_CONTROL: Final = re.compile(rb"[\x00-\x1f\x7f]")
+_CONTROL_CHARACTERS: Final = re.compile(rb"[\x00-\x1f\x7f]")
 
 Get = Callable[[dict[str, str]], AbstractAsyncContextManager[HttpResponse]]
 """A function that sends a GET in the current session, with additional headers."""
-Read = Callable[[bytes], None]
+ReadMessage = Callable[[bytes], None]
 """A function that takes the data of each event: one message."""
 
 
-async def follow(response: HttpResponse, unanswered: set[RequestId], read: Read, get: Get) -> None:
+async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], read: ReadMessage, get: Get) -> None:
     """Read a POST's event stream until no request is unanswered, and resume it when it breaks.
 
     `unanswered` holds the ids of the requests without a response. `read` removes them.
     """
     parser, attempts = EventParser(MAX_RESPONSE), 0
     await _read_events(response, parser, read, unanswered)
-    while unanswered and resume_header(parser) and attempts < ATTEMPTS:
+    while unanswered and resume_header(parser) and attempts < MAX_RECONNECTIONS:
         before = parser.last_event_id
-        await asyncio.sleep(pause(parser, attempts))
+        await asyncio.sleep(retry_seconds(parser, attempts))
         parser = parser.resumed()
         try:
             # [2025-11-25 basic/transports#resumability-and-redelivery] SHOULD: a GET with the last event's id
@@ -67,7 +67,7 @@ async def follow(response: HttpResponse, unanswered: set[RequestId], read: Read,
 
 
 async def _read_events(
-    response: HttpResponse, parser: EventParser, read: Read, unanswered: set[RequestId] | None
+    response: HttpResponse, parser: EventParser, read: ReadMessage, unanswered: set[RequestId] | None
 ) -> None:
     """Read events until the response ends, or until `unanswered` is empty."""
     try:
@@ -82,14 +82,14 @@ async def _read_events(
 
 
 async def listen(
-    get: Get, read: Read, session: Callable[[], str | None], renew: Callable[[str | None], Awaitable[None]]
+    get: Get, read: ReadMessage, session: Callable[[], str | None], renew: Callable[[str | None], Awaitable[None]]
 ) -> None:
     """Keep the listening stream open, for messages that belong to no request. Return if the server offers none.
 
     `session` returns the id of the current session. `renew` begins a new session after the given one has ended.
     """
     parser, loop, attempts = EventParser(MAX_RESPONSE), asyncio.get_running_loop(), 0
-    listened = None  # the session in which the server offered the stream
+    listened_session = None  # the session in which the server offered the stream
     while True:
         began, last, current = loop.time(), parser.last_event_id, session()
         parser = parser.resumed()
@@ -97,9 +97,9 @@ async def listen(
         try:
             async with get(resume_header(parser)) as response:
                 if response.status == 200 and media_type(response.headers) == SSE_TYPE:
-                    listened = current
+                    listened_session = current
                     await _read_events(response, parser, read, None)
-                elif response.status == 404 and current is not None and listened == current:
+                elif response.status == 404 and current is not None and listened_session == current:
                     ended = True
                 elif 400 <= response.status < 500 and (last or session() != current):
                     parser = EventParser(MAX_RESPONSE)  # the missed events are gone: listen from now on
@@ -115,17 +115,17 @@ async def listen(
             log.debug("the listening stream broke: %s", error)
         useful = parser.last_event_id != last or loop.time() > began + MAX_RETRY / 2
         attempts = 0 if useful else attempts + 1
-        await asyncio.sleep(pause(parser, attempts))
+        await asyncio.sleep(retry_seconds(parser, attempts))
 
 
 def resume_header(parser: EventParser) -> dict[str, str]:
     """Return the header that names the last event; empty if the stream cannot be resumed."""
     # An event id may be any text. It is sent as UTF-8, but a header cannot hold control characters.
     last = parser.last_event_id.encode()
-    return {"Last-Event-ID": last.decode("latin-1")} if last and not _CONTROL.search(last) else {}
+    return {"Last-Event-ID": last.decode("latin-1")} if last and not _CONTROL_CHARACTERS.search(last) else {}
 
 
-def pause(parser: EventParser, attempts: int) -> float:
+def retry_seconds(parser: EventParser, attempts: int) -> float:
     """Return the time to wait before reconnecting, in seconds: the stream's `retry`, doubled for each failure."""
     # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST respect the retry field
     retry = parser.retry / 1000 if parser.retry is not None else 1.0

@@ -51,14 +51,14 @@ from ...jsonrpc.messages import (
 from ...lib.http.message import Exchange, HeaderList
 from ...lib.http.sse import encode_event
 from ...revisions import BY_NAME, LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
-from ..base import Drain, Tell, Trace
+from ..base import Drain, Notify, Trace
 from ..trace import traced_exchange
 from .checks import (
     JSON_HEADERS,
     SESSION_HEADER,
     SSE_HEADERS,
     SSE_TYPE,
-    STREAMED,
+    STREAMED_METHODS,
     VERSION_HEADER,
     Authenticate,
     CheckedRequest,
@@ -72,7 +72,7 @@ from .stateless import StatelessExchange, check_request
 
 RETRY_LATER = [("Retry-After", "5")]
 """The response header of a 503: time after which the client may try again, in seconds."""
-ServeStateless = Callable[[Request, Tell, Drain, str | None], Coroutine[object, object, Object]]
+ServeStateless = Callable[[Request, Notify, Drain, str | None], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `Server.serve_stateless`."""
 
 
@@ -87,7 +87,7 @@ class StreamableHttpEndpoint:
         authenticate: Function that returns the principal of a request. Default: nobody is authenticated.
         stateless: Function that serves one stateless request. Default: the modern era is not served.
         parameters: Function from a tool's name to the headers that mirror its arguments.
-        handshakes: The revisions that a session may speak; empty if the legacy era is not served.
+        session_revisions: The revisions that a session may speak; empty if the legacy era is not served.
     """
 
     def __init__(
@@ -102,12 +102,12 @@ class StreamableHttpEndpoint:
         trace: Trace | None = None,
         stateless: ServeStateless | None = None,
         parameters: ParameterHeaders = lambda name: {},
-        handshakes: Sequence[Revision] = LEGACY,
+        session_revisions: Sequence[Revision] = LEGACY,
     ) -> None:
         self._checks, self._authenticate = checks or RequestChecks(), authenticate
         self._store, self._limits, self._trace = store or MemoryEventStore(), limits or EndpointLimits(), trace
         self._json_responses = json_responses
-        self._stateless, self._parameters, self._handshakes = stateless, parameters, handshakes
+        self._stateless, self._parameters, self._session_revisions = stateless, parameters, session_revisions
         self._table = SessionTable(serve, self._store, self._limits, trace)
         self._requests: set[StatelessExchange] = set()
         self._subscriptions: set[StatelessExchange] = set()
@@ -134,7 +134,7 @@ class StreamableHttpEndpoint:
             case "GET":
                 await self._get(exchange, checked, principal)
             case _:
-                self._table.end(await self._find(checked, principal))
+                self._table.end(await self._find_session(checked, principal))
                 await exchange.respond(204, checked.cors, b"")
 
     def _keep_alive(self) -> bool:
@@ -154,23 +154,23 @@ class StreamableHttpEndpoint:
         message = decode(frame)
         if self._stateless is not None and self._is_stateless(message, checked):
             return await self._post_stateless(exchange, checked, message, principal)
-        if isinstance(message, Request) and message.method == "initialize" and checked.session is None:
+        if isinstance(message, Request) and message.method == "initialize" and checked.session_id is None:
             return await self._initialize(exchange, checked, message, principal)
-        session = await self._find(checked, principal) if checked.session is not None else None
-        errors = _errors_in(message, session.revision if session is not None else LATEST_LEGACY)
+        session = await self._find_session(checked, principal) if checked.session_id is not None else None
+        errors = _encoded_errors(message, session.revision if session is not None else LATEST_LEGACY)
         if errors is not None:
             if isinstance(message, Malformed) and message.is_response and session is not None:
                 await session.receive(message, frame)  # our request that it responds to fails
             # [2025-11-25 basic/transports#sending-messages-to-the-server] MUST be an HTTP error if not accepted
             return await exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
-        session = session or await self._find(checked, principal)
+        session = session or await self._find_session(checked, principal)
         ids = _request_ids(message, session.revision)
         if not ids:
             # [2025-11-25 basic/transports#sending-messages-to-the-server] without a request: MUST be 202 with no body
             await session.receive(message, frame)
             return await exchange.respond(202, checked.cors, b"")
         for id in ids:
-            if id in session.by_request:
+            if id in session.streams_by_request:
                 raise HttpRefusal(400, f"a request with id {id!r} is still in flight; ids are unique in a session")
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
@@ -179,7 +179,7 @@ class StreamableHttpEndpoint:
         body = await stream.json_body
         if body is not None:
             return await exchange.respond(200, [*JSON_HEADERS, *checked.cors], body)
-        await self._carry(exchange, stream, checked.cors)
+        await self._send_stream(exchange, stream, checked.cors)
 
     def _open_stream(self, session: HttpSession, checked: CheckedRequest, ids: tuple[RequestId, ...]) -> Stream:
         accepts_json = checked.accepts_json or not checked.accepts_sse
@@ -194,29 +194,29 @@ class StreamableHttpEndpoint:
             self._heartbeat.start()
         stream = self._open_stream(session, checked, (message.id,))
         try:
-            self._store.open(session.id, exchange.request.body, principal)
+            self._store.add_session(session.id, exchange.request.body, principal)
             await session.receive(message, exchange.request.body)
             body, headers = await stream.json_body, checked.cors
-            if session.opened.done() and session.opened.result():
+            if session.initialized.done() and session.initialized.result():
                 # [2025-11-25 basic/transports#session-management] the id is on the response with the InitializeResult
                 headers = [*headers, (SESSION_HEADER, session.id)]
             if body is not None:
                 await exchange.respond(200, [*JSON_HEADERS, *headers], body)
             else:
-                await self._carry(exchange, stream, headers)
+                await self._send_stream(exchange, stream, headers)
         finally:
-            if not (session.opened.done() and session.opened.result()):
+            if not (session.initialized.done() and session.initialized.result()):
                 self._table.end(session)
 
-    async def _find(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
+    async def _find_session(self, checked: CheckedRequest, principal: str | None) -> HttpSession:
         """Return the session of a request. Raises HttpRefusal without one."""
-        if checked.session is None:
+        if checked.session_id is None:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
             raise HttpRefusal(400, why)
-        if checked.revision is not None and BY_NAME.get(checked.revision) not in self._handshakes:
-            raise self._checks.unsupported(checked.revision)
-        session = await self._table.find(checked.session, principal)
+        if checked.revision is not None and BY_NAME.get(checked.revision) not in self._session_revisions:
+            raise self._checks.unsupported_revision(checked.revision)
+        session = await self._table.find(checked.session_id, principal)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         return session
@@ -226,7 +226,7 @@ class StreamableHttpEndpoint:
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
         named = checked.revision is not None and BY_NAME.get(checked.revision) not in LEGACY
-        return named or not self._handshakes
+        return named or not self._session_revisions
 
     async def _post_stateless(
         self, exchange: Exchange, checked: CheckedRequest, message: Incoming, principal: str | None
@@ -256,43 +256,45 @@ class StreamableHttpEndpoint:
     ) -> None:
         assert self._stateless is not None
         accepts_sse = checked.accepts_sse and not self._json_responses
-        served, most = self._requests, self._limits.requests
-        if request.method in STREAMED:
+        in_flight, limit = self._requests, self._limits.requests
+        if request.method in STREAMED_METHODS:
             if not checked.accepts_sse:
                 raise HttpRefusal(406, f"Accept must list {SSE_TYPE}: the response to {request.method} is a stream")
             accepts_sse = True
-            served, most = self._subscriptions, self._limits.subscriptions
-        if len(served) >= most:
-            raise HttpRefusal(503, f"at most {most} such requests are served at a time; try again later", RETRY_LATER)
+            in_flight, limit = self._subscriptions, self._limits.subscriptions
+        if len(in_flight) >= limit:
+            raise HttpRefusal(503, f"at most {limit} such requests are served at a time; try again later", RETRY_LATER)
         accepts_json = checked.accepts_json or not checked.accepts_sse
         stateless = StatelessExchange(exchange, request, checked.cors, self._trace, accepts_json, accepts_sse)
         try:
             check_request(request, checked, exchange.request.headers, self._parameters)
         except ProtocolError as error:
             return await stateless.refuse(error)
-        served.add(stateless)
+        in_flight.add(stateless)
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         try:
-            await stateless.serve(self._stateless(request, stateless.tell, stateless.drain, principal))
+            await stateless.serve(self._stateless(request, stateless.notify, stateless.drain, principal))
         finally:
-            served.discard(stateless)
+            in_flight.discard(stateless)
 
-    async def _carry(self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None) -> None:
+    async def _send_stream(
+        self, exchange: Exchange, stream: Stream, headers: HeaderList, last: str | None = None
+    ) -> None:
         """Send a stream's events until it ends or the client leaves. `last`: id of the event to resume after."""
         session = stream.session
         try:
             response = await exchange.stream(200, [*SSE_HEADERS, *headers])
         except BaseException:
-            stream.give_up()
+            stream.note_failed_response()
             raise
         if last is None:
             stream.attach(response)
             if stream is session.listening:
-                stream.prime()
+                stream.send_first_id()
         else:
             # No await between this and `attach`: an event in between would be lost or sent twice.
-            missed = self._store.after(session.id, last)
+            missed = self._store.events_after(session.id, last)
             if missed is None:
                 return response.close()
             stream.attach(response, missed)
@@ -304,17 +306,17 @@ class StreamableHttpEndpoint:
 
     async def _get(self, exchange: Exchange, checked: CheckedRequest, principal: str | None) -> None:
         """Send the listening stream, or with `Last-Event-ID` the rest of a broken stream."""
-        session = await self._find(checked, principal)
+        session = await self._find_session(checked, principal)
         last = checked.last_event_id
         if last is None:
-            return await self._carry(exchange, session.listening, checked.cors)
-        missed = self._store.after(session.id, last)
+            return await self._send_stream(exchange, session.listening, checked.cors)
+        missed = self._store.events_after(session.id, last)
         if missed is None:
             raise HttpRefusal(400, f"event {last[:100]!r} is unknown in this session, or a later event was dropped")
         # [2025-11-25 basic/transports#resumability-and-redelivery] MUST NOT replay messages of a different stream
         stream = session.streams.get(stream_of(last))
         if stream is not None:
-            return await self._carry(exchange, stream, checked.cors, last)
+            return await self._send_stream(exchange, stream, checked.cors, last)
         response = await exchange.stream(200, [*SSE_HEADERS, *checked.cors])  # the stream has ended: only replay
         for event in missed:
             response.write(encode_event(event.data, id=event.id))
@@ -322,7 +324,7 @@ class StreamableHttpEndpoint:
         response.close()
 
 
-def _errors_in(message: Incoming, revision: Revision) -> bytes | None:
+def _encoded_errors(message: Incoming, revision: Revision) -> bytes | None:
     """Return the errors for a body of invalid messages, or None if the session can take the body."""
     members = message.messages if isinstance(message, Batch) else [message]
     faults = [member for member in members if isinstance(member, Malformed)]

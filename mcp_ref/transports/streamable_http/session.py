@@ -35,7 +35,7 @@ from ...jsonrpc.messages import Batch, ErrorResponse, Incoming, Outgoing, Reques
 from ...lib.http.message import StreamingResponse
 from ...lib.http.sse import encode_comment, encode_event
 from ...revisions import LATEST_LEGACY, find_revision
-from ..base import EndReport, Lost, Receive, Trace, Transport
+from ..base import EndReport, OnEnd, Receive, Trace, Transport
 from .event_store import Event, EventStore
 
 log = logging.getLogger(__name__)
@@ -115,8 +115,10 @@ class Stream:
         """The body of a JSON response, or None if the response is an event stream."""
         self._accepts_json = accepts_json
         self._response: StreamingResponse | None = None  # only in CONNECTED
-        self._begun: asyncio.Event | None = None  # from OPENING on; set when the HTTP response has begun, or failed to
-        self._waiting: list[Event] = []
+        self._response_begun: asyncio.Event | None = (
+            None  # from OPENING on; set when the HTTP response has begun, or failed to
+        )
+        self._waiting_events: list[Event] = []
         self._waiting_bytes = 0
 
     @property
@@ -137,27 +139,27 @@ class Stream:
     def open(self) -> None:
         """Choose an event stream for the response, unless the kind of response is chosen already."""
         if self.state is UNDECIDED:
-            self.state, self._begun = OPENING, asyncio.Event()
+            self.state, self._response_begun = OPENING, asyncio.Event()
             self.json_body.set_result(None)
-            self.prime()
+            self.send_first_id()
 
-    def prime(self) -> None:
+    def send_first_id(self) -> None:
         """Send an event id before the first message, so that the client can resume even without any message."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD: an event id and an empty data field
         if self.session.revision.streams_are_polled:
             self._emit(b"")
 
     def _emit(self, data: bytes) -> None:
-        event = Event(self.session.keep(self.name, data), data)
+        event = Event(self.session.store_event(self.name, data), data)
         if self._response is not None:
             return self._response.write(self._encode(event))
         if self.state is DETACHED and self.name != LISTENING:
             return  # the client knows an event id, and resumes from the store
-        self._waiting.append(event)
+        self._waiting_events.append(event)
         self._waiting_bytes += len(data)
         limits = self.session.limits
-        while len(self._waiting) > limits.waiting_events or self._waiting_bytes > limits.waiting_bytes:
-            self._waiting_bytes -= len(self._waiting.pop(0).data)
+        while len(self._waiting_events) > limits.waiting_events or self._waiting_bytes > limits.waiting_bytes:
+            self._waiting_bytes -= len(self._waiting_events.pop(0).data)
 
     def _encode(self, event: Event) -> bytes:
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD send retry before closing a connection
@@ -169,31 +171,31 @@ class Stream:
         previous, self._response = self._response, response
         if previous is not None:
             previous.close()  # a client that reconnects has lost its connection, even if we have not noticed
-        for event in self._waiting if missed is None else missed:
+        for event in self._waiting_events if missed is None else missed:
             response.write(self._encode(event))
-        self._waiting.clear()
+        self._waiting_events.clear()
         self._waiting_bytes = 0
         if self.state in (ENDED, INTERRUPTED):
-            self._leave(self.state if self.state is ENDED else DETACHED)
+            self._end_response(self.state if self.state is ENDED else DETACHED)
         else:
             self.state = CONNECTED
-        self._note_begun()
+        self._note_response_begun()
 
-    def give_up(self) -> None:
+    def note_failed_response(self) -> None:
         """Note that the HTTP response failed to begin."""
         if self.state in (OPENING, INTERRUPTED):
             self.state = DETACHED
-        self._note_begun()
+        self._note_response_begun()
 
-    def _note_begun(self) -> None:
-        if self._begun is not None:
-            self._begun.set()
+    def _note_response_begun(self) -> None:
+        if self._response_begun is not None:
+            self._response_begun.set()
 
     def detach(self, response: StreamingResponse) -> None:
         """Note that this response has ended. The stream goes on."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
         if self._response is response:
-            self._leave(DETACHED)
+            self._end_response(DETACHED)
 
     def interrupt(self) -> bool:
         """End the response, but not the stream: the client reconnects later. Return False if it cannot reconnect."""
@@ -203,18 +205,18 @@ class Stream:
         if self.state is OPENING:
             self.state = INTERRUPTED
         elif self.state is CONNECTED:
-            self._leave(DETACHED)
+            self._end_response(DETACHED)
         return True
 
     def end(self) -> None:
         """End the stream and its response. No message follows."""
         if not self.json_body.done():
             self.json_body.set_result(None)
-        self._leave(ENDED)
-        self._note_begun()
-        self.session.forget(self)
+        self._end_response(ENDED)
+        self._note_response_begun()
+        self.session.remove_stream(self)
 
-    def _leave(self, state: StreamState) -> None:
+    def _end_response(self, state: StreamState) -> None:
         response, self._response = self._response, None
         self.state = state
         if response is not None:
@@ -227,8 +229,8 @@ class Stream:
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
-        if self._begun is not None:
-            await self._begun.wait()
+        if self._response_begun is not None:
+            await self._response_begun.wait()
         if self._response is not None:
             await self._response.drain()
         else:
@@ -245,10 +247,10 @@ class SessionTransport(Transport):
         self._end = EndReport()
         self._readable = asyncio.Event()  # set while the session takes messages, from `start` on
 
-    async def start(self, receive: Receive, lost: Lost) -> None:
+    async def start(self, receive: Receive, on_end: OnEnd) -> None:
         self._receive = receive
         self._readable.set()
-        self._end.deliver_to(lost)
+        self._end.deliver_to(on_end)
 
     async def receive(self, message: Incoming, frame: bytes) -> None:
         """Deliver a message, unless reading is paused: then wait. `frame` is the received message, for the trace."""
@@ -265,7 +267,7 @@ class SessionTransport(Transport):
     def resume_reading(self) -> None:
         self._readable.set()
 
-    def leave(self) -> None:
+    def end(self) -> None:
         """End the session: the client has left, or is assumed to have left."""
         self._end.send(None)
 
@@ -287,17 +289,17 @@ class HttpSession(SessionTransport):
         """The store of its events, or None once the session has ended. Later events have no id."""
         self.limits = limits
         self.revision = LATEST_LEGACY
-        self.opened: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.initialized: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """True if `initialize` succeeded. Pending until its response is sent."""
         self.listening = Stream(self, LISTENING)
-        self.used = asyncio.get_running_loop().time()
+        self.last_used = asyncio.get_running_loop().time()
         """Time of the last use, in seconds of the event loop's clock."""
         self.streams: dict[str, Stream] = {LISTENING: self.listening}
         """The streams that have not ended, by name."""
-        self.by_request: dict[RequestId, Stream] = {}
+        self.streams_by_request: dict[RequestId, Stream] = {}
         """The streams of the requests in flight, by id."""
         run = secrets.token_hex(4)  # a name differs from those that an earlier process gave in the same session
-        self._names = (f"{run}-{number}" for number in itertools.count(1))
+        self._stream_names = (f"{run}-{number}" for number in itertools.count(1))
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         """Put a message on the stream of the request that caused it, or else on the listening stream."""
@@ -305,52 +307,52 @@ class HttpSession(SessionTransport):
         if self._trace is not None:
             self._trace("->", frame)
         final = _ends_stream(message)
-        stream = self.by_request.get(related) if related is not None else None
+        stream = self.streams_by_request.get(related) if related is not None else None
         if stream is not None and (final or stream.accepts_sse):
-            if not self.opened.done():
-                self._settle(message)
+            if not self.initialized.done():
+                self._note_initialize_outcome(message)
             stream.put(frame, final)
         elif not final:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] MUST NOT send a response on it
             self.listening.put(frame)
 
-    def _settle(self, response: Outgoing) -> None:
+    def _note_initialize_outcome(self, response: Outgoing) -> None:
         """Note the outcome of `initialize`: the first response of a session."""
         if isinstance(response, Response):
             self.revision = find_revision(response.result.get("protocolVersion")) or self.revision
-            self.opened.set_result(True)
+            self.initialized.set_result(True)
         elif isinstance(response, ErrorResponse):
-            self.opened.set_result(False)
+            self.initialized.set_result(False)
 
     def no_response(self, related: RequestId) -> None:
-        if (stream := self.by_request.get(related)) is not None:
+        if (stream := self.streams_by_request.get(related)) is not None:
             stream.end()
 
     def interrupt(self, related: RequestId) -> bool:
-        stream = self.by_request.get(related)
+        stream = self.streams_by_request.get(related)
         return stream is not None and stream.interrupt()
 
     async def drain(self, related: RequestId | None = None) -> None:
-        stream = self.by_request.get(related) if related is not None else self.listening
+        stream = self.streams_by_request.get(related) if related is not None else self.listening
         if stream is not None:
             await stream.drain()
 
     async def close(self) -> None:
-        if not self.opened.done():
-            self.opened.set_result(False)
+        if not self.initialized.done():
+            self.initialized.set_result(False)
         for stream in tuple(self.streams.values()):
             stream.end()
         await super().close()
 
     def open_stream(self, ids: tuple[RequestId, ...], accepts_json: bool, accepts_sse: bool) -> Stream:
         """Return a new stream for the requests of one POST. None of the ids may be in flight."""
-        stream = Stream(self, next(self._names), ids, accepts_json, accepts_sse)
+        stream = Stream(self, next(self._stream_names), ids, accepts_json, accepts_sse)
         self.streams[stream.name] = stream
         for id in ids:
-            self.by_request[id] = stream
+            self.streams_by_request[id] = stream
         return stream
 
-    def keep(self, stream: str, data: bytes) -> str:
+    def store_event(self, stream: str, data: bytes) -> str:
         """Put an event into the store. Return its id, or "" if it cannot be replayed."""
         if self.store is None:
             return ""
@@ -360,21 +362,21 @@ class HttpSession(SessionTransport):
             log.exception("an event could not be stored; a client that loses its connection now will miss it")
             return ""
 
-    def forget(self, stream: Stream) -> None:
+    def remove_stream(self, stream: Stream) -> None:
         """Remove a stream that has ended. Its events stay in the store."""
         self.touch()
         self.streams.pop(stream.name, None)
         for id in stream.ids:
-            self.by_request.pop(id, None)
+            self.streams_by_request.pop(id, None)
 
     def touch(self) -> None:
         """Note that the session is in use."""
-        self.used = asyncio.get_running_loop().time()
+        self.last_used = asyncio.get_running_loop().time()
 
     @property
     def is_idle(self) -> bool:
         """True if no request is in flight and no client listens."""
-        return not self.by_request and not self.listening.is_connected
+        return not self.streams_by_request and not self.listening.is_connected
 
     def keep_alive(self) -> None:
         """Send a comment on every stream."""

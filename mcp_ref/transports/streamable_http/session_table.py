@@ -54,78 +54,78 @@ class SessionTable:
         return self._begin(secrets.token_urlsafe(24), principal)
 
     def _begin(self, id: str, principal: str | None) -> HttpSession:
-        self._make_room()
+        self._free_slot()
         session = self.by_id[id] = HttpSession(id, principal, self.store, self._limits, self._trace)
-        task = asyncio.create_task(self._converse(session))
+        task = asyncio.create_task(self._serve_session(session))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return session
 
-    async def _converse(self, session: HttpSession) -> None:
+    async def _serve_session(self, session: HttpSession) -> None:
         try:
             await self._serve(session)
         except Exception:
             log.exception("a session failed")
         finally:
             if not self._closing:  # a store that outlives this process keeps its sessions for the next process
-                self._forget(session)
+                self._remove(session)
             await session.close()
 
     async def find(self, id: str, principal: str | None) -> HttpSession:
         """Return the principal's session with this id. Raises HttpRefusal (404) without one."""
-        session = self.by_id.get(id) or await self._revive(id, principal)
-        if session is None or not await asyncio.shield(session.opened) or session.principal != principal:
+        session = self.by_id.get(id) or await self._restore(id, principal)
+        if session is None or not await asyncio.shield(session.initialized) or session.principal != principal:
             # [2025-11-25 basic/transports#session-management] ended: MUST be 404; a foreign session looks the same
             raise HttpRefusal(404, "unknown session, or it has ended: begin a new one with an initialize request")
         session.touch()
         return session
 
-    async def _revive(self, id: str, principal: str | None) -> HttpSession | None:
+    async def _restore(self, id: str, principal: str | None) -> HttpSession | None:
         """Restore a session of an earlier process from the store, by repeating its handshake without its client."""
-        found = self.store.opening(id)
+        found = self.store.find_session(id)
         message = decode(found[0]) if found is not None and found[1] == principal else None
         if not isinstance(message, Request):
             return None
         session = self._begin(id, principal)
         session.open_stream((message.id,), accepts_json=True, accepts_sse=False)
         await session.receive(message, b"")
-        if not await asyncio.shield(session.opened):
+        if not await asyncio.shield(session.initialized):
             self.end(session)
             return None
         await session.receive(Notification("notifications/initialized"), b"")
         return session
 
-    def _make_room(self) -> None:
+    def _free_slot(self) -> None:
         if len(self.by_id) < self._limits.sessions:
             return
         idle = [session for session in self.by_id.values() if session.is_idle]
         if not idle:
             why = f"all {self._limits.sessions} sessions are in use; try again later"
             raise HttpRefusal(503, why, [("Retry-After", "5")])
-        self.end(min(idle, key=lambda session: session.used))
+        self.end(min(idle, key=lambda session: session.last_used))
 
     def end(self, session: HttpSession) -> None:
         """End a session at once, and forget its events."""
-        self._forget(session)
-        session.leave()
+        self._remove(session)
+        session.end()
 
-    def _forget(self, session: HttpSession) -> None:
+    def _remove(self, session: HttpSession) -> None:
         if self.by_id.pop(session.id, None) is not None:
             session.store = None
-            self.store.forget(session.id)
+            self.store.delete_session(session.id)
 
     def keep_alive(self) -> None:
         """Send a comment on every stream, and end the sessions that nobody uses."""
         oldest = asyncio.get_running_loop().time() - self._limits.session_idle
         for session in tuple(self.by_id.values()):
             session.keep_alive()
-            if session.is_idle and session.used < oldest:
+            if session.is_idle and session.last_used < oldest:
                 self.end(session)
 
     async def close(self) -> None:
         """End all sessions. A store that outlives the process keeps them for the next process."""
         self._closing = True
         for session in tuple(self.by_id.values()):
-            session.leave()
+            session.end()
         if self._tasks:
             await asyncio.wait(self._tasks)

@@ -61,13 +61,13 @@ class SqliteEventStore(EventStore):
         )
         self._written = 0
 
-    def open(self, session: str, opening: bytes, principal: str | None) -> None:
+    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
         now = time.time()
         self._database.execute("DELETE FROM sessions WHERE time < ?", (now - self._max_session_age,))
-        row = (session, opening, principal, now)
+        row = (session, initialize, principal, now)
         self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", row)
 
-    def opening(self, session: str) -> tuple[bytes, str | None] | None:
+    def find_session(self, session: str) -> tuple[bytes, str | None] | None:
         now = time.time()
         found = "SELECT opening, principal FROM sessions WHERE session = ? AND time >= ?"
         row = self._database.execute(found, (session, now - self._max_session_age)).fetchone()
@@ -88,7 +88,7 @@ class SqliteEventStore(EventStore):
         row = "INSERT INTO events (session, stream, data, time) VALUES (?, ?, ?, ?)"
         return f"{stream}.{self._database.execute(row, (session, stream, data, now)).lastrowid}"
 
-    def after(self, session: str, event_id: str) -> list[Event] | None:
+    def events_after(self, session: str, event_id: str) -> list[Event] | None:
         number, stream = number_of(event_id), stream_of(event_id)
         rows = self._database.execute(
             "SELECT number, data FROM events WHERE session = ? AND stream = ? AND number >= ? ORDER BY number",
@@ -98,7 +98,7 @@ class SqliteEventStore(EventStore):
             return None
         return [Event(f"{stream}.{n}", bytes(data)) for n, data in rows[1:]]
 
-    def forget(self, session: str) -> None:
+    def delete_session(self, session: str) -> None:
         self._database.execute("DELETE FROM sessions WHERE session = ?", (session,))
         self._database.execute("DELETE FROM events WHERE session = ?", (session,))
 

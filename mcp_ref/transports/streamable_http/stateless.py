@@ -55,9 +55,9 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
     if request.method == "initialize":
         return  # the modern era has no such method, so there is nothing to compare
     mirrored = mirrored_fields(request)
-    if checked.mirrored != mirrored:  # else these headers were already compared with the same fields
+    if checked.compared_fields != mirrored:  # else these headers were already compared with the same fields
         check_headers(headers, mirrored)
-        checked.mirrored = mirrored
+        checked.compared_fields = mirrored
     name = request.params.get("name")
     if request.method == "tools/call" and isinstance(name, str):
         check_parameters(headers, request.params.get("arguments"), parameters(name))
@@ -67,7 +67,7 @@ class StatelessExchange:
     """One stateless request and its response: JSON, or an event stream if notifications precede the response.
 
         served --result--> JSON response
-           | tell
+           | notify
            v
         the event stream opens --> notifications ... --result--> the last event
 
@@ -87,32 +87,32 @@ class StatelessExchange:
         self._accepts_json, self._accepts_sse = accepts_json, accepts_sse
         self._response: StreamingResponse | None = None
         self._waiting: list[bytes] = []  # events, until the stream is open
-        self._opening: asyncio.Task[None] | None = None
+        self._opening_task: asyncio.Task[None] | None = None
         self._task: asyncio.Task[object] | None = None  # the task of this exchange, while the request is served
-        self._cancelling = 0  # cancellations of that task that do not mean that the server stops
-        self._left = False
+        self._expected_cancellations = 0  # cancellations of that task that do not mean that the server stops
+        self._client_left = False
 
     async def serve(self, result: Coroutine[object, object, Object]) -> None:
         """Wait for the result and respond. Cancel the request if the client leaves."""
         task = self._task = asyncio.current_task()
         assert task is not None
-        self._cancelling = task.cancelling()
+        self._expected_cancellations = task.cancelling()
         gone = self._exchange.gone()
         gone.add_done_callback(self._cancel)
         response: Response | ErrorResponse | None = None
         try:
             response = await respond(self._request, result)
         except asyncio.CancelledError:
-            if task.cancelling() > self._cancelling:
+            if task.cancelling() > self._expected_cancellations:
                 raise  # the server stops
         finally:
             self._task = None
             gone.remove_done_callback(self._cancel)
-            if self._left:
+            if self._client_left:
                 task.uncancel()
-            if self._opening is not None:
-                await asyncio.wait([self._opening])
-        if response is not None and not self._left:
+            if self._opening_task is not None:
+                await asyncio.wait([self._opening_task])
+        if response is not None and not self._client_left:
             await self._respond(response, status_of(response))
 
     async def refuse(self, error: ProtocolError) -> None:
@@ -122,10 +122,10 @@ class StatelessExchange:
 
     def _cancel(self, _: object) -> None:
         # [2026-07-28 basic/transports/streamable-http#cancellation] MUST be treated as cancellation
-        if self._task is not None and not self._left:
-            self._left = True
+        if self._task is not None and not self._client_left:
+            self._client_left = True
             self._task.cancel()
-            self._cancelling = self._task.cancelling()
+            self._expected_cancellations = self._task.cancelling()
 
     async def _open(self) -> None:
         """Open the event stream, and send the waiting events."""
@@ -144,14 +144,14 @@ class StatelessExchange:
             self._trace("->", frame)
         if not self._waiting and (self._accepts_json or status != 200):
             return await self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
-        await (self._opening or self._open())
+        await (self._opening_task or self._open())
         if self._response is not None:
             self._response.write(encode_event(frame))
             self._response.close()
 
-    def tell(self, method: str, params: Object) -> None:
+    def notify(self, method: str, params: Object) -> None:
         """Send a notification. It is dropped if the client has left or accepts JSON only."""
-        if self._left or not self._accepts_sse:
+        if self._client_left or not self._accepts_sse:
             return
         frame = encode(Notification(method, params))
         if self._trace is not None:
@@ -160,13 +160,13 @@ class StatelessExchange:
         if self._response is not None:
             return self._response.write(event)
         self._waiting.append(event)
-        if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_task(self._open())
+        if self._opening_task is None:
+            self._opening_task = asyncio.get_running_loop().create_task(self._open())
 
     async def drain(self) -> None:
         """Wait until the client has read enough."""
-        if self._opening is not None and self._response is None:
-            await asyncio.wait([self._opening])
+        if self._opening_task is not None and self._response is None:
+            await asyncio.wait([self._opening_task])
         if self._response is not None:
             await self._response.drain()
 

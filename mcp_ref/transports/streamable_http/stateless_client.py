@@ -23,8 +23,8 @@ from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestId, Re
 from ...lib.http.client import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace, finish, no_trace
-from ..trace import Requests
-from .checks import JSON_TYPE, SSE_TYPE, STREAMED, media_type, public_url
+from ..trace import AnyHttpClient
+from .checks import JSON_TYPE, SSE_TYPE, STREAMED_METHODS, media_type, public_url
 
 MAX_RESPONSE: Final = 64 * 1024 * 1024
 """Maximum size of a JSON response or of one event, in bytes (64 MiB)."""
@@ -32,7 +32,7 @@ MAX_DETAIL: Final = 200
 """Maximum length of a quoted HTTP error body, in characters."""
 CLOSE_SECONDS: Final = 5.0
 """Time that cancelled requests have to close their connections, in seconds."""
-_ABOUT_THE_CALLER: Final = frozenset({401, 403, 407, 408, 429})
+_CALLER_ERRORS: Final = frozenset({401, 403, 407, 408, 429})
 """The HTTP errors that say nothing about the revisions of the server."""
 
 
@@ -40,7 +40,12 @@ class StatelessRequests:
     """The stateless requests in flight. The arguments are those of `StreamableHttpClientTransport`."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], http: Requests, trace: Trace | None, parameters: ParameterHeaders
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        http: AnyHttpClient,
+        trace: Trace | None,
+        parameters: ParameterHeaders,
     ) -> None:
         self._url, self._headers, self._http = url, headers, http
         self._trace, self._parameters = trace or no_trace, parameters
@@ -58,7 +63,7 @@ class StatelessRequests:
         }
         task = asyncio.get_running_loop().create_task(self._post(request, frame, headers, receive))
         self._in_flight[request.id] = task
-        task.add_done_callback(lambda _: forget(self._in_flight, [request.id], task))
+        task.add_done_callback(lambda _: remove_finished(self._in_flight, [request.id], task))
 
     def cancel(self, id: object) -> bool:
         """Close the response to a request. Return False if no such request is in flight."""
@@ -79,13 +84,13 @@ class StatelessRequests:
 
     async def _post(self, request: Request, frame: bytes, headers: Mapping[str, str], receive: Receive) -> None:
         # A stream that stays open gets a separate connection, so that it does not use up those of the pool.
-        posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMED)
+        posting = self._http.request("POST", self._url, headers, frame, extra=request.method in STREAMED_METHODS)
         self._trace("->", frame)
         try:
             async with posting as response:
                 if (why := await self._read(request, response, receive)) is not None:
                     why = f"{public_url(self._url)}: {why}"
-                    receive(Undelivered(request.id, why, suggests_other_era(response.status)))
+                    receive(Undelivered(request.id, why, suggests_legacy_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
             receive(Undelivered(request.id, f"{public_url(self._url)}: {error}"))
 
@@ -127,7 +132,9 @@ class StatelessRequests:
         return False
 
 
-def forget(in_flight: dict[RequestId, asyncio.Task[None]], ids: list[RequestId], task: asyncio.Task[None]) -> None:
+def remove_finished(
+    in_flight: dict[RequestId, asyncio.Task[None]], ids: list[RequestId], task: asyncio.Task[None]
+) -> None:
     """Remove requests whose task is done, except those whose id another task uses already."""
     for id in ids:
         if in_flight.get(id) is task:
@@ -138,11 +145,11 @@ def _responds_to(message: object, id: RequestId) -> bool:
     return isinstance(message, (Response, ErrorResponse, Malformed)) and message.id == id
 
 
-def suggests_other_era(status: int) -> bool:
+def suggests_legacy_era(status: int) -> bool:
     """Return True if a response that is not JSON-RPC, with this status, suggests a server of the legacy era."""
     # [2026-07-28 basic/versioning#compatibility-matrix] a 4xx without a modern error. But some of them come from
     # proxies, and a 5xx only means that the server is out of order.
-    return status < 300 or (400 <= status < 500 and status not in _ABOUT_THE_CALLER)
+    return status < 300 or (400 <= status < 500 and status not in _CALLER_ERRORS)
 
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
@@ -152,7 +159,7 @@ def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResp
     """
     if error.id is not None and error.id != request.id:
         return None
-    refused = status >= 300 and not suggests_other_era(status) and error.error.code not in MODERN_ERRORS
+    refused = status >= 300 and not suggests_legacy_era(status) and error.error.code not in MODERN_ERRORS
     if request.method == "server/discover" and refused:
         return None
     return ErrorResponse(request.id, error.error)  # also for an error without an id: one POST has one request

@@ -12,11 +12,11 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Headers, HttpRequest
 from mcp_ref.revisions import LEGACY
 from mcp_ref.transports.streamable_http.checks import (
-    CRITICAL,
+    UNIQUE_HEADERS,
     CheckedRequest,
     HttpRefusal,
     RequestChecks,
-    accepted,
+    accepted_types,
     media_type,
 )
 from tests.messages import initialize, notification, request
@@ -53,14 +53,14 @@ def refusal(
 
 
 def fault(method: str, *fields: tuple[str, str]) -> tuple[int, str] | None:
-    found = check(RequestChecks(), method, *fields).fault
+    found = check(RequestChecks(), method, *fields).deferred_failure
     return (found.status, str(found)) if found is not None else None
 
 
 # ------------------------------------------------------------------------------------------------ 1: twice
 
 
-@pytest.mark.parametrize("name", [name for name in CRITICAL if name != "host"])
+@pytest.mark.parametrize("name", [name for name in UNIQUE_HEADERS if name != "host"])
 @pytest.mark.parametrize("second", ["same", "other"])
 async def test_a_header_that_decides_something_stands_there_once(name: str, second: str) -> None:
     async with served_over_http(Server("s")) as web:
@@ -276,11 +276,11 @@ def test_json_may_have_parameters(kind: str) -> None:
 )
 def test_accept_header_says_which_content_types_the_client_accepts(value: str | None, json: bool, sse: bool) -> None:
     headers = Headers([("accept", value)] if value is not None else [])
-    assert accepted(headers) == (json, sse)
+    assert accepted_types(headers) == (json, sse)
 
 
 def test_accept_may_be_several_headers() -> None:
-    assert accepted(Headers([("Accept", JSON_TYPE), ("accept", SSE_TYPE)])) == (True, True)
+    assert accepted_types(Headers([("Accept", JSON_TYPE), ("accept", SSE_TYPE)])) == (True, True)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", ""])

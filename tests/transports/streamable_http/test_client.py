@@ -122,13 +122,13 @@ async def talk(url: str, revision: str = LATEST, greeted: bool = True, **headers
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the pauses that the client would have made before it resumed a stream. It makes none."""
     found: list[float] = []
-    pause = resumption.pause
+    pause = resumption.retry_seconds
 
     def noted(*arguments: object) -> float:
         found.append(pause(*arguments))  # type: ignore[arg-type]
         return 0.0
 
-    monkeypatch.setattr(resumption, "pause", noted)
+    monkeypatch.setattr(resumption, "retry_seconds", noted)
     return found
 
 
@@ -379,7 +379,7 @@ def test_a_notification_that_is_not_accepted_in_time_holds_nothing_up_for_longer
 ) -> None:
     async def test() -> None:
         async with scripted() as site, talk(site.url) as client:
-            monkeypatch.setattr(streamable_http_client, "NOTICE_SECONDS", 0.05)
+            monkeypatch.setattr(streamable_http_client, "ACCEPT_SECONDS", 0.05)
             site.on("notifications/progress", silence)
             client.send(Notification("notifications/progress"))
             assert await client.ask() == Response(1, {})
@@ -559,7 +559,7 @@ async def test_a_new_session_that_takes_too_long_fails_the_call(monkeypatch: pyt
         site.on("ping", status(404))
         site.on("initialize", silence)
         assert "0.05 s" in await client.fails()
-        assert client.transport._renewing is not None and client.transport._renewing.done()
+        assert client.transport._renewal is not None and client.transport._renewal.done()
 
 
 async def test_a_new_session_that_speaks_another_revision_fails_the_call() -> None:
@@ -884,7 +884,7 @@ async def test_initialize_refused_by_a_server_without_http_sse_fails_with_the_fi
 async def test_an_endpoint_that_does_not_come_is_waited_for_only_so_long(
     pieces: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_sse_client, "OPENING_SECONDS", 0.05)
+    monkeypatch.setattr(http_sse_client, "ENDPOINT_SECONDS", 0.05)
 
     async with scripted() as site:
         site.on("initialize", status(404, b"nothing here"))
@@ -904,7 +904,7 @@ async def test_an_endpoint_that_does_not_come_is_waited_for_only_so_long(
 async def test_an_endpoint_of_another_origin_is_refused_and_nothing_is_sent_there(endpoint: str) -> None:
     async with scripted() as site:
         older(site, endpoint.format(port=site.url.split(":")[2].split("/")[0]))
-        async with asyncio.timeout(http_sse_client.OPENING_SECONDS / 2):
+        async with asyncio.timeout(http_sse_client.ENDPOINT_SECONDS / 2):
             with pytest.raises(ConnectionClosed):
                 async with Client(site.url, headers={"Authorization": "Bearer t"}):
                     pass
@@ -931,7 +931,7 @@ async def test_an_endpoint_is_a_url_of_the_same_origin_in_any_form(endpoint: str
 )
 async def test_an_origin_is_the_same_with_and_without_its_usual_port(url: str, endpoint: str) -> None:
     async with HttpClient() as http:
-        assert SseClientTransport(url, http=http)._checked(endpoint) == endpoint
+        assert SseClientTransport(url, http=http)._check_origin(endpoint) == endpoint
 
 
 @pytest.mark.parametrize("endpoint", ["/a b", "/ä"])
@@ -1122,7 +1122,7 @@ STATES = [_unstarted, _greeting, _asking, _pausing, _listening, _noticing, _rene
 async def test_closing_in_any_state_leaves_nothing(
     reach: Callable[[Scripted, Talk], Awaitable[None]], how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable_http_client, "LAST_NOTICE_SECONDS", 0.05)
+    monkeypatch.setattr(streamable_http_client, "CLOSE_ACCEPT_SECONDS", 0.05)
 
     async with scripted() as site:
         async with talk(site.url, greeted=False) as client:

@@ -42,12 +42,12 @@ class Clock:
     "2025-11-25/basic/transports#resumability-and-redelivery-4",
 )
 def test_store_after_returns_the_later_events_of_the_same_stream(store: EventStore) -> None:
-    store.open("s", b"{}", None)
+    store.add_session("s", b"{}", None)
     ids = [store.append("s", stream, data) for stream, data in [("a", b"1"), ("b", b"2"), ("a", b""), ("a", b"4")]]
-    assert store.after("s", ids[0]) == [Event(ids[2], b""), Event(ids[3], b"4")]
-    assert store.after("s", ids[2]) == [Event(ids[3], b"4")]
-    assert store.after("s", ids[3]) == []
-    assert store.after("s", ids[1]) == []
+    assert store.events_after("s", ids[0]) == [Event(ids[2], b""), Event(ids[3], b"4")]
+    assert store.events_after("s", ids[2]) == [Event(ids[3], b"4")]
+    assert store.events_after("s", ids[3]) == []
+    assert store.events_after("s", ids[1]) == []
 
 
 @pytest.mark.spec(
@@ -57,8 +57,8 @@ def test_store_after_returns_the_later_events_of_the_same_stream(store: EventSto
     "2025-11-25/basic/transports#resumability-and-redelivery-2",
 )
 def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream(store: EventStore) -> None:
-    store.open("s", b"{}", None)
-    store.open("t", b"{}", None)
+    store.add_session("s", b"{}", None)
+    store.add_session("t", b"{}", None)
     pairs = [(session, stream) for session in "st" for stream in ("a-1", "get")]
     made = [(stream, store.append(session, stream, b"x")) for session, stream in pairs * 2]
     assert len({id for _, id in made}) == len(made)
@@ -67,8 +67,8 @@ def test_ids_are_unique_over_all_streams_of_all_sessions_and_name_their_stream(s
 
 
 def test_an_id_that_was_never_given_is_unknown(store: EventStore) -> None:
-    store.open("s", b"{}", None)
-    store.open("t", b"{}", None)
+    store.add_session("s", b"{}", None)
+    store.add_session("t", b"{}", None)
     id = store.append("s", "a", b"1")
     number = id.rpartition(".")[2]
     late = int(number) + 1
@@ -91,28 +91,28 @@ def test_an_id_that_was_never_given_is_unknown(store: EventStore) -> None:
     ]
     forms += [f"a.{late}", f"a.0{late}", "a." + "9" * 18, "a." + "9" * 5000]
     for wrong in (form.replace("N", number) for form in forms):
-        assert store.after("s", wrong) is None, wrong
-    assert store.after("t", id) is None
-    assert store.after("u", id) is None
-    assert store.after("s", id) == []
+        assert store.events_after("s", wrong) is None, wrong
+    assert store.events_after("t", id) is None
+    assert store.events_after("u", id) is None
+    assert store.events_after("s", id) == []
 
 
 def test_a_forgotten_session_has_no_events_and_no_opening(store: EventStore) -> None:
-    store.open("s", b"{}", "me")
-    store.open("t", b"{}", None)
+    store.add_session("s", b"{}", "me")
+    store.add_session("t", b"{}", None)
     gone, kept = store.append("s", "a", b"1"), store.append("t", "a", b"2")
-    store.forget("s")
-    store.forget("s")
-    store.forget("never there")
-    assert store.after("s", gone) is None
-    assert store.opening("s") is None
-    assert store.after("t", kept) == []
+    store.delete_session("s")
+    store.delete_session("s")
+    store.delete_session("never there")
+    assert store.events_after("s", gone) is None
+    assert store.find_session("s") is None
+    assert store.events_after("t", kept) == []
 
 
 def memory(max_events: int = 1000, max_bytes: int = 1 << 20) -> MemoryEventStore:
     store = MemoryEventStore(max_events, max_bytes)
     for session in "st":
-        store.open(session, b"{}", None)
+        store.add_session(session, b"{}", None)
     return store
 
 
@@ -120,66 +120,66 @@ def test_the_memory_store_keeps_so_many_events_of_a_session_the_newest() -> None
     store = memory(max_events=3)
     other = store.append("t", "a", b"")
     ids = [store.append("s", "a", b"%d" % n) for n in range(5)]
-    assert store.after("s", ids[0]) is None  # the client has not seen the next one, and that is gone too
-    assert store.after("s", ids[1]) == [
+    assert store.events_after("s", ids[0]) is None  # the client has not seen the next one, and that is gone too
+    assert store.events_after("s", ids[1]) == [
         Event(ids[n], b"%d" % n) for n in (2, 3, 4)
     ]  # dropped, but its successors are kept
-    assert store.after("s", ids[4]) == []
-    assert store.after("t", other) == []
+    assert store.events_after("s", ids[4]) == []
+    assert store.events_after("t", other) == []
 
 
 def test_an_evicted_event_of_one_stream_spoils_no_other() -> None:
     store = memory(max_events=3)
     quiet = store.append("s", "quiet", b"q")
     loud = [store.append("s", "loud", b"%d" % n) for n in range(5)]
-    assert store.after("s", quiet) == []
-    assert store.after("s", loud[0]) is None
+    assert store.events_after("s", quiet) == []
+    assert store.events_after("s", loud[0]) is None
 
 
 def test_the_memory_store_keeps_so_many_bytes_in_all_and_the_session_that_was_quiet_longest_loses_first() -> None:
     store = memory(max_bytes=100)
     quiet = [store.append("t", "a", b"x" * 30) for _ in "12"]
     ids = [store.append("s", "a", b"x" * 30) for _ in "12"]
-    assert store.after("t", quiet[0]) == [Event(quiet[1], b"x" * 30)]
+    assert store.events_after("t", quiet[0]) == [Event(quiet[1], b"x" * 30)]
     ids.append(store.append("s", "a", b"x" * 30))
-    assert store.after("t", quiet[0]) is None
-    assert store.after("t", quiet[1]) == []
-    assert store.after("s", ids[0]) == [Event(ids[1], b"x" * 30), Event(ids[2], b"x" * 30)]
-    store.forget("s")  # its bytes are free again
+    assert store.events_after("t", quiet[0]) is None
+    assert store.events_after("t", quiet[1]) == []
+    assert store.events_after("s", ids[0]) == [Event(ids[1], b"x" * 30), Event(ids[2], b"x" * 30)]
+    store.delete_session("s")  # its bytes are free again
     more = [store.append("t", "a", b"x" * 30) for _ in "123"]
-    assert store.after("t", more[0]) == [Event(more[1], b"x" * 30), Event(more[2], b"x" * 30)]
+    assert store.events_after("t", more[0]) == [Event(more[1], b"x" * 30), Event(more[2], b"x" * 30)]
 
 
 def test_an_event_larger_than_all_that_may_be_kept_is_not_kept() -> None:
     store = memory(max_bytes=100)
     first = store.append("s", "a", b"x")
     large = store.append("s", "a", b"x" * 101)
-    assert store.after("s", first) is None
-    assert store.after("s", large) == []
+    assert store.events_after("s", first) is None
+    assert store.events_after("s", large) == []
     last = store.append("s", "a", b"y")
-    assert store.after("s", large) == [Event(last, b"y")]
+    assert store.events_after("s", large) == [Event(last, b"y")]
 
 
 def test_a_memory_store_that_may_keep_nothing_still_gives_ids() -> None:
     store = memory(max_events=0)
     first = store.append("s", "a", b"x")
     second = store.append("s", "a", b"y")
-    assert store.after("s", first) is None
-    assert store.after("s", second) == []
+    assert store.events_after("s", first) is None
+    assert store.events_after("s", second) == []
 
 
 def test_the_memory_store_lets_go_of_old_events() -> None:
     clock = Clock()
     store = MemoryEventStore(max_age=60.0, clock=clock)
-    store.open("s", b"{}", None)
+    store.add_session("s", b"{}", None)
     ids = [store.append("s", "a", b"1"), store.append("s", "a", b"2")]
     clock.now += 60.0
     ids.append(store.append("s", "a", b"3"))
-    assert store.after("s", ids[0]) == [Event(ids[1], b"2"), Event(ids[2], b"3")]
+    assert store.events_after("s", ids[0]) == [Event(ids[1], b"2"), Event(ids[2], b"3")]
     clock.now += 0.5
     ids.append(store.append("s", "a", b"4"))
-    assert store.after("s", ids[0]) is None
-    assert store.after("s", ids[1]) == [Event(ids[2], b"3"), Event(ids[3], b"4")]
+    assert store.events_after("s", ids[0]) is None
+    assert store.events_after("s", ids[1]) == [Event(ids[2], b"3"), Event(ids[3], b"4")]
 
 
 def test_the_memory_store_does_not_grow_with_the_number_of_streams() -> None:
@@ -203,15 +203,15 @@ def test_the_memory_store_does_not_grow_with_the_number_of_streams() -> None:
 def test_a_file_keeps_sessions_and_events_for_the_next_process(tmp_path: Path) -> None:
     path = str(tmp_path / "events.db")
     first = SqliteEventStore(path)
-    first.open("s", b'{"a":1}', "me")
-    first.open("t", b"{}", None)
+    first.add_session("s", b'{"a":1}', "me")
+    first.add_session("t", b"{}", None)
     ids = [first.append("s", "a", b"1"), first.append("s", "a", b"\xc3\xa9\n")]
     second = SqliteEventStore(path)  # beside the first, which has not closed: so it is after SIGKILL
     try:
-        assert second.opening("s") == (b'{"a":1}', "me")
-        assert second.opening("t") == (b"{}", None)
-        assert second.opening("u") is None
-        assert second.after("s", ids[0]) == [Event(ids[1], b"\xc3\xa9\n")]
+        assert second.find_session("s") == (b'{"a":1}', "me")
+        assert second.find_session("t") == (b"{}", None)
+        assert second.find_session("u") is None
+        assert second.events_after("s", ids[0]) == [Event(ids[1], b"\xc3\xa9\n")]
         assert second.append("s", "a", b"3") not in ids
     finally:
         first.close()
@@ -223,9 +223,9 @@ def test_a_file_never_gives_an_id_twice_also_when_all_events_are_gone(tmp_path: 
     ids = []
     for _ in range(2):
         store = SqliteEventStore(path)
-        store.open("s", b"{}", None)
+        store.add_session("s", b"{}", None)
         ids.append(store.append("s", "get", b"x"))
-        store.forget("s")
+        store.delete_session("s")
         store.close()
     assert ids[0] != ids[1]
 
@@ -235,33 +235,33 @@ def test_a_file_lets_go_of_old_events(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("mcp_ref.transports.streamable_http.sqlite_store.time.time", clock)
     path = str(tmp_path / "events.db")
     store = SqliteEventStore(path, max_age=60.0)
-    store.open("s", b"{}", None)
+    store.add_session("s", b"{}", None)
     old = [store.append("s", "a", b"1"), store.append("s", "a", b"2")]
     clock.now += 61.0
     store.close()
     store = SqliteEventStore(path, max_age=60.0)
     new = store.append("s", "a", b"3")
     try:
-        assert store.after("s", old[0]) is None
-        assert store.after("s", new) == []
+        assert store.events_after("s", old[0]) is None
+        assert store.events_after("s", new) == []
     finally:
         store.close()
 
 
 def test_a_memory_store_remembers_no_session_for_another_process() -> None:
     store = memory()
-    assert store.opening("s") is None
+    assert store.find_session("s") is None
 
 
 def test_old_events_are_gone_also_from_a_session_that_has_been_quiet_since() -> None:
     now = 0.0
     store = MemoryEventStore(max_age=60.0, clock=lambda: now)
-    store.open("s", b"", None)
+    store.add_session("s", b"", None)
     first = store.append("s", "a", b"1")
     store.append("s", "a", b"2")
-    assert store.after("s", first) is not None
+    assert store.events_after("s", first) is not None
     now = 61.0
-    assert store.after("s", first) is None
+    assert store.events_after("s", first) is None
 
 
 def test_a_file_lets_a_session_be_taken_up_for_so_long_from_the_last_time(
@@ -270,26 +270,26 @@ def test_a_file_lets_a_session_be_taken_up_for_so_long_from_the_last_time(
     now = 1000.0
     monkeypatch.setattr("time.time", lambda: now)
     store = SqliteEventStore(str(tmp_path / "events.db"), max_session_age=100.0)
-    store.open("s", b"hello", "alice")
+    store.add_session("s", b"hello", "alice")
     now = 1099.0
-    assert store.opening("s") == (b"hello", "alice")
+    assert store.find_session("s") == (b"hello", "alice")
     now = 1198.0
-    assert store.opening("s") == (b"hello", "alice")
+    assert store.find_session("s") == (b"hello", "alice")
     now = 1299.0
-    assert store.opening("s") is None
-    store.open("another", b"", None)  # upon which the old one is gone from the file, too
+    assert store.find_session("s") is None
+    store.add_session("another", b"", None)  # upon which the old one is gone from the file, too
     now = 1200.0
-    assert store.opening("s") is None
+    assert store.find_session("s") is None
     store.close()
 
 
 def test_a_file_keeps_so_many_events_of_a_session_the_newest(tmp_path: Path) -> None:
     store = SqliteEventStore(str(tmp_path / "events.db"), max_events=10)
-    store.open("s", b"", None)
-    store.open("quiet", b"", None)
+    store.add_session("s", b"", None)
+    store.add_session("quiet", b"", None)
     kept = [store.append("quiet", "a", b"x"), store.append("quiet", "a", b"y")]
     ids = [store.append("s", "a", b"%d" % number) for number in range(198)]
-    assert store.after("s", ids[100]) is None
-    assert [event.data for event in store.after("s", ids[-3]) or ()] == [b"196", b"197"]
-    assert [event.data for event in store.after("quiet", kept[0]) or ()] == [b"y"]
+    assert store.events_after("s", ids[100]) is None
+    assert [event.data for event in store.events_after("s", ids[-3]) or ()] == [b"196", b"197"]
+    assert [event.data for event in store.events_after("quiet", kept[0]) or ()] == [b"y"]
     store.close()

@@ -39,7 +39,7 @@ async def eventually(true: Callable[[], bool]) -> None:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make the client resume streams almost at once."""
-    monkeypatch.setattr(resumption, "pause", lambda *_: 0.01)
+    monkeypatch.setattr(resumption, "retry_seconds", lambda *_: 0.01)
 
 
 # ------------------------------------------------------------------------------------------------ the way in between

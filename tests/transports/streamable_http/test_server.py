@@ -593,10 +593,10 @@ class Broken(MemoryEventStore):
             raise OSError("the disk is full")
         return super().append(session, stream, data)
 
-    def open(self, session: str, opening: bytes, principal: str | None) -> None:
+    def add_session(self, session: str, initialize: bytes, principal: str | None) -> None:
         if self.fails:
             raise OSError("the disk is full")
-        super().open(session, opening, principal)
+        super().add_session(session, initialize, principal)
 
 
 def test_a_store_that_fails_costs_the_way_back_and_no_message(caplog: pytest.LogCaptureFixture) -> None:

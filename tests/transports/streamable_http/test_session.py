@@ -214,14 +214,14 @@ async def test_a_session_is_idle_from_the_end_of_its_last_request_not_from_its_b
         sent = await talk.send(call("hold", name="x", say=cut))
         await held.has_begun()
         if cut:
-            stream = session.by_request[1]
+            stream = session.streams_by_request[1]
             await eventually(lambda: stream.is_connected)
             await sent.cut()
             await eventually(lambda: not stream.is_connected)
         now = asyncio.get_running_loop().time()
         held.go.set()
         await eventually(lambda: session.is_idle)
-        assert session.used >= now
+        assert session.last_used >= now
 
 
 async def test_session_limit_ends_the_longest_idle_session_or_refuses_with_503() -> None:
@@ -659,7 +659,7 @@ async def test_a_revived_session_counts_like_any_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("opening", [b"", b"{", b"[]", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}'])
 async def test_session_that_cannot_be_revived_is_404_and_leaves_nothing(tmp_path: Path, opening: bytes) -> None:
     store, server = SqliteEventStore(str(tmp_path / "events.db")), Server("s")
-    store.open("x", opening, "me")
+    store.add_session("x", opening, "me")
     store.close()
     async with process(server, tmp_path) as web:
         talk = me(web, "x")
