@@ -224,7 +224,7 @@ def run(options: argparse.Namespace) -> int:
         case "run":
             return int(_module("cli.serve").serve(options))
         case _:
-            return int(_module("cli.ask").ask(options))
+            return int(_module("cli.client_commands").run_client_command(options))
     return OK
 
 

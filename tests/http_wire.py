@@ -102,7 +102,7 @@ def under_asgi(app: Application) -> Handler:
                 return {"type": "http.request", "body": bodies.pop()}
             await told.wait()  # the answer has begun, so there is something that can be left
             if stream is not None:
-                await stream.gone
+                await stream.ended
             return {"type": "http.disconnect"}
 
         async def send(message: MutableMapping[str, object]) -> None:

@@ -51,7 +51,7 @@ def events(*pieces: bytes, hold: bool = False, headers: HeaderList = SSE) -> Ste
         for piece in pieces:
             stream.write(piece)
         if hold:
-            await stream.gone
+            await stream.ended
 
     return step
 

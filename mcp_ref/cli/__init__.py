@@ -1,9 +1,9 @@
 """The commands behind `python3 -m mcp_ref`.
 
-- `values.py` reads arguments, `show.py` prints, and `person.py` asks the person at the terminal
-- `ask.py`: the commands list, call, read, watch, prompt and complete
-- `serve.py`: the command run
-- `revisions.py`, `toc.py`, `limits.py`: the commands that print what the package knows of itself
+- `values.py` parses arguments, `show.py` prints results, and `person.py` asks the user at the terminal.
+- `client_commands.py` has the commands that connect to a server: list, call, read, watch, prompt and complete.
+- `serve.py` has the command `run`, which starts a server.
+- `revisions.py`, `toc.py` and `limits.py` have the commands that print facts about this package.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from collections.abc import Iterable
 
 
 class UsageError(Exception):
-    """A wrong command line. The text says what to write instead. The exit code is 2."""
+    """A wrong command line. The error message says what the user should write. The program then exits with code 2."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `; did you mean 'list'?`, or the known names if there are at most 12, or an empty string."""
+    """Return the end of an error message about an unknown name: `; did you mean 'list'?` if a known name is similar.
+
+    Otherwise return the list of all known names if there are at most 12, else an empty string.
+    """
     names = list(known)
     near = difflib.get_close_matches(name, names, n=3)
     if near:

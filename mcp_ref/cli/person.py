@@ -21,18 +21,18 @@ from ..features.elicitation import (
     content_errors,
 )
 from ..jsonrpc.messages import Object
-from .show import kind, note, printable
-from .values import kinds, read_value
+from .show import note, printable, type_text
+from .values import json_types, read_value
 
 
-def asker() -> ElicitationHandler | None:
+def elicitation_handler() -> ElicitationHandler | None:
     """Return the elicitation handler for a Client, or None without a terminal."""
     if os.name == "nt" or not sys.stdin.isatty() or not sys.stderr.isatty():
         return None
-    turn = asyncio.Lock()
+    terminal = asyncio.Lock()
 
     async def ask(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-        async with turn:  # a server may send several elicitations at once, and there is one terminal
+        async with terminal:  # a server may send several elicitations at once, and there is one terminal
             return await ask_person(request)
 
     return ask
@@ -66,19 +66,19 @@ async def fill_in(schema: Object) -> Object:
     assert isinstance(fields, dict)  # checked before the handler is called
     for name, field in fields.items():
         assert isinstance(field, dict)
-        text = (await ask_line(question(name, field))).rstrip("\n")
+        text = (await ask_line(field_prompt(name, field))).rstrip("\n")
         if text:
-            content[name] = read_value(text, kinds(field))
+            content[name] = read_value(text, json_types(field))
         elif field.get("default") is not None:
             content[name] = field["default"]
     return content
 
 
-def question(name: str, field: Object) -> str:
+def field_prompt(name: str, field: Object) -> str:
     """Return the prompt of a field."""
     about = [str(field[name]) for name in ("title", "description") if name in field][:1]
     about += [f"default {json.dumps(field['default'])}"] if field.get("default") is not None else []
-    return f"{name} ({', '.join([kind(field), *about])}): "
+    return f"{name} ({', '.join([type_text(field), *about])}): "
 
 
 async def ask_line(prompt: str) -> str:

@@ -45,19 +45,19 @@ def changes(revision: Revision) -> Object:
     now = behaviour(revision)
     altered: Object = {name: [before.get(name), value] for name, value in now.items() if before.get(name) != value}
     had, has = (_methods(earlier[-1]) if earlier else [], _methods(revision))
-    born, gone = [name for name in has if name not in had], [name for name in had if name not in has]
-    members_born, members_gone = members(revision)
+    added, removed = [name for name in has if name not in had], [name for name in had if name not in has]
+    members_added, members_removed = members(revision)
     return {
         "revision": revision.name,
         "after": earlier[-1].name if earlier else None,
         "behaviour": altered,
-        "methods": {"added": [*born], "removed": [*gone]},
-        "members": {"added": [*members_born], "removed": [*members_gone]},
-        "stateless": stateless() if "era" in altered and revision.era == "modern" else {},
+        "methods": {"added": [*added], "removed": [*removed]},
+        "members": {"added": [*members_added], "removed": [*members_removed]},
+        "stateless": modern_requirements() if "era" in altered and revision.era == "modern" else {},
     }
 
 
-def stateless() -> Object:
+def modern_requirements() -> Object:
     """Return what replaces the handshake, sessions, and requests of the server."""
     return {
         "each request has in _meta": [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL],
@@ -68,29 +68,29 @@ def stateless() -> Object:
 
 
 def _methods(revision: Revision) -> list[str]:
-    return [method.name for method in METHODS if _has(method.since, method.until, revision)]
+    return [method.name for method in METHODS if _is_defined_in(method.since, method.until, revision)]
 
 
 def members(revision: Revision) -> tuple[list[str], list[str]]:
     """Return the types and members that a revision added, and those that it removed: `AudioContent`, `Tool.title`."""
-    born, gone = [], []
-    for cls in types():
+    added, removed = [], []
+    for cls in wire_types():
         life = getattr(cls, "life", Life())
-        born += [cls.__name__] if life.since is revision else []
-        gone += [cls.__name__] if life.until is revision else []
+        added += [cls.__name__] if life.since is revision else []
+        removed += [cls.__name__] if life.until is revision else []
         for name, member in lives_of(cls).items():
             if member is NOT_ON_THE_WIRE:
                 continue
             if life.since is None or life.since < revision:  # the members of a new type are not listed
-                born += [f"{cls.__name__}.{name}"] if member.since is revision else []
-                gone += [f"{cls.__name__}.{name}"] if member.until is revision else []
-    return sorted(born), sorted(gone)
+                added += [f"{cls.__name__}.{name}"] if member.since is revision else []
+                removed += [f"{cls.__name__}.{name}"] if member.until is revision else []
+    return sorted(added), sorted(removed)
 
 
-def types() -> Iterator[type]:
+def wire_types() -> Iterator[type]:
     """Yield the dataclasses of all modules that the method table names."""
-    pages = {"basic.content:TextContent"} | {path for m in METHODS for path in (m.params, m.result) if path}
-    for module in sorted({load(path).__module__ for path in pages}):
+    paths = {"basic.content:TextContent"} | {path for m in METHODS for path in (m.params, m.result) if path}
+    for module in sorted({load(path).__module__ for path in paths}):
         for cls in vars(sys.modules[module]).values():
             if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == module:
                 yield cls
@@ -101,18 +101,18 @@ def show_table() -> None:
     rows: dict[str, list[object]] = {
         name: [behaviour(revision)[name] for revision in REVISIONS] for name in behaviour(REVISIONS[0])
     }
-    rows["methods"] = [sum(_has(method.since, method.until, r) for method in METHODS) for r in REVISIONS]
+    rows["methods"] = [sum(_is_defined_in(method.since, method.until, r) for method in METHODS) for r in REVISIONS]
     show.out(" " * 31 + "  ".join(revision.name for revision in REVISIONS))
     for name, values in rows.items():
-        show.out(f"{name.replace('_', ' '):<31}" + "  ".join(f"{_word(value):<10}" for value in values).rstrip())
+        show.out(f"{name.replace('_', ' '):<31}" + "  ".join(f"{_cell(value):<10}" for value in values).rstrip())
     show.out("\nFor the changes of one revision: revisions REVISION")
 
 
-def _has(since: Revision, until: Revision | None, revision: Revision) -> bool:
+def _is_defined_in(since: Revision, until: Revision | None, revision: Revision) -> bool:
     return since <= revision and (until is None or revision < until)
 
 
-def _word(value: object, no: str = "-") -> str:
+def _cell(value: object, no: str = "-") -> str:
     return ("yes" if value else no) if isinstance(value, bool) else str(value)
 
 
@@ -132,8 +132,8 @@ def _lines(word: str, group: Object) -> Iterator[str]:
     if word == "behaviour":
         for name, pair in group.items():
             assert isinstance(pair, list)
-            was = "" if pair[0] is None else f", was {_word(pair[0], 'no')}"
-            yield f"{name.replace('_', ' ')}: {_word(pair[1], 'no')}{was}"
+            was = "" if pair[0] is None else f", was {_cell(pair[0], 'no')}"
+            yield f"{name.replace('_', ' ')}: {_cell(pair[1], 'no')}{was}"
         return
     if word == "stateless":
         for name, values in group.items():

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def serve(options: argparse.Namespace) -> int:
     """Serve until the client disconnects. Return the exit code: 1 if the file failed, with its traceback printed."""
     path, name = split_target(options.target)
-    given = {option: getattr(options, option) for option in _WEB}
+    given = {option: getattr(options, option) for option in _HTTP_OPTIONS}
     needless = [option for option, value in given.items() if value is not None and value is not False]
     if needless and not options.http:
         raise UsageError(f"--{needless[0].replace('_', '-')} needs --http")
@@ -58,7 +58,7 @@ def serve(options: argparse.Namespace) -> int:
     return 0
 
 
-_WEB = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "store")
+_HTTP_OPTIONS = ("host", "port", "path", "json_responses", "allow_host", "allow_origin", "store")
 
 
 def serve_http(server: Server, options: argparse.Namespace) -> int:

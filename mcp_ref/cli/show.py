@@ -59,12 +59,12 @@ def signature(schema: Object) -> str:
         return ""
     shown = []
     for name, member in properties.items():
-        text = f"{name}: {kind(member)}"
+        text = f"{name}: {type_text(member)}"
         shown.append(text if isinstance(required, list) and name in required else f"[{text}]")
     return ", ".join(shown)
 
 
-def kind(schema: JSON) -> str:
+def type_text(schema: JSON) -> str:
     """Return the type of a schema in a few words, or its choices."""
     if not isinstance(schema, dict):
         return "any"
@@ -76,7 +76,7 @@ def kind(schema: JSON) -> str:
     for word in ("anyOf", "oneOf"):
         members = schema.get(word)
         if isinstance(members, list):
-            return "|".join(dict.fromkeys(kind(member) for member in members))
+            return "|".join(dict.fromkeys(type_text(member) for member in members))
     return str(kinds) if kinds is not None else "any"
 
 

@@ -24,11 +24,11 @@ def read_arguments(words: list[str], schema: Object | None) -> Object:
         if name in arguments:
             raise UsageError(f"{name} is given twice; a list is written {name}='[1, 2]'")
         member = properties.get(name) if isinstance(properties, dict) else None
-        arguments[name] = _json(name, value) if sign == ":=" else read_value(value, kinds(member))
+        arguments[name] = _json(name, value) if sign == ":=" else read_value(value, json_types(member))
     return arguments
 
 
-def read_texts(words: list[str]) -> dict[str, str]:
+def read_string_arguments(words: list[str]) -> dict[str, str]:
     """Return the arguments of a prompt, which are strings."""
     return {name: value for name, _, value in map(_split, words)}
 
@@ -56,10 +56,12 @@ def read_value(text: str, wanted: set[str] | None) -> JSON:
         value: JSON = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    return text if wanted is not None and "string" in wanted and kind_of(value) not in wanted - {"string"} else value
+    return (
+        text if wanted is not None and "string" in wanted and json_type_of(value) not in wanted - {"string"} else value
+    )
 
 
-def kinds(schema: JSON) -> set[str] | None:
+def json_types(schema: JSON) -> set[str] | None:
     """Return the JSON types that a schema allows at its root, or None if the root does not say."""
     if not isinstance(schema, dict):
         return None
@@ -68,16 +70,16 @@ def kinds(schema: JSON) -> set[str] | None:
         types = {named} if isinstance(named, str) else {str(name) for name in named}
         return types | {"integer"} if "number" in types else types
     if "const" in schema or isinstance(choices, list):
-        return {kind_of(choice) for choice in (choices if isinstance(choices, list) else [schema["const"]])}
+        return {json_type_of(choice) for choice in (choices if isinstance(choices, list) else [schema["const"]])}
     for word in ("anyOf", "oneOf"):
         members = schema.get(word)
         if isinstance(members, list):
-            found = [kinds(member) for member in members]
+            found = [json_types(member) for member in members]
             return None if None in found else set().union(*(types for types in found if types is not None))
     return None
 
 
-def kind_of(value: JSON) -> str:
+def json_type_of(value: JSON) -> str:
     """Return the JSON type of a value. A whole number is an integer."""
     if isinstance(value, float) and value.is_integer():
         return "integer"

@@ -38,9 +38,9 @@ def server_command(*options: str) -> list[str]:
 class Connections:
     """The connections of the demo over one transport."""
 
-    about: str  # the first sentences of the demo
-    death: str  # the part of an error that says that the server died
-    restarts: bool  # True if the client starts a server again after it died
+    introduction: str  # the first sentences of the demo
+    crash_error: str  # the part of an error that says that the server died
+    restarts_server: bool  # True if the client starts a server again after it died
 
     def connect(self, screen: Screen, *options: str, sse: bool = False, **client: Any) -> AsyncContextManager[Client]:
         """Connect a client to a server that runs with these options. `sse`: over HTTP+SSE, if HTTP is used."""
@@ -59,10 +59,10 @@ class Connections:
 class StdioConnections(Connections):
     """Connections over stdio: the client starts one server process for each connection."""
 
-    about = """A client (this process) and a server (a child process) talk MCP. Each line of the child's stdin and
-        stdout is one JSON-RPC message."""
-    death = "exited with code 70"
-    restarts = True
+    introduction = """A client (this process) and a server (a child process) talk MCP. Each line of the child's stdin
+        and stdout is one JSON-RPC message."""
+    crash_error = "exited with code 70"
+    restarts_server = True
 
     @contextlib.asynccontextmanager
     async def connect(self, screen: Screen, *options: str, sse: bool = False, **client: Any) -> AsyncIterator[Client]:
@@ -82,10 +82,11 @@ class StdioConnections(Connections):
 class HttpConnections(Connections):
     """Connections over HTTP: a server process listens on a free port and serves any number of clients."""
 
-    about = """A client (this process) and a server (another process) talk MCP over Streamable HTTP. Each message of the
-        client is the body of a POST. Each message of the server is the body of a response, or an event in a stream."""
-    death = "ended without a response"
-    restarts = False
+    introduction = """A client (this process) and a server (another process) talk MCP over Streamable HTTP. Each message
+        of the client is the body of a POST. Each message of the server is the body of a response, or an event in a
+        stream."""
+    crash_error = "ended without a response"
+    restarts_server = False
 
     def __init__(self, processes: contextlib.AsyncExitStack) -> None:
         self._exit_stack = processes
@@ -99,7 +100,7 @@ class HttpConnections(Connections):
                 *server_command("--http", "--port", "0", *options), env={**os.environ, **ENVIRONMENT},
                 stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
             )  # fmt: skip
-            self._exit_stack.push_async_callback(_stop, process)
+            self._exit_stack.push_async_callback(_stop_process, process)
             assert process.stderr is not None
             url = (await process.stderr.readline()).decode().rpartition(" ")[2].strip()  # "demo: http://..."
             server = self._servers[options] = url, process
@@ -129,7 +130,7 @@ class HttpConnections(Connections):
         screen.claim("the server's process still runs", self._servers[()][1].returncode is None)
 
 
-async def _stop(process: asyncio.subprocess.Process) -> None:
+async def _stop_process(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     await process.communicate()

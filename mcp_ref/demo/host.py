@@ -39,7 +39,7 @@ ALL_FEATURES: dict[str, Any] = {"sampling": model, "elicitation": user, "elicita
 """Options of a client that offers all that a server may ask for."""
 
 
-def claim_knowledge(screen: Screen, client: Client, revision: Revision) -> None:
+def claim_server_info(screen: Screen, client: Client, revision: Revision) -> None:
     """Claim that the client knows the revision, and the server's name and capabilities."""
     screen.claim(f"both speak {revision}", client.revision is revision)
     screen.claim("the client knows the server's name", client.server_info.name == "demo")

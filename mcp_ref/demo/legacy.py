@@ -12,7 +12,7 @@ from .. import Client, UnsupportedRevision
 from ..features.logging import LoggingMessageNotificationParams
 from ..revisions import LEGACY
 from .connections import PACKAGE, Connections
-from .host import ALL_FEATURES, NOTES, PROJECT, cancel_call, claim_knowledge, user
+from .host import ALL_FEATURES, NOTES, PROJECT, cancel_call, claim_server_info, user
 from .screen import Screen
 
 LAST_WITH_SSE = LEGACY[1]
@@ -26,7 +26,7 @@ async def handshake(screen: Screen, connections: Connections) -> None:
     screen.say("The client proposes a revision, and the server agrees. Both send their names and capabilities.")
     screen.say("Both sides remember the handshake until the session ends.")
     async with connections.connect(screen, revision=LEGACY[-1]) as client:
-        claim_knowledge(screen, client, LEGACY[-1])
+        claim_server_info(screen, client, LEGACY[-1])
         await client.ping()
         screen.claim("the server responds to a ping", True)
 

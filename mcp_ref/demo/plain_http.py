@@ -53,14 +53,14 @@ class PlainHttp:
             self._screen.body((await response.read(MAX_BYTES)).decode())
             return response
 
-    async def events(self, response: HttpResponse, most: int | None = None) -> list[Event]:
-        """Return the next events of a stream: at most `most`, or all until the stream ends."""
+    async def events(self, response: HttpResponse, max_count: int | None = None) -> list[Event]:
+        """Return the next events of a stream: at most `max_count`, or all until the stream ends."""
         parser, found = EventParser(MAX_BYTES), list[Event]()
         async for piece in response:
             for event in parser.feed(piece):
                 self._screen.body(f"id: {event.id}  data: {event.data}".rstrip())
                 found.append(event)
-                if len(found) == most:
+                if len(found) == max_count:
                     return found
         return found
 
@@ -105,7 +105,7 @@ async def show_stream(screen: Screen, plain: PlainHttp, session: dict[str, str])
     screen.say("The client disconnects after the second event, which has the first message, to simulate a failure.")
     params: Object = {"name": "count", "arguments": {"to": 1}, "_meta": {"progressToken": "count"}}
     async with plain.request("POST", session, {"id": 3, "method": "tools/call", "params": params}) as response:
-        seen = await plain.events(response, most=2)
+        seen = await plain.events(response, max_count=2)
     screen.claim("the result has not arrived", not any('"result"' in event.data for event in seen))
     screen.say("The call goes on in the server. The client resumes the stream after the last event that arrived.")
     last = {"Last-Event-ID": seen[-1].id}

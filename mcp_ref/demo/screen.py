@@ -16,10 +16,10 @@ from typing import Literal, TextIO
 from ..jsonrpc.errors import RemoteError
 from ..transports.trace import printable
 
-MAX_LINES = 5
+MAX_MESSAGE_LINES = 5
 """Maximum number of lines that the screen shows of one message."""
 
-FOLDED = 60
+MAX_FULL_LENGTH = 60
 """Length of a `_meta` or `requestState`, in characters, above which the screen shortens it."""
 
 PURPOSE = {
@@ -62,7 +62,7 @@ PURPOSE = {
 }
 """The meaning of each method: of its request or notification, and of its result."""
 
-UNFINISHED = {
+UNFINISHED_RESULTS = {
     "input_required": "call again with this input",
     "task": "ask for this task later",
 }
@@ -78,9 +78,9 @@ class Screen:
         self._color = out.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
         self._width = max(60, min(100, shutil.get_terminal_size((100, 24)).columns))
         self._requests: dict[tuple[str, object], str] = {}  # (sender, id) -> method
-        self._metas: set[str] = set()  # each long `_meta` that was shown
+        self._shown_metas: set[str] = set()  # each long `_meta` that was shown
         self._head = ""  # the HTTP head of the next message
-        self.sent = Counter[str]()
+        self.sent_counts = Counter[str]()
         """Number of requests and notifications of each method."""
 
     def chapter(self, title: str, page: str) -> None:
@@ -89,7 +89,7 @@ class Screen:
         heading = f"{self.chapters}. {title}"
         gap = self._width - len(heading) - len(page)
         between = " " * gap if gap >= 2 else "\n" + " " * (self._width - len(page))
-        self._write(f"\n{self._painted('1', heading)}{between}{self._painted('2', page)}\n")
+        self._write(f"\n{self._colored('1', heading)}{between}{self._colored('2', page)}\n")
 
     def say(self, text: str) -> None:
         """Print an explanation."""
@@ -101,7 +101,7 @@ class Screen:
             raise AssertionError(text)
         self.claims += 1
         lines = "\n      ".join(textwrap.wrap(text, self._width - 6))
-        self._write(f"  {self._painted('32', 'ok')}  {lines}\n")
+        self._write(f"  {self._colored('32', 'ok')}  {lines}\n")
 
     async def claim_error(self, subject: str, code: int, request: Awaitable[object]) -> None:
         """Await a request, and claim that its response is an error with this code."""
@@ -128,7 +128,7 @@ class Screen:
             name, meaning = f"batch of {len(message)}", " + ".join(members)
         else:
             name, meaning = self._meaning(sender, message)
-        self._write(f"    {self._arrow(sender)} {self._painted('1', name)}  {meaning}\n")
+        self._write(f"    {self._arrow(sender)} {self._colored('1', name)}  {meaning}\n")
         self.body(self._head)
         self._head = ""
         self.body(self._without_repetition(frame.decode(), message))
@@ -139,36 +139,36 @@ class Screen:
         if not isinstance(inner, dict):
             return text
         state, meta = inner.get("requestState"), inner.get("_meta")
-        if isinstance(state, str) and len(state) > FOLDED:
+        if isinstance(state, str) and len(state) > MAX_FULL_LENGTH:
             text = text.replace(state, f"{state[:12]}...{state[-8:]}")
         shown = json.dumps(meta, separators=(",", ":"), ensure_ascii=False)
-        if shown in self._metas:
+        if shown in self._shown_metas:
             return text.replace(shown, "{...}")
-        if len(shown) >= FOLDED:
-            self._metas.add(shown)
+        if len(shown) >= MAX_FULL_LENGTH:
+            self._shown_metas.add(shown)
         return text
 
     def http(self, sender: Literal["client", "server"], line: str, headers: dict[str, str], body: str = "") -> None:
         """Show an HTTP request or response: its start line, its important headers, and its body."""
         self.messages += 1
-        self._write(f"    {self._arrow(sender)} {self._painted('1', line)}\n")
+        self._write(f"    {self._arrow(sender)} {self._colored('1', line)}\n")
         for name, value in headers.items():
             self.body(f"{name}: {value}")
         self.body(body)
 
     def body(self, text: str) -> None:
         """Show a message, or a part of a message."""
-        for line in self._folded(printable(text)) if text else ():
-            self._write(f"      {self._painted('2', line)}\n")
+        for line in self._wrapped(printable(text)) if text else ():
+            self._write(f"      {self._colored('2', line)}\n")
 
     def _arrow(self, sender: str) -> str:
-        return self._painted("36", "client ->") if sender == "client" else self._painted("35", "server <-")
+        return self._colored("36", "client ->") if sender == "client" else self._colored("35", "server <-")
 
-    def _folded(self, text: str) -> list[str]:
+    def _wrapped(self, text: str) -> list[str]:
         """Return the lines of a message, broken after commas if possible. Cut a long message."""
         room, start = self._width - 6, 0
         lines: list[str] = []
-        while len(text) - start > room and len(lines) < MAX_LINES - 1:
+        while len(text) - start > room and len(lines) < MAX_MESSAGE_LINES - 1:
             comma = text.rfind(",", start + room // 2, start + room) + 1
             end = comma or start + room
             lines.append(text[start:end])
@@ -180,7 +180,7 @@ class Screen:
         """Return the name of a message, and its meaning in the words of the demo."""
         if "method" in message:
             method = str(message["method"])
-            self.sent[method] += 1
+            self.sent_counts[method] += 1
             if "id" not in message:
                 return method, PURPOSE[method][0]
             self._requests[sender, message["id"]] = method
@@ -192,9 +192,9 @@ class Screen:
             return f"error for #{message['id']}", f"{method} failed"
         result = message["result"]
         kind = str(result.get("resultType")) if isinstance(result, dict) else ""
-        return f"result for #{message['id']}", UNFINISHED.get(kind, PURPOSE[method][1])
+        return f"result for #{message['id']}", UNFINISHED_RESULTS.get(kind, PURPOSE[method][1])
 
-    def _painted(self, code: str, text: str) -> str:
+    def _colored(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self._color else text
 
     def _write(self, text: str) -> None:

@@ -26,7 +26,7 @@ from ..revisions import REVISIONS
 from ..session import TIMEOUT
 from . import legacy
 from .connections import PACKAGE, Connections, HttpConnections, StdioConnections
-from .host import ALL_FEATURES, NOTES, PROJECT, cancel_call, claim_knowledge
+from .host import ALL_FEATURES, NOTES, PROJECT, cancel_call, claim_server_info
 from .screen import Screen
 
 
@@ -42,8 +42,8 @@ async def tour(out: TextIO, http: bool = False) -> None:
     async with asyncio.timeout(60), contextlib.AsyncExitStack() as processes:
         connections: Connections = HttpConnections(processes) if http else StdioConnections()
         screen.say(
-            f"""{connections.about} "client ->" marks a message of the client, "server <-" a message of the server. The
-            server is {folder}/demo/server.py; the client, and this text, is tour.py in the same folder."""
+            f"""{connections.introduction} "client ->" marks a message of the client, and "server <-" marks a message of
+            the server. The server's code is {folder}/demo/server.py. The client's code is tour.py beside it."""
         )
         await discovery(screen, connections)
         await connections.modern_chapters(screen)
@@ -68,7 +68,7 @@ async def discovery(screen: Screen, connections: Connections) -> None:
     screen.say("A request has its revision and the client's capabilities in `_meta`, a result the server's name.")
     screen.say("A `_meta` that repeats is shown as {...}.")
     async with connections.connect(screen) as client:
-        claim_knowledge(screen, client, REVISIONS[-1])
+        claim_server_info(screen, client, REVISIONS[-1])
 
         screen.chapter("A stateless request", "basic/index#statelessness")
         screen.say("There is no handshake and no session. Any process of the server can serve this request.")
@@ -205,10 +205,10 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.say("This tool needs the client's model. A server of this revision cannot send requests.")
     screen.say("So the result is `input_required`. The client sends the call again, with the input and `requestState`.")
     screen.say("The tool runs again from its first line. The server keeps nothing between the two calls.")
-    before = screen.sent["tools/call"]
+    before = screen.sent_counts["tools/call"]
     result = await client.call_tool("summarize", {"text": "Buy bread, milk and eggs."})
     screen.claim("the tool used the reply of the model", result.text == "Groceries")
-    screen.claim("one call of the program was two requests", screen.sent["tools/call"] == before + 2)
+    screen.claim("one call of the program was two requests", screen.sent_counts["tools/call"] == before + 2)
     screen.say("The server seals each state for one call. It refuses every other state, such as this forged one:")
     again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
     params = with_request_meta(again, client.revision, {}, {"name": "forger", "version": "1"}, None)
@@ -253,9 +253,9 @@ async def dead_server(screen: Screen, connections: Connections) -> None:
         try:
             await client.call_tool("crash")
         except ConnectionClosed as error:
-            screen.claim(f"ConnectionClosed: {error}", connections.death in str(error))
+            screen.claim(f"ConnectionClosed: {error}", connections.crash_error in str(error))
         screen.claim("the error came at once, not after the time limit", time.monotonic() - start < TIMEOUT / 2)
-        if connections.restarts:
+        if connections.restarts_server:
             screen.say("A stateless request needs nothing from earlier requests, so a new process can serve the next.")
             result = await client.call_tool("add", {"a": 1, "b": 2})
             screen.claim("the client has started the server again", result.text == "3")

@@ -47,7 +47,7 @@ from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature, signature_of, to_json
-from ..lib.uritemplate import Matched, UriTemplate
+from ..lib.uritemplate import MatchedValue, UriTemplate
 from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .invoke import call, check_options
@@ -318,7 +318,7 @@ def not_found(uri: str, context: RequestContext) -> ProtocolError:
     return ProtocolError(code, f"Resource not found: {uri[:200]}", {"uri": uri[:2000]})
 
 
-def _possible_values(value: Matched) -> list[JSON]:
+def _possible_values(value: MatchedValue) -> list[JSON]:
     """Return the possible values of a template variable: its text, and the JSON number or boolean in that text."""
     if isinstance(value, str) and _NUMBER_OR_BOOLEAN.fullmatch(value):
         with contextlib.suppress(ValueError):  # Python refuses integers of more than 4300 digits

@@ -32,7 +32,7 @@ from urllib.parse import quote, unquote
 Value: TypeAlias = "str | int | float | Sequence[str] | Mapping[str, str] | None"
 """The value of a variable. None, an empty list and an empty mapping are undefined (RFC 6570, section 2.3)."""
 
-Matched: TypeAlias = "str | list[str] | dict[str, str]"
+MatchedValue: TypeAlias = "str | list[str] | dict[str, str]"
 """A value found in a URI: a string, or for an exploded variable a list, or the names and values in a query."""
 
 MAX_TEMPLATE: Final = 8192
@@ -84,14 +84,14 @@ class Expression(NamedTuple):
 
 # RFC 6570, section 2.1: the characters of literals; "%" only in an encoded character. The apostrophe is missing in the
 # grammar, but the RFC's examples use it.
-_LITERALS: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
+_LITERAL_TEXT: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
 # Section 2.2: the operators. "=,!@|" are reserved for extensions, so they are errors today.
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 # Sections 2.3 and 2.4: a name and one modifier; the length is 1 to 9999.
-_CHAR: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
-_VARIABLE: Final = re.compile(rf"({_CHAR}+(?:\.{_CHAR}+)*)(?::([1-9][0-9]{{0,3}})|(\*))?")
+_NAME_CHAR: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})"
+_VARIABLE: Final = re.compile(rf"({_NAME_CHAR}+(?:\.{_NAME_CHAR}+)*)(?::([1-9][0-9]{{0,3}})|(\*))?")
 
-_RESERVED: Final = ":/?#[]@!$&'()*+,;="  # RFC 3986, section 2.2
+_RESERVED_CHARS: Final = ":/?#[]@!$&'()*+,;="  # RFC 3986, section 2.2
 _STRAY_PERCENT: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _OUTSIDE_ASCII_SAFE: Final = "".join(map(chr, range(128)))
 
@@ -121,11 +121,11 @@ class UriTemplate:
         """Return the URI with these values by variable name. Raise TemplateError for `{x:3}` of a list or mapping."""
         return "".join(_encode(part, True) if isinstance(part, str) else _expand(part, values) for part in self.parts)
 
-    def match(self, uri: str) -> dict[str, Matched] | None:
+    def match(self, uri: str) -> dict[str, MatchedValue] | None:
         """Return the decoded values of the variables in a URI, or None if the URI does not match the template."""
         try:
             found = self._pattern.fullmatch(uri if uri.isascii() else quote(uri, safe=_OUTSIDE_ASCII_SAFE))
-            return None if found is None else self._values(found)
+            return None if found is None else self._read_values(found)
         except UnicodeError:  # half a surrogate pair, or bytes that are not UTF-8
             return None
 
@@ -139,8 +139,8 @@ class UriTemplate:
         patterns = (_pattern_of(part, self.parts[index + 1 :], index) for index, part in enumerate(self.parts))
         return re.compile("".join(patterns))
 
-    def _values(self, found: re.Match[str]) -> dict[str, Matched] | None:
-        values: dict[str, Matched] = {}
+    def _read_values(self, found: re.Match[str]) -> dict[str, MatchedValue] | None:
+        values: dict[str, MatchedValue] = {}
         prefixes: list[tuple[Variable, str]] = []
         for index, expression in enumerate(self.parts):
             if isinstance(expression, str):
@@ -152,7 +152,7 @@ class UriTemplate:
             if pairs is None:
                 return None
             for variable, value in pairs:
-                if not _stays_inside(value, expression.operator):
+                if not _stays_in_segment(value, expression.operator):
                     return None
                 if variable.prefix and isinstance(value, str):
                     prefixes.append((variable, value))
@@ -172,7 +172,7 @@ def parse(template: str) -> list[str | Expression]:
     parts: list[str | Expression] = []
     at = 0
     while at < len(template):
-        if literal := _LITERALS.match(template, at):
+        if literal := _LITERAL_TEXT.match(template, at):
             parts.append(literal[0])
             at = literal.end()
         elif expression := _EXPRESSION.match(template, at):
@@ -198,17 +198,17 @@ def _variable(text: str, template: str) -> Variable:
 def _expand(expression: Expression, values: Mapping[str, Value]) -> str:
     """Return the text of an expression (section 3.2.1). An undefined variable leaves nothing, also no separator."""
     operator, variables = expression
-    texts = [text for variable in variables for text in _texts(variable, values.get(variable.name), operator)]
+    texts = [text for variable in variables for text in _expand_variable(variable, values.get(variable.name), operator)]
     return operator.first + operator.separator.join(texts) if texts else ""
 
 
-def _texts(variable: Variable, value: Value, operator: Operator) -> list[str]:
+def _expand_variable(variable: Variable, value: Value, operator: Operator) -> list[str]:
     """Return the texts of a variable between separators: none, one, or one for each member of an exploded variable."""
     keeps = operator.keeps_reserved
     if value is None or (isinstance(value, (Sequence, Mapping)) and not isinstance(value, str) and not value):
         return []
     if isinstance(value, (str, int, float)):
-        return [_named(variable.name, _encode(str(value)[: variable.prefix], keeps), operator)]
+        return [_with_name(variable.name, _encode(str(value)[: variable.prefix], keeps), operator)]
     if variable.prefix:  # section 2.4.1
         raise TemplateError(f"{variable.name}:{variable.prefix} needs a string, not a {type(value).__name__}")
     if isinstance(value, Mapping):
@@ -216,14 +216,14 @@ def _texts(variable: Variable, value: Value, operator: Operator) -> list[str]:
         if variable.explode:
             if_empty = operator.if_empty if operator.named else "="
             return [f"{name}={text}" if text else name + if_empty for name, text in pairs]
-        return [_named(variable.name, ",".join(text for pair in pairs for text in pair), operator)]
+        return [_with_name(variable.name, ",".join(text for pair in pairs for text in pair), operator)]
     members = [_encode(str(member), keeps) for member in value]
     if variable.explode:
-        return [_named(variable.name, member, operator) for member in members]
-    return [_named(variable.name, ",".join(members), operator)]
+        return [_with_name(variable.name, member, operator) for member in members]
+    return [_with_name(variable.name, ",".join(members), operator)]
 
 
-def _named(name: str, text: str, operator: Operator) -> str:
+def _with_name(name: str, text: str, operator: Operator) -> str:
     if not operator.named:
         return text
     return f"{name}={text}" if text else name + operator.if_empty
@@ -232,12 +232,12 @@ def _named(name: str, text: str, operator: Operator) -> str:
 def _encode(text: str, keeps_reserved: bool) -> str:
     """Return the percent-encoded text (section 3.2.1). `keeps_reserved` spares reserved characters and encoded ones."""
     if keeps_reserved:
-        return quote(_STRAY_PERCENT.sub("%25", text), safe=_RESERVED + "%")
+        return quote(_STRAY_PERCENT.sub("%25", text), safe=_RESERVED_CHARS + "%")
     return quote(text, safe="")
 
 
-_ENCODED: Final = "%[0-9A-Fa-f]{2}"
-_SEGMENT: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@"  # RFC 3986, section 3.3, pchar
+_ENCODED_CHAR: Final = "%[0-9A-Fa-f]{2}"
+_SEGMENT_CHARS: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@"  # RFC 3986, section 3.3, pchar
 
 
 def _pattern_of(part: str | Expression, following: list[str | Expression], index: int) -> str:
@@ -247,13 +247,13 @@ def _pattern_of(part: str | Expression, following: list[str | Expression], index
     operator = part.operator
     # RFC 3986, section 3.4: a query may contain "/" and "?".
     more = r"/?#\[\]" if operator.keeps_reserved else {"/": "/", "&": "/?"}.get(operator.separator, "")
-    text = f"(?P<text{index}>(?:{_stop_before(following)}(?:[{_SEGMENT}{more}]|{_ENCODED}))*)"
+    text = f"(?P<text{index}>(?:{_stop_lookahead(following)}(?:[{_SEGMENT_CHARS}{more}]|{_ENCODED_CHAR}))*)"
     if operator.first:
         text = f"(?:{re.escape(operator.first)}{text})?"
     return f"(?=(?P<whole{index}>{text}))(?P=whole{index})"
 
 
-def _stop_before(following: list[str | Expression]) -> str:
+def _stop_lookahead(following: list[str | Expression]) -> str:
     """Return a lookahead that fails where the next literal or prefix begins. An expression without one is skipped."""
     for index, part in enumerate(following):
         if isinstance(part, str):
@@ -264,7 +264,7 @@ def _stop_before(following: list[str | Expression]) -> str:
     return ""
 
 
-def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, Matched]] | None:
+def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, MatchedValue]] | None:
     """Return the texts between separators, one for each variable. The last variable takes the rest."""
     separator, variables = expression.operator.separator, expression.variables
     if any(variable.explode for variable in variables[:-1]):
@@ -276,11 +276,11 @@ def _read_unnamed(expression: Expression, text: str) -> list[tuple[Variable, Mat
     ]
 
 
-def _read_named(expression: Expression, text: str) -> list[tuple[Variable, Matched]] | None:
+def _read_named(expression: Expression, text: str) -> list[tuple[Variable, MatchedValue]] | None:
     """Return the values of `name=value` pairs in any order. Unknown names are members of an exploded variable."""
     variables = {variable.name: variable for variable in expression.variables}
     exploded = [variable for variable in expression.variables if variable.explode]
-    values: dict[str, Matched] = {}
+    values: dict[str, MatchedValue] = {}
     for pair in text.split(expression.operator.separator):
         encoded, _, value = pair.partition("=")
         known = variables.get(encoded)
@@ -305,10 +305,10 @@ def _decode(text: str) -> str:
     return unquote(text, errors="strict")
 
 
-def _stays_inside(value: Matched, operator: Operator) -> bool:
+def _stays_in_segment(value: MatchedValue, operator: Operator) -> bool:
     """Return True if a value keeps the second of the module's rules."""
     if not isinstance(value, str):
         members = value if isinstance(value, list) else [*value, *value.values()]
-        return all(_stays_inside(member, operator) for member in members)
+        return all(_stays_in_segment(member, operator) for member in members)
     path = value.replace("\\", "/")
     return "\0" not in path and not (operator.in_segment and "/" in path) and ".." not in path.split("/")

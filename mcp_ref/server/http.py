@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from ..jsonrpc.dispatcher import Limits
 from ..lib.http.asgi import application as application
-from ..lib.http.message import Exchange, HttpLimits, bracketed
+from ..lib.http.message import Exchange, HttpLimits, bracket_ipv6
 from ..lib.http.server import serve as serve_sockets
 from ..transports.base import Trace
 from ..transports.http_sse.server import SseEndpoint
@@ -146,13 +146,13 @@ async def serve_http(
 ) -> AsyncIterator[str]:
     """Listen while the `async with` block runs. The value is the URL of the MCP endpoint."""
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
-        options["allowed_hosts"] = LOOPBACK | {bracketed(host)}
+        options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
     app = HttpApp(offer, session_limits, trace, **options)
     listening = await serve_sockets(app.handle, host, port, ssl, http_limits)
     try:
         name, actual = listening.address
         shown = "127.0.0.1" if name == "0.0.0.0" else "::1" if name == "::" else name
-        yield f"{'https' if ssl else 'http'}://{bracketed(shown)}:{actual}{app.path}"
+        yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{actual}{app.path}"
     finally:
         await app.close()  # before the sockets: they wait for the streams to end
         await listening.close(GRACE)

@@ -202,8 +202,8 @@ class TracedExchange:
         self._exchange, self._trace = exchange, trace
         trace.head("<-", f"{self.request.method} {self.request.path}", _shown_headers(self.request.headers))
 
-    def gone(self) -> asyncio.Future[None]:
-        return self._exchange.gone()
+    def disconnected(self) -> asyncio.Future[None]:
+        return self._exchange.disconnected()
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         self._trace.head("->", str(status), _shown_headers(headers))

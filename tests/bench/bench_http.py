@@ -52,12 +52,12 @@ async def handle(exchange):
         return await exchange.respond(200, HEADERS, BODY)
     stream = await exchange.stream(200, [("Content-Type", "text/event-stream")])
     if exchange.request.path == "/events":
-        while not stream.gone.done():
+        while not stream.ended.done():
             for number in range(100):
                 stream.write(encode_event(BODY, id=str(number)))
             await stream.drain()
             await asyncio.sleep(0)
-    await stream.gone
+    await stream.ended
 async def main():
     server = await serve(handle)
     print(server.address[1], flush=True)

@@ -431,7 +431,7 @@ async def test_cached_result_is_requested_again_after_a_broken_listen_stream(
             meta: Object = {f"{META}subscriptionId": message["id"]}
             told: Object = {"_meta": meta, "notifications": params_of(message)["notifications"]}
             stream.write(encode_event(frame(notification("notifications/subscriptions/acknowledged", told))))
-            await (until.wait() if until is not None else stream.gone)
+            await (until.wait() if until is not None else stream.ended)
 
         return step
 

@@ -387,7 +387,7 @@ def listens(*told_of: str, then: str = "break") -> Step:
         if then == "end":
             stream.write(encode_event(frame(answer(message, {"resultType": "complete"}))))
         if then == "hold":
-            await stream.gone
+            await stream.ended
 
     return step
 
@@ -461,7 +461,7 @@ async def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends
 ) -> None:
     async def hold(exchange: Exchange, message: Object) -> None:
         stream = await exchange.stream(200, SSE)
-        await stream.gone
+        await stream.ended
 
     async with scripted() as site:
         site.on("subscriptions/listen", listens(), hold)

@@ -22,7 +22,7 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, object]]]
 Send: TypeAlias = Callable[[MutableMapping[str, object]], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MAX_QUEUED: Final = 4 * 1024 * 1024
+MAX_UNSENT_BYTES: Final = 4 * 1024 * 1024
 """Maximum size of the unsent part of a streamed body, in bytes. If a slow client exceeds it, the response ends."""
 
 
@@ -48,7 +48,7 @@ def application(
         body = await _read_body(receive, body_size)
         if body is None:
             return  # the client has left
-        exchange = AsgiExchange(_request(scope, body), receive, send)
+        exchange = AsgiExchange(_http_request(scope, body), receive, send)
         if len(body) > body_size:
             text = f"the body is larger than {body_size} bytes\n".encode()
             return await exchange.respond(413, [("Content-Type", "text/plain; charset=utf-8")], text)
@@ -82,7 +82,7 @@ async def _read_body(receive: Receive, limit: int) -> bytes | None:
             return bytes(body)
 
 
-def _request(scope: Scope, body: bytes) -> HttpRequest:
+def _http_request(scope: Scope, body: bytes) -> HttpRequest:
     headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
     path = cast("bytes | None", scope.get("raw_path")) or cast(str, scope["path"]).encode()
     root = cast(str, scope.get("root_path", "")).encode()
@@ -105,22 +105,22 @@ class AsgiExchange:
         self.request, self._receive, self._send = request, receive, send
         self._responded = False
         self._response: AsgiStreamingResponse | None = None
-        self._gone: asyncio.Future[None] | None = None
-        self._watcher: asyncio.Task[None] | None = None  # waits for the client to disconnect
+        self._disconnected: asyncio.Future[None] | None = None
+        self._disconnect_watcher: asyncio.Task[None] | None = None  # waits for the client to disconnect
 
-    def gone(self) -> asyncio.Future[None]:
-        if self._gone is None:
-            self._gone = asyncio.get_running_loop().create_future()
-            self._watcher = asyncio.create_task(self._watch())
-        return self._gone
+    def disconnected(self) -> asyncio.Future[None]:
+        if self._disconnected is None:
+            self._disconnected = asyncio.get_running_loop().create_future()
+            self._disconnect_watcher = asyncio.create_task(self._watch())
+        return self._disconnected
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         if self._response is not None:
-            self._response.leave()
-        elif not self.gone().done():
-            self.gone().set_result(None)
+            self._response.end()
+        elif not self.disconnected().done():
+            self.disconnected().set_result(None)
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
         framed = headers if status in (204, 304) else [*headers, ("content-length", str(len(body)))]
@@ -129,7 +129,7 @@ class AsgiExchange:
             await self._send({"type": "http.response.body", "body": b"" if self.request.method == "HEAD" else body})
 
     async def stream(self, status: int, headers: HeaderList) -> AsgiStreamingResponse:
-        left = self.gone().done()
+        left = self.disconnected().done()
         try:
             await self._begin(status, headers)
             # [ASGI 3.0, Response Start] the server sends the head with the first piece of the body, which may be empty
@@ -137,8 +137,8 @@ class AsgiExchange:
         except OSError:
             left = True
         self._response = AsgiStreamingResponse(self._send)
-        if left or self.gone().done():
-            self._response.leave()
+        if left or self.disconnected().done():
+            self._response.end()
         return self._response
 
     async def _begin(self, status: int, headers: HeaderList) -> None:
@@ -153,49 +153,49 @@ class AsgiExchange:
         if self._response is not None:
             self._response.close()
             await self._response.wait_sent()
-        if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.wait([self._watcher])
+        if self._disconnect_watcher is not None:
+            self._disconnect_watcher.cancel()
+            await asyncio.wait([self._disconnect_watcher])
 
 
 class AsgiStreamingResponse:
     """The `StreamingResponse` of one ASGI request. A task sends the queued pieces, since `send` must be awaited."""
 
     def __init__(self, send: Send) -> None:
-        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._send = send
         self._pieces: list[bytes] = []
         self._size = 0  # of the queued pieces and those being sent, in bytes
-        self._changed, self._sent, self._closed = asyncio.Event(), asyncio.Event(), False
+        self._wake_sender, self._sent, self._closed = asyncio.Event(), asyncio.Event(), False
         self._sender = asyncio.create_task(self._send_all())
 
     def write(self, data: bytes) -> None:
-        if self.gone.done() or self._closed:
+        if self.ended.done() or self._closed:
             return
-        if self._size and self._size + len(data) > MAX_QUEUED:
-            return self.leave()  # the client reads too slowly
+        if self._size and self._size + len(data) > MAX_UNSENT_BYTES:
+            return self.end()  # the client reads too slowly
         self._pieces.append(data)
         self._size += len(data)
         self._sent.clear()
-        self._changed.set()
+        self._wake_sender.set()
 
     async def drain(self) -> None:
-        if self._size and not self.gone.done():
+        if self._size and not self.ended.done():
             await self._sent.wait()
 
     def close(self) -> None:
         self._closed = True
-        self._changed.set()
+        self._wake_sender.set()
 
     async def wait_sent(self) -> None:
         """Wait until everything is sent, or the client has left."""
-        await self.gone
+        await self.ended
         self._sender.cancel()  # if the client does not read, it would wait without end
         await asyncio.wait([self._sender])
 
     async def _send_all(self) -> None:
         try:
-            while not self.gone.done():
+            while not self.ended.done():
                 if self._pieces:
                     data = b"".join(self._pieces)
                     self._pieces.clear()
@@ -206,16 +206,16 @@ class AsgiStreamingResponse:
                     await self._send({"type": "http.response.body", "body": b""})
                     return
                 else:
-                    self._changed.clear()
-                    await self._changed.wait()
+                    self._wake_sender.clear()
+                    await self._wake_sender.wait()
         except Exception:  # OSError by the ASGI specification; some servers raise others
             pass
         finally:
-            self.leave()
+            self.end()
 
-    def leave(self) -> None:
+    def end(self) -> None:
         """End the response: the client has left, or reads too slowly."""
         self._sent.set()
-        self._changed.set()
-        if not self.gone.done():
-            self.gone.set_result(None)
+        self._wake_sender.set()
+        if not self.ended.done():
+            self.ended.set_result(None)

@@ -27,16 +27,25 @@ from dataclasses import dataclass
 from typing import Final, Self
 from urllib.parse import SplitResult
 
-from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBody, body_length, head_lines, parse_response_head, persists
-from .message import Headers, bracketed
+from .framing import (
+    CHUNKED,
+    TOKEN,
+    BadMessage,
+    ChunkedBodyDecoder,
+    body_length,
+    encode_head,
+    is_persistent,
+    parse_response_head,
+)
+from .message import Headers, bracket_ipv6
 from .origin import Origin, find_proxy, parse_url, proxy_credentials, redirect_target
 
 MAX_REDIRECTS: Final = 5
 """Maximum number of redirects that one request follows."""
 
-_PIECE: Final = 64 * 1024
-_IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
-_RESERVED: Final = frozenset({"host", "accept-encoding", "content-length", "transfer-encoding", "connection"})
+_READ_SIZE: Final = 64 * 1024
+_IDEMPOTENT_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
+_RESERVED_HEADERS: Final = frozenset({"host", "accept-encoding", "content-length", "transfer-encoding", "connection"})
 
 
 class HttpError(Exception):
@@ -87,7 +96,7 @@ class _Connection:
         """Return True if a part of the request is still unsent."""
         return self.writer.transport.get_write_buffer_size() > 0
 
-    async def exchange(self, request: bytes) -> tuple[int, str, Headers]:
+    async def send_request(self, request: bytes) -> tuple[int, str, Headers]:
         """Send a request. Return status, version and headers of the final response."""
         try:
             async with asyncio.timeout(self._limits.first_byte):
@@ -153,11 +162,11 @@ class HttpResponse:
         # [RFC 9112 6.3, rule 1] these responses have no body, even if their headers announce one
         length = 0 if method == "HEAD" or self.status in (204, 304) else body_length(self.headers)
         self.is_complete = length == 0
-        self.keep_alive = persists(self.headers, version) and length is not None
+        self.keep_alive = is_persistent(self.headers, version) and length is not None
         self._length = length  # None: the body ends with the connection
-        self._left = _PIECE if length is None or length == CHUNKED else length
+        self._left = _READ_SIZE if length is None or length == CHUNKED else length
         self._buffer = bytearray()  # received bytes of a chunked body that are not decoded
-        self._chunks = ChunkedBody(self._buffer)
+        self._chunk_decoder = ChunkedBodyDecoder(self._buffer)
 
     async def read(self, limit: int) -> bytes:
         """Return the body.
@@ -183,7 +192,7 @@ class HttpResponse:
         if coding.lower() != "identity":
             raise HttpError(f"the response is encoded ({coding[:40]}), although the request did not accept that")
         while not self.is_complete:
-            piece = await self._connection.read(min(self._left, _PIECE))
+            piece = await self._connection.read(min(self._left, _READ_SIZE))
             if self._length is None:
                 self.is_complete = not piece
             elif not piece:
@@ -191,10 +200,10 @@ class HttpResponse:
             elif self._length == CHUNKED:
                 self._buffer += piece
                 try:
-                    piece = self._chunks.take()
+                    piece = self._chunk_decoder.decode()
                 except BadMessage as bad:
                     raise HttpError(f"the response is not HTTP/1: {bad}") from bad
-                self.is_complete = self._chunks.done
+                self.is_complete = self._chunk_decoder.done
                 self.keep_alive = self.keep_alive and not self._buffer
             else:
                 self._left -= len(piece)
@@ -282,12 +291,12 @@ class HttpClient:
         connection = response = None
         try:
             while response is None:
-                connection = await self._connection(origin)
+                connection = await self._take_connection(origin)
                 try:
-                    response = HttpResponse(url, method, await connection.exchange(request), connection)
+                    response = HttpResponse(url, method, await connection.send_request(request), connection)
                 except StaleConnection:
                     # [RFC 9110 9.2.2] a client SHOULD NOT repeat a request that is not idempotent: it may be done twice
-                    if not connection.used_before or method not in _IDEMPOTENT:
+                    if not connection.used_before or method not in _IDEMPOTENT_METHODS:
                         raise
                     await self._discard(connection)
             yield response
@@ -304,7 +313,7 @@ class HttpClient:
                 else:
                     await self._discard(connection)
 
-    async def _connection(self, origin: Origin) -> _Connection:
+    async def _take_connection(self, origin: Origin) -> _Connection:
         """Return a free connection or a new one, and close connections that were unused for too long."""
         if self._closed:
             raise HttpError("the client is closed")
@@ -339,7 +348,7 @@ class HttpClient:
                 )
                 connection = _Connection(origin, self._limits, reader, writer)
                 if proxy is not None and context is not None:
-                    await self._tunnel(connection, proxy, origin)
+                    await self._open_tunnel(connection, proxy, origin)
                     await writer.start_tls(context, server_hostname=origin.host)
         except BaseException as error:
             if writer is not None:
@@ -364,9 +373,9 @@ class HttpClient:
         except ValueError as error:
             raise HttpError(str(error)) from None
 
-    async def _tunnel(self, connection: _Connection, proxy: SplitResult, origin: Origin) -> None:
+    async def _open_tunnel(self, connection: _Connection, proxy: SplitResult, origin: Origin) -> None:
         """Open a tunnel through a proxy. [RFC 9110 9.3.6]"""
-        target = f"{bracketed(origin.host)}:{origin.port}"
+        target = f"{bracket_ipv6(origin.host)}:{origin.port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", *proxy_credentials(proxy), "", ""]
         connection.writer.write("\r\n".join(lines).encode("ascii"))
         status, *_ = await connection.read_head()
@@ -390,4 +399,4 @@ def _request_head(
         lines.append(f"Content-Length: {size}")
     if proxy is not None:
         lines += proxy_credentials(proxy)
-    return head_lines(lines, headers.items(), _RESERVED) + b"\r\n"
+    return encode_head(lines, headers.items(), _RESERVED_HEADERS) + b"\r\n"

@@ -19,19 +19,19 @@ import math
 from enum import Enum
 from typing import Final
 
-from .framing import BadMessage, ResponseHeads
+from .framing import BadMessage, ResponseHeadWriter
 from .message import Handler, HeaderList, HttpLimits, HttpRequest
 from .parser import RequestHead, RequestParser
 
 log = logging.getLogger(__name__)
 
-MAX_AHEAD: Final = 64 * 1024
+MAX_PIPELINED_BYTES: Final = 64 * 1024
 """Maximum size of the requests that a client sends ahead of a response, in bytes. Then reading pauses."""
 
 LINGER_SECONDS: Final = 2.0
 """Seconds that a client has to read the last response and close. Then the connection is cut."""
 
-_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
+_PLAIN_TEXT: Final = [("Content-Type", "text/plain; charset=utf-8")]
 
 
 class Phase(Enum):
@@ -67,7 +67,7 @@ class Connections:
         self.loop = asyncio.get_running_loop()
         self.context = contextvars.copy_context()
         """The context variables at the start of the server. Each handler starts with a copy."""
-        self.heads = ResponseHeads()
+        self.head_writer = ResponseHeadWriter()
         self.open: set[HttpConnection] = set()
         """The connections that are not closed, or whose handler still runs."""
         self._all_closed = asyncio.Event()
@@ -103,9 +103,9 @@ class HttpConnection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None  # the handler's
         self._written = 0
         self._drained: asyncio.Future[None] | None = None  # exists while the client reads too slowly
-        self._progress = (0, 0.0)  # bytes that the client had read, and the time at which that was first seen
+        self._last_read = (0, 0.0)  # bytes that the client had read, and the time at which that was first seen
 
-    def _enter(self, phase: Phase, seconds: float = math.inf) -> None:
+    def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
         self._phase = phase
         self._deadline = self._loop.time() + seconds
 
@@ -115,7 +115,7 @@ class HttpConnection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
         self._tls = transport.get_extra_info("sslcontext") is not None
-        self._enter(IDLE, self._limits.head_time)
+        self._enter_phase(IDLE, self._limits.head_time)
         self._connections.open.add(self)
         if len(self._connections.open) > self._limits.connections:
             self._refuse(503, "all connections are in use; try again later")
@@ -126,24 +126,24 @@ class HttpConnection(asyncio.Protocol):
         self.parser.buffer += data
         if self._phase is not RESPONSE:
             self._read()
-        elif len(self.parser.buffer) > MAX_AHEAD:
+        elif len(self.parser.buffer) > MAX_PIPELINED_BYTES:
             self._transport.pause_reading()
             self._reading_paused = True
 
     def _read(self) -> None:
         """Start the handler of the next request, or wait for the rest of the request."""
         try:
-            parsed = self.parser.next()
+            parsed = self.parser.next_request()
         except BadMessage as bad:
             return self._refuse(bad.status, str(bad))
         if parsed is not None:
             self._start_handler(*parsed)
         elif self.parser.head is not None and self._phase is not BODY:
-            self._enter(BODY, self._limits.body_time)
-            if self.parser.client_waits:
+            self._enter_phase(BODY, self._limits.body_time)
+            if self.parser.must_send_continue:
                 self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1]
         elif self.parser.buffer and self._phase is IDLE:
-            self._enter(HEAD, self._limits.head_time)
+            self._enter_phase(HEAD, self._limits.head_time)
 
     def _start_handler(self, head: RequestHead, body: bytes) -> None:
         request = HttpRequest(head.method, head.path, head.query, head.headers, body, self._client, self._tls)
@@ -160,25 +160,25 @@ class HttpConnection(asyncio.Protocol):
         exchange = self._exchange
         if exchange is not None:
             # The client may have left, or may still read. A false alarm costs a handler less than a late one.
-            exchange.leave()
+            exchange.notify_disconnect()
         # A client that has left looks the same. A response that nobody reads is cheap, an endless stream is not.
         streaming = exchange is not None and exchange.response is not None
         return self._phase is RESPONSE and not self._tls and not streaming
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything except a running handler, which continues."""
-        self._enter(CLOSED)
+        self._enter_phase(CLOSED)
         self.parser.buffer.clear()
         self.resume_writing()
         if self._exchange is not None:
-            self._exchange.leave()
+            self._exchange.notify_disconnect()
             if self._exchange.response is not None:
-                self._exchange.response.end()
+                self._exchange.response.mark_ended()
         if self._task is None or self._task.done():
             self._connections.remove(self)
 
     @property
-    def client_left(self) -> bool:
+    def client_disconnected(self) -> bool:
         """True if the client has closed the connection, or its half of it."""
         return self._half_closed or self._phase is CLOSED
 
@@ -204,17 +204,17 @@ class HttpConnection(asyncio.Protocol):
         except Exception:
             log.exception("the handler of %s %s failed", request.method, request.path)
             if not exchange.responded:
-                await exchange.respond(500, _TEXT, b"the server failed\n")
-            elif exchange.response is not None and not exchange.response.gone.done():
+                await exchange.respond(500, _PLAIN_TEXT, b"the server failed\n")
+            elif exchange.response is not None and not exchange.response.ended.done():
                 self._transport.abort()  # an orderly end would make the body look complete
             return
         if exchange.response is not None:
             exchange.response.close()
-        elif not exchange.responded and self.client_left:
+        elif not exchange.responded and self.client_disconnected:
             self.keep_alive = False
         elif not exchange.responded:
             log.error("the handler of %s %s returned without a response", request.method, request.path)
-            await exchange.respond(500, _TEXT, b"the server did not send a response\n")
+            await exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
 
     def _next_request(self) -> None:
         self._task = None  # frees the context variables that the handler has set
@@ -222,7 +222,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if not self.keep_alive:
             return self._close(linger=not self._stopping or bool(self.parser.buffer))
-        self._enter(IDLE, self._limits.idle_time)
+        self._enter_phase(IDLE, self._limits.idle_time)
         if self._reading_paused:
             self._reading_paused = False
             self._transport.resume_reading()
@@ -231,10 +231,10 @@ class HttpConnection(asyncio.Protocol):
         if self._exchange is None and self._half_closed:
             self._close()
 
-    def begin(self, status: int, headers: HeaderList, keep_alive: bool) -> bytes:
+    def response_head(self, status: int, headers: HeaderList, keep_alive: bool) -> bytes:
         """Return a response's head that lacks the body's length. Raise ValueError for an invalid header."""
         keep_alive = keep_alive and self.keep_alive
-        head = self._connections.heads.write(status, headers, close=not keep_alive)
+        head = self._connections.head_writer.write(status, headers, close=not keep_alive)
         self.keep_alive = keep_alive
         return head
 
@@ -253,7 +253,7 @@ class HttpConnection(asyncio.Protocol):
             self.write(data)
 
     def pause_writing(self) -> None:
-        self._drained, self._progress = self._loop.create_future(), (-1, 0.0)
+        self._drained, self._last_read = self._loop.create_future(), (-1, 0.0)
 
     def resume_writing(self) -> None:
         if self._drained is not None:
@@ -269,14 +269,14 @@ class HttpConnection(asyncio.Protocol):
         """Send an error response, and close."""
         log.debug("%s got %d: %s", self._client, status, why)
         body = f"{why}\n".encode()
-        head = self._connections.heads.write(status, _TEXT, True)
+        head = self._connections.head_writer.write(status, _PLAIN_TEXT, True)
         self.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
         self._close()
 
     def _close(self, linger: bool = True) -> None:
         """Close after the written bytes are sent. With `linger`, wait until the client has read them and closed."""
         # [RFC 9112 9.6] closing while bytes of the client are unread resets the connection and can lose the response
-        self._enter(CLOSING, LINGER_SECONDS)
+        self._enter_phase(CLOSING, LINGER_SECONDS)
         self.parser.buffer.clear()
         if self._reading_paused:
             self._transport.resume_reading()
@@ -287,7 +287,7 @@ class HttpConnection(asyncio.Protocol):
         except OSError:  # the client has reset the connection, but the event loop has not noticed yet
             self._transport.abort()
 
-    def finish(self) -> None:
+    def close_after_response(self) -> None:
         """Close after the current response, because the server stops."""
         self.keep_alive, self._stopping = False, True
         if self._phase in (IDLE, HEAD, BODY):
@@ -302,13 +302,13 @@ class HttpConnection(asyncio.Protocol):
         self._task.cancel()
         return self._task
 
-    def check_time(self, now: float) -> None:
+    def check_time_limits(self, now: float) -> None:
         """End a phase or a write that has exceeded its time limit. Called by the server's clock."""
         if self._drained is not None:
             read = self._written - self._transport.get_write_buffer_size()
-            if read != self._progress[0]:
-                self._progress = (read, now)
-            elif now >= self._progress[1] + self._limits.write_time:
+            if read != self._last_read[0]:
+                self._last_read = (read, now)
+            elif now >= self._last_read[1] + self._limits.write_time:
                 log.info("%s has read nothing for %s s: disconnected", self._client, self._limits.write_time)
                 return self._transport.abort()
         if now < self._deadline:
@@ -325,28 +325,28 @@ class HttpConnection(asyncio.Protocol):
 class HttpExchange:
     """The `Exchange` of one request on a connection."""
 
-    __slots__ = ("_connection", "_gone", "_head", "request", "responded", "response")
+    __slots__ = ("_connection", "_disconnected", "_head", "request", "responded", "response")
 
     def __init__(self, request: HttpRequest, connection: HttpConnection, head: RequestHead) -> None:
         self.request, self.responded = request, False
         self.response: HttpStreamingResponse | None = None
         self._connection, self._head = connection, head
-        self._gone: asyncio.Future[None] | None = None  # made on demand: few handlers need it
+        self._disconnected: asyncio.Future[None] | None = None  # made on demand: few handlers need it
 
-    def gone(self) -> asyncio.Future[None]:
-        if self._gone is None:
-            self._gone = asyncio.get_running_loop().create_future()
-            if self._connection.client_left:
-                self._gone.set_result(None)
-        return self._gone
+    def disconnected(self) -> asyncio.Future[None]:
+        if self._disconnected is None:
+            self._disconnected = asyncio.get_running_loop().create_future()
+            if self._connection.client_disconnected:
+                self._disconnected.set_result(None)
+        return self._disconnected
 
-    def leave(self) -> None:
+    def notify_disconnect(self) -> None:
         """Tell the handler that the client has left, if the handler has called `gone`."""
-        if self._gone is not None and not self._gone.done():
-            self._gone.set_result(None)
+        if self._disconnected is not None and not self._disconnected.done():
+            self._disconnected.set_result(None)
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
-        head = self._begin(status, headers)
+        head = self._begin_response(status, headers)
         if status in (204, 304):
             head, body = head + b"\r\n", b""  # [RFC 9110 8.6] MUST NOT send Content-Length in a 204
         else:
@@ -355,19 +355,19 @@ class HttpExchange:
 
     async def stream(self, status: int, headers: HeaderList) -> HttpStreamingResponse:
         chunked = not self._head.is_http_1_0
-        head = self._begin(status, headers)
+        head = self._begin_response(status, headers)
         self._connection.write(head + (b"Transfer-Encoding: chunked\r\n\r\n" if chunked else b"\r\n"))
-        self._connection.parser.parsed_heads.clear()  # the response may last for hours
+        self._connection.parser.cached_heads.clear()  # the response may last for hours
         self.response = HttpStreamingResponse(self._connection, chunked, self.request.method != "HEAD")
-        if self._connection.client_left:
-            self.response.end()
+        if self._connection.client_disconnected:
+            self.response.mark_ended()
             self._connection.keep_alive = False
         return self.response
 
-    def _begin(self, status: int, headers: HeaderList) -> bytes:
+    def _begin_response(self, status: int, headers: HeaderList) -> bytes:
         if self.responded:
             raise RuntimeError("the exchange already has a response: a handler sends only one")
-        head = self._connection.begin(status, headers, self._head.keep_alive)
+        head = self._connection.response_head(status, headers, self._head.keep_alive)
         self.responded = True
         return head
 
@@ -375,28 +375,28 @@ class HttpExchange:
 class HttpStreamingResponse:
     """The `StreamingResponse` of one response on a connection."""
 
-    __slots__ = ("_chunked", "_connection", "_has_body", "gone")
+    __slots__ = ("_chunked", "_connection", "_has_body", "ended")
 
     def __init__(self, connection: HttpConnection, chunked: bool, has_body: bool) -> None:
         self._connection, self._chunked, self._has_body = connection, chunked, has_body
-        self.gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def write(self, data: bytes) -> None:
-        if data and self._has_body and not self.gone.done():
+        if data and self._has_body and not self.ended.done():
             # [RFC 9112 7.1] a chunk is its size in hexadecimal, then its data; a chunk of size 0 ends the body
             self._connection.write_piece(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
     async def drain(self) -> None:
-        if not self.gone.done():
+        if not self.ended.done():
             await self._connection.drain()
 
     def close(self) -> None:
-        if not self.gone.done():
+        if not self.ended.done():
             if self._chunked and self._has_body:
                 self._connection.write_piece(b"0\r\n\r\n")
-            self.end()
+            self.mark_ended()
 
-    def end(self) -> None:
+    def mark_ended(self) -> None:
         """Mark the response as ended."""
-        if not self.gone.done():
-            self.gone.set_result(None)
+        if not self.ended.done():
+            self.ended.set_result(None)

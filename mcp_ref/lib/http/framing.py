@@ -19,7 +19,7 @@ section 11.2). So a message that two readers could read in two ways is refused, 
     a space before the colon                          `Content-Length :` is a header, or is ignored
     a chunk size with a sign, prefix or space         some number parsers accept them
 
-`head_lines` refuses a line break in a header: it would begin another header, or the body (response splitting, 11.1).
+`encode_head` refuses a line break in a header: it would begin another header, or the body (response splitting, 11.1).
 
 Spec:  RFC 9112, sections 2.2 (parsing), 5 (fields), 6 (body length), 7 (transfer codings), 9.3 (persistence)
 """
@@ -40,19 +40,19 @@ CHUNKED: Final = -1
 MAX_CHUNK_OVERHEAD: Final = 16 * 1024
 """Maximum size of the chunk extensions and trailers of one message, in bytes (as in Go's net/http)."""
 
-MAX_WRITTEN_HEADS: Final = 256
+MAX_CACHED_RESPONSE_HEADS: Final = 256
 """Maximum number of written response heads that a server keeps for reuse."""
 
 TOKEN: Final = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 """Pattern of methods and header names [RFC 9110 5.6.2]."""
 
-_FIELD: Final = re.compile(rb"%b:[\t -~\x80-\xff]*" % TOKEN)
+_HEADER_LINE: Final = re.compile(rb"%b:[\t -~\x80-\xff]*" % TOKEN)
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_REASONS: Final = {status.value: status.phrase for status in HTTPStatus}
-_RESERVED: Final = frozenset({"connection", "content-length", "date", "transfer-encoding"})
-_NAME: Final = re.compile(TOKEN.decode())
-_VALUE: Final = re.compile("[\t -~\x80-\xff]*")
+_REASON_PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
+_RESERVED_HEADERS: Final = frozenset({"connection", "content-length", "date", "transfer-encoding"})
+_HEADER_NAME: Final = re.compile(TOKEN.decode())
+_HEADER_VALUE: Final = re.compile("[\t -~\x80-\xff]*")
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.([01]) ([1-9]\d\d)( [\t -~\x80-\xff]*)?")
 _CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})[\t ]*(;[\t -~\x80-\xff]*)?")
 
@@ -65,12 +65,12 @@ class BadMessage(Exception):
         self.status = status
 
 
-def check_fields(lines: list[bytes], max_headers: int) -> None:
+def check_header_lines(lines: list[bytes], max_headers: int) -> None:
     """Raise BadMessage if a header line, without its CRLF, does not match the grammar exactly."""
     if len(lines) > max_headers:
         raise BadMessage(431, f"more than {max_headers} headers")
     for line in lines:
-        if _FIELD.fullmatch(line):
+        if _HEADER_LINE.fullmatch(line):
             continue
         if line[:1] in (b" ", b"\t"):
             # [RFC 9112 5.2] a server MUST reject obs-fold, or unfold it
@@ -88,12 +88,12 @@ def parse_response_head(head: bytes, max_headers: int) -> tuple[int, str, Header
     found = _STATUS_LINE.fullmatch(status_line)
     if found is None:
         raise BadMessage(502, f"the first line is {status_line[:100]!r}, not `HTTP/1.1 status reason`")
-    check_fields(lines, max_headers)
+    check_header_lines(lines, max_headers)
     pairs = [line.decode("latin-1").split(":", 1) for line in lines]
     return int(found[2]), f"HTTP/1.{found[1].decode()}", Headers((name, value.strip(" \t")) for name, value in pairs)
 
 
-def persists(headers: Headers, version: str) -> bool:
+def is_persistent(headers: Headers, version: str) -> bool:
     """Return True if the sender of a head keeps the connection open. HTTP/1.0 keep-alive is not supported."""
     options = ",".join(headers.get_all("connection")).lower().split(",")
     return version >= "HTTP/1.1" and "close" not in [option.strip() for option in options]
@@ -120,7 +120,7 @@ def body_length(headers: Headers) -> int | None:
     return int(lengths[0])
 
 
-class ChunkedBody:
+class ChunkedBodyDecoder:
     """A decoder for a chunked body that arrives in pieces. Its state is a generator, resumed when more bytes arrive."""
 
     def __init__(self, buffer: bytearray) -> None:
@@ -130,14 +130,14 @@ class ChunkedBody:
         self._overhead = 0  # bytes of extensions and trailers so far
         self._pieces = self._decode()
 
-    def take(self) -> bytes:
+    def decode(self) -> bytes:
         """Remove the body's bytes from the buffer and return the data in them. Raise BadMessage."""
         return b"".join(iter(self._pieces.__next__, b""))
 
     def _decode(self) -> Generator[bytes, None, None]:
         """Yield pieces of data, and an empty piece when the buffer needs more bytes."""
         while True:
-            line = yield from self._line()
+            line = yield from self._read_line()
             found = _CHUNK_SIZE.fullmatch(line)
             if found is None:
                 raise BadMessage(400, f"invalid chunk size: {line[:100]!r}")
@@ -150,14 +150,14 @@ class ChunkedBody:
                 del self._buffer[: len(piece)]
                 left -= len(piece)
                 yield piece
-            if (yield from self._line(must_be_empty=True)):
+            if (yield from self._read_line(must_be_empty=True)):
                 raise BadMessage(400, "a chunk does not end where its size says")
-        while line := (yield from self._line()):
+        while line := (yield from self._read_line()):
             self._count_overhead(len(line))
-            check_fields([line], 1)  # [RFC 9112 7.1.2] a recipient MAY discard trailers
+            check_header_lines([line], 1)  # [RFC 9112 7.1.2] a recipient MAY discard trailers
         self.done = True
 
-    def _line(self, must_be_empty: bool = False) -> Generator[bytes, None, bytes]:
+    def _read_line(self, must_be_empty: bool = False) -> Generator[bytes, None, bytes]:
         buffer = self._buffer
         while (end := buffer.find(b"\n")) < 0:
             if len(buffer) > MAX_CHUNK_OVERHEAD or (must_be_empty and bytes(buffer[:2]) not in (b"", b"\r")):
@@ -175,13 +175,13 @@ class ChunkedBody:
             raise BadMessage(400, f"more than {MAX_CHUNK_OVERHEAD} bytes of chunk extensions and trailers")
 
 
-def head_lines(lines: list[str], headers: Iterable[tuple[str, str]], reserved: frozenset[str]) -> bytes:
+def encode_head(lines: list[str], headers: Iterable[tuple[str, str]], reserved: frozenset[str]) -> bytes:
     """Return the lines of a head to send, followed by those of the headers, each with its CRLF.
 
     Raise ValueError if a header is malformed or `reserved`. The message leaves out the value, a possible secret.
     """
     for name, value in headers:
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ValueError(f"the header {name!r} cannot be sent: its name or value has a forbidden character")
         if name.lower() in reserved:
             raise ValueError(f"the header {name} is written by the library itself: remove it")
@@ -189,28 +189,28 @@ def head_lines(lines: list[str], headers: Iterable[tuple[str, str]], reserved: f
     return "\r\n".join([*lines, ""]).encode("latin-1")
 
 
-class ResponseHeads:
+class ResponseHeadWriter:
     """A writer of response heads. It keeps them: a server repeats a few heads, and only the date changes."""
 
     def __init__(self) -> None:
-        self._written: dict[tuple[int, tuple[tuple[str, str], ...], bool], bytes] = {}
-        self._date = (0, b"")  # the second that it is for, and the header line
+        self._cached: dict[tuple[int, tuple[tuple[str, str], ...], bool], bytes] = {}
+        self._date_line = (0, b"")  # the second that it is for, and the header line
 
     def write(self, status: int, headers: HeaderList, close: bool) -> bytes:
         """Return a head that lacks the body's length and the empty line. Raise ValueError for an invalid header."""
         key = (status, tuple(headers), close)
-        head = self._written.get(key)
+        head = self._cached.get(key)
         if head is None:
             # No Server header: it would help an attacker to find known flaws.
-            head = head_lines([f"HTTP/1.1 {status} {_REASONS.get(status, '')}"], headers, _RESERVED)
+            head = encode_head([f"HTTP/1.1 {status} {_REASON_PHRASES.get(status, '')}"], headers, _RESERVED_HEADERS)
             head += b"Connection: close\r\n" if close else b""
-            if len(self._written) >= MAX_WRITTEN_HEADS:
-                self._written.clear()
-            self._written[key] = head
+            if len(self._cached) >= MAX_CACHED_RESPONSE_HEADS:
+                self._cached.clear()
+            self._cached[key] = head
         now = int(time.time())
-        if now != self._date[0]:
+        if now != self._date_line[0]:
             # [RFC 9110 5.6.7] the names are English; strftime would follow the locale
             t = time.gmtime(now)
             date = f"{_DAYS[t.tm_wday]}, {t.tm_mday:02} {_MONTHS[t.tm_mon - 1]} {time.strftime('%Y %H:%M:%S GMT', t)}"
-            self._date = (now, f"Date: {date}\r\n".encode())
-        return head + self._date[1]
+            self._date_line = (now, f"Date: {date}\r\n".encode())
+        return head + self._date_line[1]

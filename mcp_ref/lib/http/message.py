@@ -7,7 +7,7 @@ A body can also be written piece by piece, until the handler closes it or the cl
 
         response = await exchange.stream(200, [("Content-Type", "text/event-stream")])
         response.write(encode_event(b"hello"))
-        await response.gone
+        await response.ended
 
 Spec:  RFC 9110, sections 5 (fields), 6 (messages) and 15 (status codes)
 """
@@ -107,7 +107,7 @@ class HttpLimits:
 class StreamingResponse(Protocol):
     """A response whose body is written piece by piece. A client that leaves too much unread is disconnected."""
 
-    gone: asyncio.Future[None]
+    ended: asyncio.Future[None]
     """Done when the response has ended: it was closed, or the client disconnected. Never fails."""
 
     def write(self, data: bytes) -> None:
@@ -130,7 +130,7 @@ class Exchange(Protocol):
 
     request: HttpRequest
 
-    def gone(self) -> asyncio.Future[None]:
+    def disconnected(self) -> asyncio.Future[None]:
         """Return a future that is done if the client disconnects before the response has begun."""
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:
@@ -145,6 +145,6 @@ Handler: TypeAlias = Callable[[Exchange], Awaitable[None]]
 is logged, and the client gets a 500 response."""
 
 
-def bracketed(host: str) -> str:
+def bracket_ipv6(host: str) -> str:
     """Return the host as a URL spells it: an IPv6 address stands in brackets."""
     return f"[{host}]" if ":" in host else host

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
-from .message import bracketed
+from .message import bracket_ipv6
 
-_PORTS: Final = {"http": 80, "https": 443}
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Origin:
         return self.host in ("localhost", "127.0.0.1", "::1")
 
     def __str__(self) -> str:
-        return bracketed(self.host) + (f":{self.port}" if self.port != _PORTS[self.scheme] else "")
+        return bracket_ipv6(self.host) + (f":{self.port}" if self.port != _DEFAULT_PORTS[self.scheme] else "")
 
 
 def parse_url(url: str) -> tuple[SplitResult, Origin]:
@@ -52,11 +52,11 @@ def parse_url(url: str) -> tuple[SplitResult, Origin]:
         raise ValueError("invalid URL: its host or port cannot be parsed") from None
     if parts.username is not None or parts.password is not None:
         raise ValueError("the URL contains credentials: send them in a header instead, so that logs do not show them")
-    if parts.scheme not in _PORTS or not host:
+    if parts.scheme not in _DEFAULT_PORTS or not host:
         raise ValueError(f"the URL does not begin with http:// or https:// and a host: {url!r:.200}")
     if not re.fullmatch("[!-~]+", host + parts.path + parts.query):
         raise ValueError(f"the URL contains characters that must be percent-encoded: {url!r:.200}")
-    return parts, Origin(parts.scheme, host, port or _PORTS[parts.scheme])
+    return parts, Origin(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme])
 
 
 def redirect_target(url: str, location: str) -> str:
@@ -75,7 +75,7 @@ def redirect_target(url: str, location: str) -> str:
 def find_proxy(origin: Origin, proxies: Mapping[str, str]) -> SplitResult | None:
     """Return the URL of the proxy for an origin, or None for a direct connection. Raise ValueError for a bad URL."""
     url = proxies.get(origin.scheme)
-    if not url or origin.is_loopback or _is_excepted(origin, proxies.get("no", "")):
+    if not url or origin.is_loopback or _is_in_no_proxy(origin, proxies.get("no", "")):
         return None
     try:
         proxy = urlsplit(url if "://" in url else f"http://{url}")
@@ -86,7 +86,7 @@ def find_proxy(origin: Origin, proxies: Mapping[str, str]) -> SplitResult | None
     raise ValueError(f"the proxy for {origin.scheme} is not of the form http://host:port")
 
 
-def _is_excepted(origin: Origin, exceptions: str) -> bool:
+def _is_in_no_proxy(origin: Origin, exceptions: str) -> bool:
     """Return True if NO_PROXY lists the host: "*", "host", or "domain" with its subdomains; each perhaps ":port"."""
     for item in exceptions.lower().replace(" ", ",").split(","):
         name, _, port = item.rpartition(":") if re.search(r":\d+$", item) and item.count(":") == 1 else (item, "", "")

@@ -18,10 +18,10 @@ from http.server import BaseHTTPRequestHandler
 from typing import Final
 from urllib.parse import urlsplit
 
-from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBody, body_length, check_fields, persists
+from .framing import CHUNKED, TOKEN, BadMessage, ChunkedBodyDecoder, body_length, check_header_lines, is_persistent
 from .message import Headers, HttpLimits
 
-MAX_PARSED_HEADS: Final = 8
+MAX_CACHED_REQUEST_HEADS: Final = 8
 """Maximum number of parsed heads that a connection keeps for reuse."""
 
 _REQUEST_LINE: Final = re.compile(rb"(%b) ([!-~]+) HTTP/(\d\.\d)" % TOKEN)
@@ -53,15 +53,15 @@ class RequestParser:
         """The received bytes that are not yet part of a request."""
         self.head: RequestHead | None = None
         """The head of the request whose body is incomplete."""
-        self.client_waits = False
+        self.must_send_continue = False
         """True if the client sends that body only after a 100 response."""
-        self.parsed_heads: dict[bytes, RequestHead] = {}
+        self.cached_heads: dict[bytes, RequestHead] = {}
         self._limits = limits
-        self._searched = 0  # length of the buffer that has no end of a head
-        self._chunks: ChunkedBody | None = None
+        self._searched_bytes = 0  # length of the buffer that has no end of a head
+        self._chunk_decoder: ChunkedBodyDecoder | None = None
         self._body = bytearray()  # the data of the chunks so far
 
-    def next(self) -> tuple[RequestHead, bytes] | None:
+    def next_request(self) -> tuple[RequestHead, bytes] | None:
         """Remove a request from the buffer and return it, or None until it is complete. Raise BadMessage."""
         self.head = self.head or self._take_head()
         if self.head is None:
@@ -74,28 +74,28 @@ class RequestParser:
 
     def _take_head(self) -> RequestHead | None:
         buffer = self.buffer
-        if not self._searched and buffer[:2] == b"\r\n":
+        if not self._searched_bytes and buffer[:2] == b"\r\n":
             del buffer[:2]  # [RFC 9112 2.2] SHOULD ignore at least one empty line before the request line
-        end = buffer.find(b"\r\n\r\n", max(0, self._searched - 3))
+        end = buffer.find(b"\r\n\r\n", max(0, self._searched_bytes - 3))
         # [RFC 9112 2.2] a recipient MAY accept a single LF as a line end; others do not, so it is refused
         if end < 0 and buffer.count(b"\n") != buffer.count(b"\r\n"):
             raise BadMessage(400, "a line of the head ends in LF without CR")
         if (len(buffer) if end < 0 else end + 4) > self._limits.head_size:
             raise BadMessage(431, f"the head is larger than {self._limits.head_size} bytes")
         if end < 0:
-            self._searched = len(buffer)
+            self._searched_bytes = len(buffer)
             return None
-        self._searched = 0
+        self._searched_bytes = 0
         raw = bytes(buffer[: end + 4])
         del buffer[: end + 4]
-        head = self.parsed_heads.get(raw)
+        head = self.cached_heads.get(raw)
         if head is None:
             head = parse_request_head(raw, self._limits.header_count)
-            if len(self.parsed_heads) >= MAX_PARSED_HEADS:
-                self.parsed_heads.clear()
-            self.parsed_heads[raw] = head
+            if len(self.cached_heads) >= MAX_CACHED_REQUEST_HEADS:
+                self.cached_heads.clear()
+            self.cached_heads[raw] = head
         self._check_body_size(head.length)
-        self.client_waits = head.expects_continue and not buffer
+        self.must_send_continue = head.expects_continue and not buffer
         return head
 
     def _take_bytes(self, length: int) -> bytes | None:
@@ -106,12 +106,12 @@ class RequestParser:
         return body
 
     def _take_chunks(self) -> bytes | None:
-        self._chunks = self._chunks or ChunkedBody(self.buffer)
-        self._body += self._chunks.take()
+        self._chunk_decoder = self._chunk_decoder or ChunkedBodyDecoder(self.buffer)
+        self._body += self._chunk_decoder.decode()
         self._check_body_size(len(self._body))
-        if not self._chunks.done:
+        if not self._chunk_decoder.done:
             return None
-        body, self._chunks = bytes(self._body), None
+        body, self._chunk_decoder = bytes(self._body), None
         self._body.clear()
         return body
 
@@ -128,7 +128,7 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
         raise BadMessage(400, "the request line is not `method target HTTP/version`, with one space between each")
     if found[3][:1] != b"1":
         raise BadMessage(505, "this server speaks HTTP/1.1 only")
-    check_fields(lines, max_headers)
+    check_header_lines(lines, max_headers)
     parsed = _HeadParser(head)
     if not parsed.parse_request():
         raise BadMessage(400, "the head of the request is invalid")
@@ -144,7 +144,7 @@ def parse_request_head(head: bytes, max_headers: int) -> RequestHead:
         raise BadMessage(400, "HTTP/1.0 has no Transfer-Encoding: send Content-Length")
     path, query = _split_target(parsed.command, found[2].decode("ascii"), hosts)
     expects_continue = version >= "HTTP/1.1" and (headers.get("expect") or "").lower() == "100-continue"
-    keep_alive = persists(headers, version)
+    keep_alive = is_persistent(headers, version)
     return RequestHead(parsed.command, path, query, headers, version < "HTTP/1.1", length, keep_alive, expects_continue)
 
 

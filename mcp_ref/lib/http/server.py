@@ -33,7 +33,7 @@ class HttpServer:
 
     def __init__(self, connections: Connections, listener: asyncio.Server) -> None:
         self._connections, self._listener = connections, listener
-        self._clock = asyncio.create_task(self._check_times())
+        self._time_check = asyncio.create_task(self._check_times())
 
     @property
     def address(self) -> tuple[str, int]:
@@ -54,7 +54,7 @@ class HttpServer:
             return
         self._listener.close()
         for connection in tuple(self._connections.open):
-            connection.finish()
+            connection.close_after_response()
         await self._connections.wait_closed(grace)
         tasks = [task for connection in tuple(self._connections.open) if (task := connection.abort()) is not None]
         if tasks:
@@ -62,8 +62,8 @@ class HttpServer:
             for task in running:
                 log.error("a handler still runs %g s after it was cancelled: %r", CANCEL_SECONDS, task)
         await self._connections.wait_closed(1.0)
-        self._clock.cancel()
-        await asyncio.wait([self._clock])
+        self._time_check.cancel()
+        await asyncio.wait([self._time_check])
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,7 +80,7 @@ class HttpServer:
             await asyncio.sleep(min(1.0, shortest / 4))
             now = loop.time()
             for connection in tuple(self._connections.open):
-                connection.check_time(now)
+                connection.check_time_limits(now)
 
 
 async def serve(

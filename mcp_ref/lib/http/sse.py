@@ -17,12 +17,12 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-MAX_EVENT: Final = 64 * 1024 * 1024
+MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 """Maximum size of one event, in bytes."""
 
 # Neither bytes.splitlines nor str.splitlines: U+2028, U+0085, vertical tab and others are data, not line ends.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-_NO_VALUE: Final = re.compile(r"[\r\n\0]")
+_FORBIDDEN_IN_FIELD: Final = re.compile(r"[\r\n\0]")
 
 
 class EventTooLarge(ValueError):
@@ -41,7 +41,7 @@ class Event:
 class EventParser:
     """A parser for a stream that arrives in pieces of any size. `max_event`: maximum size of one event, in bytes."""
 
-    def __init__(self, max_event: int = MAX_EVENT) -> None:
+    def __init__(self, max_event: int = MAX_EVENT_BYTES) -> None:
         self.last_event_id = ""
         """The value of Last-Event-ID with which to resume a broken stream. An event without data sets it, too."""
         self.retry: int | None = None
@@ -49,7 +49,7 @@ class EventParser:
         self._max_event = max_event
         self._line = bytearray()  # the start of a line whose end has not arrived
         self._after_cr = False  # if the next byte is a line feed, it belongs to the line end before it
-        self._at_start = True
+        self._at_stream_start = True
         self._data: list[str] = []
         self._size, self._event, self._id = 0, "", ""  # of the event so far; _size in bytes
 
@@ -73,15 +73,15 @@ class EventParser:
             if self._line:
                 line = bytes(self._line) + line
                 self._line.clear()
-            self._take(line, events)
+            self._read_line(line, events)
         self._line += rest
         self._check_size(len(self._line))
         return events
 
-    def _take(self, line: bytes, events: list[Event]) -> None:
-        if self._at_start:
+    def _read_line(self, line: bytes, events: list[Event]) -> None:
+        if self._at_stream_start:
             line = line.removeprefix(b"\xef\xbb\xbf")  # one byte order mark may precede the stream
-            self._at_start = False
+            self._at_stream_start = False
         if not line:
             return self._dispatch(events)
         self._check_size(len(line))
@@ -115,8 +115,8 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
 
     `data` is UTF-8 text of any number of lines. `retry` is the time before the client reconnects, in milliseconds.
     """
-    head = f"id: {_one_line(id)}\n" if id is not None else ""
-    head += f"event: {_one_line(event)}\n" if event is not None else ""
+    head = f"id: {_checked_line(id)}\n" if id is not None else ""
+    head += f"event: {_checked_line(event)}\n" if event is not None else ""
     head += f"retry: {retry}\n" if retry is not None else ""
     if b"\n" in data or b"\r" in data:
         data = b"\ndata: ".join(_LINE_END.split(data))
@@ -125,10 +125,10 @@ def encode_event(data: bytes, *, id: str | None = None, event: str | None = None
 
 def encode_comment(text: str = "") -> bytes:
     """Return a comment, which parsers skip. Raise ValueError for a text with a line break."""
-    return f": {_one_line(text)}\n\n".encode()
+    return f": {_checked_line(text)}\n\n".encode()
 
 
-def _one_line(text: str) -> str:
-    if _NO_VALUE.search(text):
+def _checked_line(text: str) -> str:
+    if _FORBIDDEN_IN_FIELD.search(text):
         raise ValueError(f"a field of an event must be one line without NUL, not {text[:100]!r}")
     return text

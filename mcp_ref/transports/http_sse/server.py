@@ -111,7 +111,7 @@ class SseEndpoint:
         if not self._heartbeat.is_running:
             self._heartbeat.start()
         try:
-            await asyncio.wait([task, response.gone], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([task, response.ended], return_when=asyncio.FIRST_COMPLETED)
         finally:
             del self.sessions[id]
             session.end()

@@ -299,7 +299,7 @@ class StreamableHttpEndpoint:
                 return response.close()
             stream.attach(response, missed)
         try:
-            await response.gone
+            await response.ended
         finally:
             stream.detach(response)
             session.touch()

@@ -97,7 +97,7 @@ class StatelessExchange:
         task = self._task = asyncio.current_task()
         assert task is not None
         self._expected_cancellations = task.cancelling()
-        gone = self._exchange.gone()
+        gone = self._exchange.disconnected()
         gone.add_done_callback(self._cancel)
         response: Response | ErrorResponse | None = None
         try:
@@ -130,7 +130,7 @@ class StatelessExchange:
     async def _open(self) -> None:
         """Open the event stream, and send the waiting events."""
         response = await self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
-        response.gone.add_done_callback(self._cancel)
+        response.ended.add_done_callback(self._cancel)
         for event in self._waiting:
             response.write(event)
         self._response = response

@@ -182,8 +182,8 @@ async def test_asgi_stream_sends_its_head_at_once_and_ends_with_the_handler() ->
 
 async def test_asgi_exchange_gone_is_done_after_a_disconnect_and_no_response_is_needed() -> None:
     async def handler(exchange: Exchange) -> None:
-        await exchange.gone()
-        assert exchange.gone().done()
+        await exchange.disconnected()
+        assert exchange.disconnected().done()
 
     call = Call(body(), GONE)
     await calling(handler, call)
@@ -195,7 +195,7 @@ async def test_asgi_stream_notices_a_disconnect_after_exchange_gone_was_called(l
     call = Call(body(), *([GONE] if leaves == "before the stream" else []))
 
     async def handler(exchange: Exchange) -> None:
-        gone = exchange.gone()
+        gone = exchange.disconnected()
         if leaves == "before the stream":
             await gone
         else:
@@ -206,7 +206,7 @@ async def test_asgi_stream_notices_a_disconnect_after_exchange_gone_was_called(l
         if leaves == "not":
             stream.write(b"all")
         else:
-            await stream.gone
+            await stream.ended
 
     async with asyncio.timeout(PATIENCE):
         await calling(handler, call)
@@ -215,7 +215,7 @@ async def test_asgi_stream_notices_a_disconnect_after_exchange_gone_was_called(l
 
 async def test_asgi_respond_works_after_exchange_gone_was_called() -> None:
     async def handler(exchange: Exchange) -> None:
-        assert not exchange.gone().done()
+        assert not exchange.disconnected().done()
         await exchange.respond(200, [], b"here")
 
     call = Call(body())
@@ -226,7 +226,7 @@ async def test_asgi_respond_works_after_exchange_gone_was_called() -> None:
 async def test_asgi_stream_is_gone_after_a_disconnect() -> None:
     async def handler(exchange: Exchange) -> None:
         stream = await exchange.stream(200, [])
-        await stream.gone
+        await stream.ended
         stream.write(b"dropped")
         await stream.drain()
 
@@ -238,7 +238,7 @@ async def test_asgi_stream_is_gone_after_a_disconnect() -> None:
 async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(asgi, "MAX_QUEUED", 10)
+    monkeypatch.setattr(asgi, "MAX_UNSENT_BYTES", 10)
 
     call = Call(body())
 
@@ -250,9 +250,9 @@ async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(
         await call.until(3)
         assert not draining.done()
         stream.write(b"6789")
-        assert not stream.gone.done()
+        assert not stream.ended.done()
         stream.write(b"01")
-        assert stream.gone.done()
+        assert stream.ended.done()
         async with asyncio.timeout(PATIENCE):
             await draining
         call.may_send.set()
@@ -262,12 +262,12 @@ async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(
 
 
 async def test_asgi_stream_to_a_client_that_never_reads_lets_the_handler_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asgi, "MAX_QUEUED", 100)
+    monkeypatch.setattr(asgi, "MAX_UNSENT_BYTES", 100)
 
     async def handler(exchange: Exchange) -> None:
         stream = await exchange.stream(200, [])
         client.may_send.clear()
-        while not stream.gone.done():
+        while not stream.ended.done():
             stream.write(b"x" * 60)
             await asyncio.sleep(0)
 
@@ -281,7 +281,7 @@ async def test_asgi_send_that_fails_ends_the_stream() -> None:
     async def handler(exchange: Exchange) -> None:
         stream = await exchange.stream(200, [])
         stream.write(b"x")
-        await stream.gone
+        await stream.ended
 
     call = Call(body())
 
@@ -303,7 +303,7 @@ async def test_asgi_response_after_a_disconnect_is_dropped(how: str) -> None:
             stream = await exchange.stream(200, [])
             stream.write(b"x")
             await stream.drain()
-            assert stream.gone.done()
+            assert stream.ended.done()
         done.append(exchange)
 
     async def send(message: Message) -> None:

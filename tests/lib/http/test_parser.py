@@ -6,7 +6,7 @@ import pytest
 
 from mcp_ref.lib.http.framing import BadMessage
 from mcp_ref.lib.http.message import HttpLimits
-from mcp_ref.lib.http.parser import MAX_PARSED_HEADS, RequestParser
+from mcp_ref.lib.http.parser import MAX_CACHED_REQUEST_HEADS, RequestParser
 
 HEAD = b"POST /mcp?a=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n"
 
@@ -15,10 +15,10 @@ def test_request_parser_returns_none_until_the_body_is_complete() -> None:
     parser = RequestParser(HttpLimits())
     for byte in HEAD + b"{":
         parser.buffer.append(byte)
-        assert parser.next() is None
+        assert parser.next_request() is None
     assert parser.head is not None and parser.head.length == 2
     parser.buffer += b"}GET"
-    request = parser.next()
+    request = parser.next_request()
     assert request is not None
     head, body = request
     assert (head.method, head.path, head.query, body) == ("POST", "/mcp", "a=1", b"{}")
@@ -30,19 +30,19 @@ def test_request_parser_parses_a_repeated_head_once_and_keeps_few_heads() -> Non
     heads = []
     for _ in range(2):
         parser.buffer += HEAD + b"{}"
-        request = parser.next()
+        request = parser.next_request()
         assert request is not None
         heads.append(request[0])
     assert heads[0] is heads[1]
-    for number in range(3 * MAX_PARSED_HEADS):
+    for number in range(3 * MAX_CACHED_REQUEST_HEADS):
         parser.buffer += b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n" % number
-        assert parser.next() is not None
-    assert len(parser.parsed_heads) <= MAX_PARSED_HEADS
+        assert parser.next_request() is not None
+    assert len(parser.cached_heads) <= MAX_CACHED_REQUEST_HEADS
 
 
 def test_request_parser_raises_bad_message_with_the_status_of_the_response() -> None:
     parser = RequestParser(HttpLimits(body_size=1))
     parser.buffer += HEAD
     with pytest.raises(BadMessage, match="larger than 1 bytes") as caught:
-        parser.next()
+        parser.next_request()
     assert caught.value.status == 413

@@ -389,7 +389,7 @@ def streaming(use: Callable[[StreamingResponse], object]) -> Handler:
             return await echo(exchange)
         stream = await exchange.stream(200, OK)
         use(stream)
-        await stream.gone
+        await stream.ended
 
     return handler
 
@@ -458,13 +458,13 @@ async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
         client = await b.client()
         await client.send(STREAM)
         await client.head()
-        assert not streams[0].gone.done()
+        assert not streams[0].ended.done()
         if how == "half":
             client.writer.write_eof()
         else:
             await (client.cut() if how == "reset" else client.close())
         async with asyncio.timeout(PATIENCE):
-            await streams[0].gone
+            await streams[0].ended
         streams[0].write(b"nobody reads this")
         streams[0].close()
         await streams[0].drain()
@@ -479,11 +479,11 @@ def test_exchange_gone_is_done_after_a_disconnect_and_no_response_is_needed(
 
     async def wait(exchange: Exchange) -> None:
         if exchange.request.path != "/s":
-            assert not exchange.gone().done()
+            assert not exchange.disconnected().done()
             return await echo(exchange)
         began.set()
-        await exchange.gone()
-        assert exchange.gone().done()
+        await exchange.disconnected()
+        assert exchange.disconnected().done()
         left.set()
 
     async def test() -> None:
@@ -534,7 +534,7 @@ async def test_stream_opened_after_a_disconnect_is_gone_at_once() -> None:
     async def late(exchange: Exchange) -> None:
         await gate.wait()
         stream = await exchange.stream(200, OK)
-        await stream.gone
+        await stream.ended
         ended.set()
 
     async with bench(late) as b:
@@ -557,7 +557,7 @@ async def test_stream_to_a_client_that_never_reads_is_cut_at_write_buffer() -> N
         if exchange.request.path != "/s":
             return await echo(exchange)
         stream = await exchange.stream(200, OK)
-        while not stream.gone.done():
+        while not stream.ended.done():
             stream.write(b"x" * 10_000)
             pieces += 1
             await asyncio.sleep(0)
@@ -838,7 +838,7 @@ async def test_streams_reset_by_their_clients_leave_nothing() -> None:
         for stream in streams:
             stream.write(b"to nobody")
         await b.is_well()
-        assert all(stream.gone.done() for stream in streams)
+        assert all(stream.ended.done() for stream in streams)
         await eventually(lambda: len(asyncio.all_tasks()) < 10)
 
 
@@ -1034,7 +1034,7 @@ async def test_server_close_cancels_a_handler_once_and_waits_for_its_cleanup() -
     told: list[object] = []
 
     async def careful(exchange: Exchange) -> None:
-        exchange.gone().add_done_callback(told.append)
+        exchange.disconnected().add_done_callback(told.append)
         began.set()
         try:
             await asyncio.Event().wait()

@@ -561,7 +561,7 @@ class Unsent:
         fields = {"Host": "localhost", "Accept": SSE_TYPE, "Content-Type": JSON_TYPE, "Mcp-Session-Id": session}
         self.request = HttpRequest("POST", "/mcp", "", Headers(fields.items()), json.dumps(body).encode())
 
-    def gone(self) -> asyncio.Future[None]:
+    def disconnected(self) -> asyncio.Future[None]:
         return asyncio.get_running_loop().create_future()
 
     async def respond(self, status: int, headers: HeaderList, body: bytes) -> None:

@@ -63,7 +63,7 @@ def streams(*before: bytes, result: Object | None = None, then: bytes = b"", hol
             stream.write(encode_event(frame(answer(message, {"resultType": "complete", **result}))))
         stream.write(then)
         if hold:
-            await stream.gone
+            await stream.ended
 
     return step
 

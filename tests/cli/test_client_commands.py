@@ -13,7 +13,7 @@ import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.cli import UsageError, revisions, show
-from mcp_ref.cli.values import kinds, read_arguments, read_texts
+from mcp_ref.cli.values import json_types, read_arguments, read_string_arguments
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, METHODS, R2025_03_26, R2025_06_18, REVISIONS
 from tests.forked_python import forked, python, quick_python
@@ -402,7 +402,7 @@ def test_a_value_is_read_by_the_schema(word: str, value: JSON) -> None:
 def test_without_a_schema_a_value_is_json_or_text() -> None:
     assert read_arguments(["a=1", "b=x"], None) == {"a": 1, "b": "x"}
     assert read_arguments([], None) == {}
-    assert kinds(True) is None
+    assert json_types(True) is None
 
 
 def test_a_name_may_come_once() -> None:
@@ -411,7 +411,7 @@ def test_a_name_may_come_once() -> None:
 
 
 def test_a_prompts_arguments_stay_texts() -> None:
-    assert read_texts(["a=1", "b=[x"]) == {"a": "1", "b": "[x"}
+    assert read_string_arguments(["a=1", "b=[x"]) == {"a": "1", "b": "[x"}
 
 
 def test_a_schema_is_shown_as_a_signature() -> None:

@@ -28,22 +28,22 @@ from ..server.context import PERSON_SECONDS
 from ..session import TIMEOUT
 from ..transports.trace import tracer
 from . import UsageError, did_you_mean, show
-from .person import asker
-from .values import read_arguments, read_texts
+from .person import elicitation_handler
+from .values import read_arguments, read_string_arguments
 
 
-def ask(options: argparse.Namespace) -> int:
+def run_client_command(options: argparse.Namespace) -> int:
     """Run one of the commands and return its exit code."""
     client = make_client(options)
     try:
-        return asyncio.run(conversation(client, options))
+        return asyncio.run(connect_and_run(client, options))
     except (ConnectionClosed, UnsupportedRevision, RequestTimeout) as error:
-        return fail(3, error)
+        return report_failure(3, error)
     except (McpError, NotInRevision) as error:
-        return fail(1, error)
+        return report_failure(1, error)
 
 
-def fail(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:
+def report_failure(code: int, error: Exception, name: str = "", known: Iterable[str] = ()) -> int:
     """Print an error, with a suggestion if the `known` names do not include `name`. Return the exit code."""
     show.note(f"{error}{'' if name in known else did_you_mean(name, known)}")
     return code
@@ -51,8 +51,8 @@ def fail(code: int, error: Exception, name: str = "", known: Iterable[str] = ())
 
 def make_client(options: argparse.Namespace) -> Client:
     """Return the client that the options describe. Raise UsageError if they contradict each other."""
-    person = asker()
-    server = server_named(options.command)
+    person = elicitation_handler()
+    server = parse_server(options.command)
     if options.header and not isinstance(server, str):
         raise UsageError("--header needs a server with a URL")
     if options.env and isinstance(server, str):
@@ -60,9 +60,9 @@ def make_client(options: argparse.Namespace) -> Client:
     try:
         return Client(
             server,
-            headers=headers(options.header),
+            headers=parse_headers(options.header),
             revision=options.revision,
-            env=environment(options.env),
+            env=parse_environment(options.env),
             roots=options.root,
             elicitation=person,
             elicitation_url=person is not None,
@@ -75,7 +75,7 @@ def make_client(options: argparse.Namespace) -> Client:
         raise UsageError(str(error)) from None
 
 
-def server_named(words: list[str]) -> list[str] | str:
+def parse_server(words: list[str]) -> list[str] | str:
     """Return the command as a list, or the URL. Raise UsageError if words follow the URL."""
     if not words[0].startswith(("http://", "https://")):
         return words
@@ -84,7 +84,7 @@ def server_named(words: list[str]) -> list[str] | str:
     return words[0]
 
 
-def headers(words: list[str]) -> dict[str, str]:
+def parse_headers(words: list[str]) -> dict[str, str]:
     """Return the headers of words such as `Name: value`. Raise UsageError for other words."""
     found = {}
     for word in words:
@@ -95,7 +95,7 @@ def headers(words: list[str]) -> dict[str, str]:
     return found
 
 
-def environment(words: list[str]) -> dict[str, str]:
+def parse_environment(words: list[str]) -> dict[str, str]:
     """Return variables for `NAME=VALUE`, and for `NAME` with the value of this process."""
     found = {}
     for word in words:
@@ -124,11 +124,11 @@ def show_progress(progress: float, total: float | None, message: str | None) -> 
     show.note(f"{progress:g}{of}{': ' + message if message else ''}")
 
 
-async def conversation(client: Client, options: argparse.Namespace) -> int:
+async def connect_and_run(client: Client, options: argparse.Namespace) -> int:
     """Connect, run the command, and close."""
     async with client:
         if sys.stderr.isatty() and options.name != "list":
-            show.note(who(client))
+            show.note(server_line(client))
         if options.log is not None:
             if options.log not in LEVELS:
                 raise UsageError(f"unknown log level {options.log!r}{did_you_mean(options.log, LEVELS)}")
@@ -136,13 +136,13 @@ async def conversation(client: Client, options: argparse.Namespace) -> int:
         return await COMMANDS[options.name](client, options)
 
 
-def who(client: Client) -> str:
+def server_line(client: Client) -> str:
     """Return the server's name and version, and the revision."""
     info = client.server_info
     return f"{info.title or info.name} {info.version}, revision {client.revision}".strip()
 
 
-def encoded(value: object) -> Object:
+def encode(value: object) -> Object:
     """Return a result as JSON of the latest revision, whichever revision is spoken."""
     return codec_for(REVISIONS[-1]).encode(value)
 
@@ -157,17 +157,17 @@ async def list_all(client: Client, options: argparse.Namespace) -> int:
         show.as_json(
             {
                 "protocolVersion": client.revision.name,
-                "serverInfo": encoded(client.server_info),
+                "serverInfo": encode(client.server_info),
                 "capabilities": client.server_capabilities,
                 "instructions": client.instructions,
-                "tools": [encoded(tool) for tool in tools],
-                "resources": [encoded(resource) for resource in resources],
-                "resourceTemplates": [encoded(template) for template in templates],
-                "prompts": [encoded(prompt) for prompt in prompts],
+                "tools": [encode(tool) for tool in tools],
+                "resources": [encode(resource) for resource in resources],
+                "resourceTemplates": [encode(template) for template in templates],
+                "prompts": [encode(prompt) for prompt in prompts],
             }
         )
         return 0
-    show.out(who(client))
+    show.out(server_line(client))
     if client.instructions:
         show.out(client.instructions)
     show.table("Tools", [show.tool_row(tool) for tool in tools])
@@ -182,31 +182,33 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
-    patience = PERSON_SECONDS if asker() is not None else TIMEOUT  # the server may ask the person meanwhile
+    default_timeout = (
+        PERSON_SECONDS if elicitation_handler() is not None else TIMEOUT
+    )  # the server may ask the person meanwhile
     try:
         result = await client.call_tool(
             options.tool,
             arguments,
             on_progress=show_progress if sys.stderr.isatty() else None,
-            timeout=options.timeout if options.timeout is not None else patience,
+            timeout=options.timeout if options.timeout is not None else default_timeout,
         )
     except RemoteError as error:
-        fail(1, error, options.tool, tools)
-        remind(tool, arguments)
+        report_failure(1, error, options.tool, tools)
+        show_expected_arguments(tool, arguments)
         return 1
     if options.json:
-        show.as_json(encoded(result))
+        show.as_json(encode(result))
     elif result.content or not result.has_structured_content:
         for block in result.content:
             (show.note if result.is_error else show.out)(show.block_text(block))
     else:
         show.as_json(result.structured_content)
     if result.is_error:
-        remind(tool, arguments)
+        show_expected_arguments(tool, arguments)
     return 1 if result.is_error else 0
 
 
-def remind(tool: Tool | None, arguments: Object) -> None:
+def show_expected_arguments(tool: Tool | None, arguments: Object) -> None:
     """Print the arguments that a tool takes, if the given arguments do not match its schema."""
     with contextlib.suppress(SchemaError):
         if tool is not None and not compile_schema(tool.input_schema).is_valid(arguments):
@@ -218,9 +220,9 @@ async def read(client: Client, options: argparse.Namespace) -> int:
     try:
         result = await client.read_resource(options.uri)
     except RemoteError as error:
-        return fail(1, error, options.uri, [resource.uri for resource in await client.list_resources()])
+        return report_failure(1, error, options.uri, [resource.uri for resource in await client.list_resources()])
     if options.json:
-        show.as_json(encoded(result))
+        show.as_json(encode(result))
     else:
         for contents in result.contents:
             show.write_contents(contents)
@@ -240,22 +242,22 @@ async def watch(client: Client, options: argparse.Namespace) -> int:
                 sys.stdout.flush()
     except (RemoteError, CapabilityError) as error:
         known = await client.list_resources() if client.server_can("resources") else []
-        return fail(1, error, options.uri, [resource.uri for resource in known])
+        return report_failure(1, error, options.uri, [resource.uri for resource in known])
     return 0
 
 
 async def prompt(client: Client, options: argparse.Namespace) -> int:
     """Print the messages of a prompt."""
     try:
-        result = await client.get_prompt(options.prompt, read_texts(options.arguments))
+        result = await client.get_prompt(options.prompt, read_string_arguments(options.arguments))
     except RemoteError as error:
         prompts = {prompt.name: prompt for prompt in await client.list_prompts()}
-        fail(1, error, options.prompt, prompts)
+        report_failure(1, error, options.prompt, prompts)
         if options.prompt in prompts:
             show.note(f"{options.prompt} takes: {show.prompt_row(prompts[options.prompt])[1] or 'nothing'}")
         return 1
     if options.json:
-        show.as_json(encoded(result))
+        show.as_json(encode(result))
     else:
         for message in result.messages:
             show.out(f"{message.role}: {show.block_text(message.content)}")
@@ -266,20 +268,20 @@ async def complete(client: Client, options: argparse.Namespace) -> int:
     """Print suggested values, one line each."""
     is_uri = "{" in options.ref or "://" in options.ref
     ref = ResourceTemplateReference(options.ref) if is_uri else PromptReference(options.ref)
-    known = read_texts(options.arguments) or None
+    known = read_string_arguments(options.arguments) or None
     try:
         result = await client.complete(ref, options.argument, options.value, known)
     except RemoteError as error:
-        return fail(1, error, options.ref, await completable(client, is_uri))
+        return report_failure(1, error, options.ref, await completion_references(client, is_uri))
     if options.json:
-        show.as_json(encoded(result))
+        show.as_json(encode(result))
     else:
         for value in result.values:
             show.out(value)
     return 0
 
 
-async def completable(client: Client, is_uri: bool) -> list[str]:
+async def completion_references(client: Client, is_uri: bool) -> list[str]:
     """Return the URI templates or the names of the prompts."""
     if is_uri:
         templates = await client.list_resource_templates() if client.server_can("resources") else []
