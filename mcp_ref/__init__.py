@@ -122,7 +122,7 @@ READING_ORDER = (
     "extensions/tasks/receiver.py", "extensions/tasks/requestor.py",
     "client/__init__.py", "client/handlers.py", "client/session.py", "client/negotiation.py", "client/connector.py",
     "client/subscriptions.py", "client/tools.py", "client/client.py", "client/sync.py",
-    "server/__init__.py", "server/context.py", "server/offer.py", "server/subscriptions.py",
+    "server/__init__.py", "server/context.py", "server/catalog.py", "server/subscriptions.py",
     "server/stateless.py", "server/session.py", "server/http.py", "server/main.py", "server/server.py",
     "__init__.py",
     "demo/__init__.py", "demo/server.py", "demo/screen.py", "demo/host.py", "demo/plain_http.py",

@@ -38,10 +38,10 @@ T = TypeVar("T")
 Handler = Callable[..., Awaitable[object]]
 """Takes the params of a request, a dataclass, and its `RequestContext`. Returns the result, a dataclass."""
 
-Send = Callable[[Object], Awaitable[Object]]
+SendRequest = Callable[[Object], Awaitable[Object]]
 """Sends a request with these params, and returns its result."""
 
-TIMEOUT = 60.0
+DEFAULT_TIMEOUT = 60.0
 """Default time to wait for a response, in seconds."""
 
 Role = Literal["client", "server"]
@@ -56,7 +56,7 @@ class Route:
     handler: Handler
 
 
-def load(path: str) -> type:
+def load_type(path: str) -> type:
     """Return the dataclass that `page:Type` in the method table names. Import its page if nothing has used it yet."""
     page, _, name = path.partition(":")
     return cast(type, getattr(importlib.import_module(f".{page}", __package__), name))
@@ -77,13 +77,13 @@ def find_route(
         handler = handler_of(method)
     if method is None or handler is None:
         raise ProtocolError(METHOD_NOT_FOUND, f"Method not found: {name[:200]}")
-    return Route(method, load(method.params), handler)
+    return Route(method, load_type(method.params), handler)
 
 
 class Session(Channel):
     """One conversation with one peer. `role` is our role: client or server."""
 
-    exchange: Callable[[str, Object, Send], Awaitable[Object]] | None = None
+    send_stateless: Callable[[str, Object, SendRequest], Awaitable[Object]] | None = None
     """The function that sends a request with the steps of the modern era, such as retries. None in the legacy era."""
 
     peer_info: Implementation | None = None
@@ -99,15 +99,15 @@ class Session(Channel):
         self.loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[McpError | None] = self.loop.create_future()
         """Done when the peer sends nothing more. Its result is the error that ended the session, or None."""
-        self.dispatcher = Dispatcher(transport, self._serve, self._notified, self._abandoned, limits)
+        self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
         self.dispatcher.unbatchable = frozenset({"initialize"})
         # A client only logs an unreadable message: often it is a stray `print` of the server, which expects no error.
         self.dispatcher.reports_unreadable = role == "server"
         self._routes: dict[str, Route] = {}
         self._sendable: set[str] = set()  # methods that passed `_check_sendable`
-        self.speak(LATEST_LEGACY)
+        self.use_revision(LATEST_LEGACY)
 
-    def speak(self, revision: Revision) -> None:
+    def use_revision(self, revision: Revision) -> None:
         """Use this revision for all messages from now on."""
         self.revision = revision
         self.codec = codec_for(revision)
@@ -118,9 +118,9 @@ class Session(Channel):
 
     async def open(self) -> None:
         """Start the transport."""
-        await self.transport.start(self.dispatcher.receive, self.lost)
+        await self.transport.start(self.dispatcher.receive, self.transport_ended)
 
-    def lost(self, error: McpError | None) -> None:
+    def transport_ended(self, error: McpError | None) -> None:
         """Fail our open requests, because the peer sends nothing more. The peer's requests may still finish."""
         if not self.ended.done():
             self.ended.set_result(error)
@@ -174,9 +174,9 @@ class Session(Channel):
         )
         try:
             given = self.codec.encode(params)
-            wire = await (send(given) if self.exchange is None else self.exchange(method, given, send))
+            wire = await (send(given) if self.send_stateless is None else self.send_stateless(method, given, send))
         except RemoteError as error:
-            self.note_error(error)
+            self.handle_error_response(error)
             raise
         try:
             return self.codec.decode(result, wire)
@@ -184,25 +184,25 @@ class Session(Channel):
             raise InvalidMessage(f"the result of {method} has the wrong shape: {error}") from None
 
     def _check_sendable(self, method: str) -> None:
-        """Raise NotInRevision or CapabilityError if a request may not be sent. `speak` forgets the checked methods."""
+        """Raise NotInRevision or CapabilityError if this method must not be sent."""
         row = find_method(method, self.revision, self.role)
         if row is None:
             raise NotInRevision(f"{method} does not exist in revision {self.revision}, which this connection speaks")
-        if not self._declared(self.peer_capabilities, row):
+        if not self._is_declared(self.peer_capabilities, row):
             raise CapabilityError(f"the {self.peer_role} does not offer {row.capability}, so {method} was not sent")
         self._sendable.add(method)
 
-    def note_error(self, error: RemoteError) -> None:
+    def handle_error_response(self, error: RemoteError) -> None:
         """Take note of an error response to one of our requests. The client overrides it."""
 
     def notify(self, method: str, params: object, related: RequestId | None = None) -> bool:
         row = find_method(method, self.revision, self.role)
-        if row is None or not self._declared(self.capabilities, row):
+        if row is None or not self._is_declared(self.capabilities, row):
             return False
         self.dispatcher.notify(method, self.codec.encode(params), related)
         return True
 
-    def _abandoned(self, id: RequestId, reason: str) -> None:
+    def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is None or (pending.response.done() and not pending.response.cancelled()):
             # [2025-11-25 basic/utilities/cancellation#behavior-requirements] MUST name only a request in progress
@@ -210,7 +210,7 @@ class Session(Channel):
         if pending.method not in UNCANCELLABLE:
             self.notify("notifications/cancelled", CancelledNotificationParams(id, reason))
 
-    def _declared(self, capabilities: Object, row: Method) -> bool:
+    def _is_declared(self, capabilities: Object, row: Method) -> bool:
         if row.capability is None or (row.capability == "completions" and not self.revision.completions_are_declared):
             return True
         return declares(capabilities, row.capability)
@@ -248,7 +248,7 @@ class Session(Channel):
         """Return the context for the handler of a request. The server overrides it."""
         return RequestContext(self, request.id, cast("Object | None", request.params.get("_meta")))
 
-    def notified(self, method: str, params: object) -> None:
+    def handle_notification(self, method: str, params: object) -> None:
         """Handle a notification of the peer. Each role overrides it."""
         raise NotImplementedError
 
@@ -258,7 +258,7 @@ class Session(Channel):
             raise ProtocolError(INVALID_REQUEST, f"Invalid Request: {fault}")
         route = self._routes.get(request.method)
         if route is None:
-            is_declared = functools.partial(self._declared, self.capabilities)
+            is_declared = functools.partial(self._is_declared, self.capabilities)
             route = find_route(request.method, self.revision, self.peer_role, is_declared, self.handler)
             self._routes[request.method] = route
         try:
@@ -268,14 +268,14 @@ class Session(Channel):
         result = await route.handler(params, self.context(request, params))
         return self.codec.encode(result)  # after `initialize`, the codec of the negotiated revision
 
-    def _notified(self, notification: messages.Notification) -> None:
+    def _receive_notification(self, notification: messages.Notification) -> None:
         row = find_method(notification.method, self.revision, self.peer_role)
         if row is None or not row.is_notification:
             log.debug("ignored the notification %.100r, unknown in revision %s", notification.method, self.revision)
             return
         try:
-            params: object = self.codec.decode(load(row.params), notification.params)
+            params: object = self.codec.decode(load_type(row.params), notification.params)
         except ShapeError as error:
             log.warning("ignored a malformed %s: %s", notification.method, error)
             return
-        self.notified(notification.method, params)
+        self.handle_notification(notification.method, params)

@@ -11,6 +11,7 @@ CHANGES
 - `READING_ORDER` and `OPTIONAL_READING` say in which order to read the modules, and which a first reader can skip.
 - New commands: `python3 -m mcp_ref toc` and `python3 -m mcp_ref limits`.
 - Error and log messages have new words. The messages on the wire have the same structure as before.
+- The option `older` of a server over HTTP is now `http_sse`.
 - The package is under the MIT licence.
 
 0.1.0

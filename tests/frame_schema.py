@@ -29,7 +29,7 @@ from mcp_ref.jsonrpc.messages import (
 from mcp_ref.lib.jsonschema import Validator, compile_schema
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.server import stateless
-from mcp_ref.server.offer import Offer, OpenSubscriptions
+from mcp_ref.server.catalog import Catalog, OpenSubscriptions
 from mcp_ref.transports.base import Notify
 from tests.settings import DATA
 
@@ -193,7 +193,7 @@ def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, obje
     serve_stateless = stateless.serve
 
     async def serve(
-        offer: Offer, open_subscriptions: OpenSubscriptions, request: Request, notify: Notify, *rest: Any, **more: Any
+        catalog: Catalog, open_subscriptions: OpenSubscriptions, request: Request, notify: Notify, *rest: Any, **more: Any
     ) -> Object:
         def check(message: Outgoing) -> None:
             faults.extend(faults_of(message, MODERN[-1], {request.id: request.method}))
@@ -203,7 +203,7 @@ def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, obje
             notify(method, params)
 
         try:
-            result = await serve_stateless(offer, open_subscriptions, request, checked_tell, *rest, **more)
+            result = await serve_stateless(catalog, open_subscriptions, request, checked_tell, *rest, **more)
         except ProtocolError as error:
             check(ErrorResponse(request.id, error.to_error()))
             raise

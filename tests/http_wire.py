@@ -245,7 +245,7 @@ async def http_wire(
 ) -> AsyncIterator[Wire]:
     """Serve over Streamable HTTP ("http", "http-json", "asgi") or HTTP+SSE ("http+sse"), and give a raw client."""
     options = HttpOptions(json_responses=kind == "http-json")
-    site = HttpApp(server.offer, server.limits, server.trace, **options)
+    site = HttpApp(server.catalog, server.limits, server.trace, **options)
     handler = _Begun(under_asgi(application(site.handle)) if kind == "asgi" else site.handle)
     listening = await serve(handler)
     base = f"http://127.0.0.1:{listening.address[1]}"

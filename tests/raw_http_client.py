@@ -221,7 +221,7 @@ class Talk:
 @contextlib.asynccontextmanager
 async def served_over_http(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[Web]:
     """Serve over HTTP, and give access to the application and raw connections."""
-    site = HttpApp(server.offer, trace=server.trace, **options)
+    site = HttpApp(server.catalog, trace=server.trace, **options)
     listening = await serve(site.handle)
     web = Web(site, listening.address)
     try:

@@ -88,7 +88,7 @@ from mcp_ref.revisions import (
     NotInRevision,
     Revision,
 )
-from mcp_ref.session import load
+from mcp_ref.session import load_type
 from tests import settings
 from tests.frame_schema import definitions, name_of_method, validator
 
@@ -229,7 +229,7 @@ def test_decode_and_encode_give_the_same_object(revision: Revision) -> None:
 def test_methods_have_types_for_params_and_result() -> None:
     for method in METHODS:
         for path in (method.params, method.result):
-            assert path is None or is_dataclass(load(path)), method.name
+            assert path is None or is_dataclass(load_type(path)), method.name
 
 
 # ------------------------------------------------------------------------------------------------ down-conversion

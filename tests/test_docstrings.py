@@ -11,7 +11,7 @@ from mcp_ref.basic.versioning import is_stateless
 from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import Notification, Request, Response, decode, encode
 from mcp_ref.revisions import LEGACY, REVISIONS, Revision, find_method
-from mcp_ref.session import load
+from mcp_ref.session import load_type
 from tests.frame_schema import faults_of
 from tests.settings import DATA, ROOT
 
@@ -50,7 +50,7 @@ def test_an_example_is_a_message_that_reads_and_writes_the_same(page: str, text:
         row = find_method(message.method, revision, "client") or find_method(message.method, revision, "server")
         assert row is not None
         codec = codec_for(revision)
-        assert codec.encode(codec.decode(load(row.params), message.params)) is not None
+        assert codec.encode(codec.decode(load_type(row.params), message.params)) is not None
         is_alone = is_stateless(message.params) or LEGACY[-1] not in revisions
         if DATA is not None and revision is (REVISIONS[-1] if is_alone else LEGACY[-1]):
             assert faults_of(message, revision.name, {}) == []

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_ref.codec import _hints, _split, lives_of, shape_of
 from mcp_ref.revisions import LEGACY, METHODS, REVISIONS, Revision, find_method, find_revision, revision_named
-from mcp_ref.session import load
+from mcp_ref.session import load_type
 from tests import frame_schema
 from tests.settings import DATA
 
@@ -58,9 +58,9 @@ def _types() -> dict[str, type]:
             visit(argument)
 
     for method in METHODS:
-        visit(load(method.params))
+        visit(load_type(method.params))
         if method.result is not None:
-            visit(load(method.result))
+            visit(load_type(method.result))
     return found
 
 

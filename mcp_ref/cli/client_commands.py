@@ -24,8 +24,8 @@ from ..jsonrpc.errors import ConnectionClosed, McpError, RemoteError, RequestTim
 from ..jsonrpc.messages import Object
 from ..lib.jsonschema import SchemaError, compile_schema
 from ..revisions import REVISIONS, NotInRevision
-from ..server.context import PERSON_SECONDS
-from ..session import TIMEOUT
+from ..server.context import USER_TIMEOUT
+from ..session import DEFAULT_TIMEOUT
 from ..transports.trace import tracer
 from . import UsageError, did_you_mean, show
 from .person import elicitation_handler
@@ -68,7 +68,7 @@ def make_client(options: argparse.Namespace) -> Client:
             elicitation_url=person is not None,
             on_log=show_log,
             on_stderr=show_stderr if options.stderr else None,
-            timeout=options.timeout if options.timeout is not None else TIMEOUT,
+            timeout=options.timeout if options.timeout is not None else DEFAULT_TIMEOUT,
             trace=tracer() if options.trace else None,
         )
     except ValueError as error:  # an unknown revision, or an invalid root
@@ -182,9 +182,8 @@ async def call(client: Client, options: argparse.Namespace) -> int:
     tools = {tool.name: tool for tool in await client.list_tools()}
     tool = tools.get(options.tool)
     arguments = read_arguments(options.arguments, tool.input_schema if tool is not None else None)
-    default_timeout = (
-        PERSON_SECONDS if elicitation_handler() is not None else TIMEOUT
-    )  # the server may ask the person meanwhile
+    # The server can ask the user for input during the call.
+    default_timeout = USER_TIMEOUT if elicitation_handler() is not None else DEFAULT_TIMEOUT
     try:
         result = await client.call_tool(
             options.tool,

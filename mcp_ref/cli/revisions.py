@@ -16,7 +16,7 @@ from ..client.session import INPUT_REQUESTS
 from ..codec import lives_of
 from ..jsonrpc.messages import Object
 from ..revisions import METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
-from ..session import load
+from ..session import load_type
 from . import UsageError, show
 
 
@@ -90,7 +90,7 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
 def wire_types() -> Iterator[type]:
     """Yield the dataclasses of all modules that the method table names."""
     paths = {"basic.content:TextContent"} | {path for m in METHODS for path in (m.params, m.result) if path}
-    for module in sorted({load(path).__module__ for path in paths}):
+    for module in sorted({load_type(path).__module__ for path in paths}):
         for cls in vars(sys.modules[module]).values():
             if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == module:
                 yield cls

@@ -26,7 +26,7 @@ from ..features import lazy as features
 from ..features.caching import ResponseCache
 from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS, Era, Revision, in_order
-from ..session import TIMEOUT
+from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
 from .connector import Connector, InProcessServer, Target
 from .negotiation import ClientIdentity
@@ -101,7 +101,7 @@ class Client(Connector):
         on_log: Callable[[LoggingMessageNotificationParams], None] | None = None,
         on_tools_changed: Callable[[], None] | None = None, on_resources_changed: Callable[[], None] | None = None,
         on_prompts_changed: Callable[[], None] | None = None,
-        on_elicitation_complete: Callable[[str], None] | None = None, timeout: float | None = TIMEOUT,
+        on_elicitation_complete: Callable[[str], None] | None = None, timeout: float | None = DEFAULT_TIMEOUT,
         env: Mapping[str, str] | None = None, cwd: str | os.PathLike[str] | None = None,
         on_stderr: Callable[[bytes], None] | None = None,
         headers: Mapping[str, str] | None = None, http: HttpClient | None = None,
@@ -124,7 +124,7 @@ class Client(Connector):
         on_changed = {"tools": on_tools_changed, "resources": on_resources_changed, "prompts": on_prompts_changed}
         invalidate = partial(results.invalidate, target.cache_key[0])
         self._notifications = receivers = ServerNotifications(on_log, on_changed, invalidate)
-        callbacks = (receivers.receive, receivers.disconnected)
+        callbacks = (receivers.receive, receivers.end_subscriptions)
         super().__init__(target, limits, self._handlers, results, timeout, {} if eras is None else eras, *callbacks)
         self._closing: asyncio.Task[None] | None = None
 
@@ -209,7 +209,7 @@ class Client(Connector):
             timeout: Time limit in seconds. Defaults to the client's `timeout`.
         """
         method = "ping" if self.revision.era == "legacy" else "server/discover"
-        self.results.forget(self.cache_key[0], method)  # a cached result says nothing about the server now
+        self.response_cache.forget(self.cache_key[0], method)  # a cached result says nothing about the server now
         await self.request(method, RequestParams(), EmptyResult, timeout)
 
     async def list_tools(self, *, timeout: float | None = None) -> list[Tool]:
@@ -280,7 +280,7 @@ class Client(Connector):
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
         """
-        return cast("list[Task]", await self.request_all("tasks/list", "tasks", timeout))
+        return cast("list[Task]", await self.request_all_pages("tasks/list", "tasks", timeout))
 
     async def list_resources(self, *, timeout: float | None = None) -> list[Resource]:
         """Return all resources.
@@ -288,7 +288,7 @@ class Client(Connector):
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
         """
-        return cast("list[Resource]", await self.request_all("resources/list", "resources", timeout))
+        return cast("list[Resource]", await self.request_all_pages("resources/list", "resources", timeout))
 
     async def list_resource_templates(self, *, timeout: float | None = None) -> list[ResourceTemplate]:
         """Return all resource templates.
@@ -296,7 +296,7 @@ class Client(Connector):
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
         """
-        templates = await self.request_all("resources/templates/list", "resource_templates", timeout)
+        templates = await self.request_all_pages("resources/templates/list", "resource_templates", timeout)
         return cast("list[ResourceTemplate]", templates)
 
     async def read_resource(self, uri: str, *, timeout: float | None = None) -> ReadResourceResult:
@@ -328,7 +328,7 @@ class Client(Connector):
         Args:
             timeout: Time limit for each page, in seconds. Defaults to the client's `timeout`.
         """
-        return cast("list[Prompt]", await self.request_all("prompts/list", "prompts", timeout))
+        return cast("list[Prompt]", await self.request_all_pages("prompts/list", "prompts", timeout))
 
     async def get_prompt(
         self, name: str, arguments: dict[str, str] | None = None, *, timeout: float | None = None

@@ -34,7 +34,7 @@ from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import ConnectionClosed, ForeignAnswer, InvalidMessage, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, RequestId
 from ..revisions import METHODS, Era, Revision
-from ..session import load
+from ..session import load_type
 from ..transports.base import Trace, Transport
 from ..transports.memory import memory_pair
 from ..transports.stdio import StdioClientTransport
@@ -126,7 +126,7 @@ class Target:
         return server, None
 
 
-class State(Enum):
+class ConnectionState(Enum):
     """The state of a client. Only a server process of the modern era is restarted: no session is lost with it.
 
     NEW --> CONNECTING --negotiated--> CONNECTED --process ended--> RESTARTING
@@ -143,13 +143,13 @@ class State(Enum):
     CLOSED = auto()
 
 
-_NEXT = {
-    State.NEW: {State.CONNECTING, State.CLOSED},
-    State.CONNECTING: {State.CONNECTED, State.CLOSED},
-    State.CONNECTED: {State.RESTARTING, State.LOST, State.CLOSED},
-    State.RESTARTING: {State.CONNECTED, State.LOST, State.CLOSED},
-    State.LOST: {State.CLOSED},
-    State.CLOSED: set[State](),
+_TRANSITIONS = {
+    ConnectionState.NEW: {ConnectionState.CONNECTING, ConnectionState.CLOSED},
+    ConnectionState.CONNECTING: {ConnectionState.CONNECTED, ConnectionState.CLOSED},
+    ConnectionState.CONNECTED: {ConnectionState.RESTARTING, ConnectionState.LOST, ConnectionState.CLOSED},
+    ConnectionState.RESTARTING: {ConnectionState.CONNECTED, ConnectionState.LOST, ConnectionState.CLOSED},
+    ConnectionState.LOST: {ConnectionState.CLOSED},
+    ConnectionState.CLOSED: set[ConnectionState](),
 }
 """The transitions of the diagram."""
 
@@ -165,8 +165,8 @@ class Connector:
         self.timeout = timeout
         """Time limit of a request without its own, in seconds. None means no limit."""
         self.target = target
-        self.results, self.cache_key = cache, target.cache_key
-        self.state = State.NEW
+        self.response_cache, self.cache_key = cache, target.cache_key
+        self.state = ConnectionState.NEW
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The arguments that are copied to HTTP headers, by tool: header name -> path of the argument."""
         settings = (limits, handlers, cache, self.cache_key)
@@ -179,9 +179,9 @@ class Connector:
         self._restarts = 0  # since the last response
         self._closed = asyncio.Event()
 
-    def _enter(self, state: State) -> None:
+    def _change_state(self, state: ConnectionState) -> None:
         """Change the state if the diagram has this transition."""
-        if state in _NEXT[self.state]:
+        if state in _TRANSITIONS[self.state]:
             self.state = state
 
     @property
@@ -217,19 +217,22 @@ class Connector:
 
     async def _connect(self, identity: ClientIdentity) -> None:
         """Open a transport to the server and negotiate a revision. Raise what `Client.connect` documents."""
-        self._enter(State.CONNECTING)
+        self._change_state(ConnectionState.CONNECTING)
         name = self.target.name
-        known = self._eras.get(name) if name is not None else None
+        known_era = self._eras.get(name) if name is not None else None
         session = await self._open_session()
         try:
-            self._server_identity = await negotiate(session, identity, self.timeout, known)
+            self._server_identity = await negotiate(session, identity, self.timeout, known_era)
         except (ConnectionClosed, RemoteError) as error:
-            if self.state is State.CLOSED:
+            if self.state is ConnectionState.CLOSED:
                 raise
-            if known == "legacy" and identity.of("modern"):
+            knows_legacy = known_era == "legacy"
+            if knows_legacy and identity.revisions_of("modern"):
                 # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] probe again
                 retry: Era | None = None
-            elif self.target.is_process and session.ended.done() and identity.of("legacy") and known != "legacy":
+            elif (
+                self.target.is_process and session.ended.done() and identity.revisions_of("legacy") and not knows_legacy
+            ):
                 retry = "legacy"  # the process ended because it does not know `server/discover`
             else:
                 raise
@@ -238,12 +241,12 @@ class Connector:
                 await session.close()
                 session = await self._open_session()
             self._server_identity = await negotiate(session, identity, self.timeout, retry)
-        self._enter(State.CONNECTED)
-        if name is not None and identity.of("modern"):  # without modern revisions nothing was probed
+        self._change_state(ConnectionState.CONNECTED)
+        if name is not None and identity.revisions_of("modern"):  # without modern revisions nothing was probed
             self._eras[name] = self.revision.era
 
     async def _open_session(self) -> ClientSession:
-        if self.state is State.CLOSED:
+        if self.state is ConnectionState.CLOSED:
             raise ConnectionClosed("the client was closed")
         session = self._session = self._new_session()
         await session.open()
@@ -255,7 +258,7 @@ class Connector:
 
     async def stop_reconnecting(self) -> None:
         """Enter CLOSED, so that a lost server is not restarted. The open session can still be used."""
-        self._enter(State.CLOSED)
+        self._change_state(ConnectionState.CLOSED)
         self._closed.set()
         if self._restart_task is not None:
             self._restart_task.cancel()
@@ -273,14 +276,14 @@ class Connector:
         self._on_disconnect()
         if session.has_responded:
             self._restarts = 0
-        if session is not self._session or self.state is not State.CONNECTED:
+        if session is not self._session or self.state is not ConnectionState.CONNECTED:
             return
         if self.can_reconnect() and self.target.is_process and self._restarts < MAX_RESTARTS:
             # [2026-07-28 basic/transports/stdio#unexpected-termination] the client SHOULD restart it
-            self._enter(State.RESTARTING)
+            self._change_state(ConnectionState.RESTARTING)
             self._restart_task = asyncio.get_running_loop().create_task(self._restart(session))
         else:
-            self._enter(State.LOST)
+            self._change_state(ConnectionState.LOST)
 
     async def _restart(self, old: ClientSession) -> None:
         """Start the server process until it keeps running, at most `MAX_RESTARTS` times."""
@@ -294,14 +297,14 @@ class Connector:
             try:
                 await new.open()
             except ConnectionClosed as error:
-                new.lost(error)
+                new.transport_ended(error)
             old = new
-        self._enter(State.LOST if old.ended.done() else State.CONNECTED)
+        self._change_state(ConnectionState.LOST if old.ended.done() else ConnectionState.CONNECTED)
 
     def can_reconnect(self) -> bool:
         """Return True if lost requests can be sent again: they are stateless, and the server is a process or a URL."""
-        is_open = self.state in (State.CONNECTED, State.RESTARTING) and self.revision.era == "modern"
-        return is_open and (self.target.is_url or self.target.is_process)
+        is_open = self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
+        return is_open and self.revision.era == "modern" and (self.target.is_url or self.target.is_process)
 
     async def pause(self, seconds: float) -> None:
         """Wait for some seconds, or until the client is closed."""
@@ -311,7 +314,7 @@ class Connector:
 
     async def ready(self) -> ClientSession:
         """Wait for a restart of the server process, if there is one, and return the session."""
-        if self.state is State.RESTARTING and self._restart_task is not None:
+        if self.state is ConnectionState.RESTARTING and self._restart_task is not None:
             await asyncio.wait([self._restart_task])
         return self.session
 
@@ -330,7 +333,7 @@ class Connector:
                 method, params, result, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
                 before_send=before_send)  # fmt: skip
         except InvalidMessage:
-            self.results.forget(self.cache_key[0], method)  # otherwise the cache would return it again
+            self.response_cache.forget(self.cache_key[0], method)  # otherwise the cache would return it again
             raise
         except ConnectionClosed as error:
             if isinstance(error, ForeignAnswer) or method not in REPEATABLE or not self.can_reconnect():
@@ -342,9 +345,9 @@ class Connector:
     async def request_by_name(self, method: str, timeout: float | None, **members: object) -> object:
         """Send a request and return its result. The method table names its types, which are imported on first use."""
         row = next(row for row in METHODS if row.name == method)
-        return await self.request(method, load(row.params)(**members), load(row.result or ""), timeout)
+        return await self.request(method, load_type(row.params)(**members), load_type(row.result or ""), timeout)
 
-    async def request_all(self, method: str, member: str, timeout: float | None) -> list[object]:
+    async def request_all_pages(self, method: str, member: str, timeout: float | None) -> list[object]:
         """Return all items of a list. Each page holds its items in the attribute `member`."""
 
         async def fetch(cursor: str | None) -> tuple[list[object], str | None]:
@@ -355,6 +358,6 @@ class Connector:
             return await all_pages(fetch)
         except RemoteError as error:
             # [2026-07-28 server/utilities/caching#interaction-with-pagination] SHOULD discard pages with stale cursors
-            if error.code != INVALID_PARAMS or not self.results.forget(self.cache_key[0], method):
+            if error.code != INVALID_PARAMS or not self.response_cache.forget(self.cache_key[0], method):
                 raise
         return await all_pages(fetch)

@@ -60,11 +60,11 @@ class ClientIdentity:
     info: Implementation
     capabilities: ClientCapabilities
 
-    def of(self, era: Era) -> list[Revision]:
+    def revisions_of(self, era: Era) -> list[Revision]:
         """Return the revisions of one era."""
         return [revision for revision in self.revisions if revision.era == era]
 
-    def no_common_revision(self, theirs: Sequence[JSON], otherwise: str) -> UnsupportedRevision:
+    def no_common_revision_error(self, theirs: Sequence[JSON], otherwise: str) -> UnsupportedRevision:
         """Return the error for a server that speaks other revisions."""
         listed = ", ".join(str(name)[:40] for name in theirs[:20]) or otherwise
         return UnsupportedRevision(f"the server speaks {listed}; this client speaks {self}")
@@ -74,7 +74,7 @@ class ClientIdentity:
 
 
 async def negotiate(
-    session: ClientSession, client: ClientIdentity, timeout: float | None, known: Era | None = None
+    session: ClientSession, client: ClientIdentity, timeout: float | None, known_era: Era | None = None
 ) -> ServerIdentity:
     """Find the revision to speak, and make the session speak it.
 
@@ -82,23 +82,23 @@ async def negotiate(
         session: An open session.
         client: The identity that the server is told.
         timeout: Time limit of each request, in seconds.
-        known: The era that an earlier client found.
+        known_era: The era that an earlier client found.
 
     Raises:
         UnsupportedRevision: If client and server have no revision in common.
     """
-    if not client.of("modern") or (known == "legacy" and client.of("legacy")):
+    if not client.revisions_of("modern") or (known_era == "legacy" and client.revisions_of("legacy")):
         try:
             return await _initialize(session, client, timeout)
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 raise
-            if not client.of("modern"):
-                raise client.no_common_revision(_supported_in(error), "another revision") from None
+            if not client.revisions_of("modern"):
+                raise client.no_common_revision_error(_supported_in(error), "another revision") from None
     probe = asyncio.create_task(_discover(session, client, timeout))
     handshake: asyncio.Task[ServerIdentity] | None = None
     try:
-        await asyncio.wait([probe], timeout=PROBE_SECONDS if client.of("legacy") else None)
+        await asyncio.wait([probe], timeout=PROBE_SECONDS if client.revisions_of("legacy") else None)
         if not probe.done():
             handshake = asyncio.create_task(_initialize(session, client, timeout))
             await asyncio.wait([probe, handshake], return_when=asyncio.FIRST_COMPLETED)
@@ -106,7 +106,7 @@ async def negotiate(
             return handshake.result()
         discovered = await probe
         if discovered is not None:
-            return _accept(session, client, *discovered)
+            return _use_modern_revision(session, client, *discovered)
         return await (handshake or _initialize(session, client, timeout))
     finally:
         tasks = [task for task in (probe, handshake) if task is not None]
@@ -119,26 +119,26 @@ async def _discover(
     session: ClientSession, client: ClientIdentity, timeout: float | None
 ) -> tuple[Revision, DiscoverResult, JSON] | None:
     """Send `server/discover`. Return the revision, the result and the server's info; None for a legacy server."""
-    revision, refused = client.of("modern")[-1], list[Revision]()
+    revision, refused = client.revisions_of("modern")[-1], list[Revision]()
     while True:
         codec = codec_for(revision)
         params = with_request_meta({}, revision, codec.encode(client.capabilities), codec.encode(client.info), None)
         try:
             wire = await session.dispatcher.request("server/discover", params, timeout=timeout)
             result = codec.decode(DiscoverResult, wire)
-            chosen = _choose(result.supported_versions, client, refused)
+            chosen = _choose_revision(result.supported_versions, client, refused)
             if chosen.era == "modern":
                 # Drafts of 2026-07-28 had the info in the result, the release has it in `_meta`.
                 return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
         except RemoteError as error:
             if error.code != UNSUPPORTED_PROTOCOL_VERSION:
-                _expect_legacy(client, error)
+                _check_legacy_fallback(client, error)
                 return None
             # [2026-07-28 basic/transports/stdio#backward-compatibility] modern, but another version: not initialize
             refused.append(revision)
-            chosen = _choose(_supported_in(error), client, refused)
+            chosen = _choose_revision(_supported_in(error), client, refused)
         except (ForeignAnswer, InvalidMessage, ShapeError, RequestTimeout) as error:
-            _expect_legacy(client, error)
+            _check_legacy_fallback(client, error)
             return None
         if chosen.era == "legacy":
             return None  # a server of both eras speaks this revision after a handshake
@@ -150,22 +150,22 @@ def _supported_in(error: RemoteError) -> list[JSON]:
     return listed if isinstance(listed, list) else []
 
 
-def _choose(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
+def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Sequence[Revision]) -> Revision:
     """Return the latest revision that both sides speak. Raise UnsupportedRevision without one."""
     theirs = {find_revision(name) for name in names}
     # During a rolling update, an old process may refuse a revision that the new one names: it is tried twice.
     common = [revision for revision in client.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
-        raise client.no_common_revision(names, "none that it names")
+        raise client.no_common_revision_error(names, "none that it names")
     return common[-1]
 
 
-def _expect_legacy(client: ClientIdentity, why: Exception) -> None:
+def _check_legacy_fallback(client: ClientIdentity, why: Exception) -> None:
     """Raise UnsupportedRevision if the client cannot speak to a legacy server, such as this one seems to be."""
     if isinstance(why, RemoteError) and why.code in MODERN_ERRORS:
         raise why
     log.debug("the server does not speak the modern era: %s", why)
-    if not client.of("legacy"):
+    if not client.revisions_of("legacy"):
         # [2026-07-28 basic/versioning#compatibility-matrix] modern client, legacy server: an actionable error
         raise UnsupportedRevision(
             f"the server does not speak {client}: it responded to server/discover with {str(why)[:200]!r}. "
@@ -173,11 +173,11 @@ def _expect_legacy(client: ClientIdentity, why: Exception) -> None:
         )
 
 
-def _accept(
+def _use_modern_revision(
     session: ClientSession, client: ClientIdentity, revision: Revision, result: DiscoverResult, info: JSON
 ) -> ServerIdentity:
     """Make the session speak a modern revision."""
-    session.speak(revision)
+    session.use_revision(revision)
     codec = session.codec
     session.capabilities = codec.encode(client.capabilities)
     meta = with_request_meta({}, revision, session.capabilities, codec.encode(client.info), None)["_meta"]
@@ -192,12 +192,12 @@ def _accept(
 
 async def _initialize(session: ClientSession, client: ClientIdentity, timeout: float | None) -> ServerIdentity:
     """Perform the handshake: offer the latest legacy revision, and speak the one that the server chooses."""
-    offered = client.of("legacy")[-1]
-    session.speak(offered)
+    offered = client.revisions_of("legacy")[-1]
+    session.use_revision(offered)
     session.capabilities = session.codec.encode(client.capabilities)
     params = lifecycle.InitializeRequestParams(offered.name, client.capabilities, client.info)
     result = await session.request("initialize", params, lifecycle.InitializeResult, timeout=timeout)
-    session.speak(lifecycle.accept_revision(result.protocol_version, client.of("legacy")))
+    session.use_revision(lifecycle.accept_revision(result.protocol_version, client.revisions_of("legacy")))
     session.capabilities = session.codec.encode(client.capabilities)
     session.peer_capabilities = session.codec.encode(result.capabilities)
     session.peer_info = result.server_info

@@ -36,7 +36,7 @@ from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import Object, Request, RequestId, Response
 from ..revisions import METHODS, Method, Revision
-from ..session import Handler, Send, Session, load
+from ..session import Handler, SendRequest, Session, load_type
 from ..transports.base import Transport
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_TASK_PROGRESS = 1000
+MAX_FOLLOWED_TASKS = 1000
 """Maximum number of tasks whose progress is reported. The oldest are forgotten first."""
 
 _INPUT_METHODS = ("elicitation/create", "sampling/createMessage", "roots/list")
@@ -77,20 +77,20 @@ class ClientSession(Session):
         self._handlers, self._cache, self._cache_key = handlers, cache, cache_key
         self._on_notification, self._on_end = on_notification, on_end
 
-    def speak(self, revision: Revision) -> None:
+    def use_revision(self, revision: Revision) -> None:
         """Use this revision for all messages from now on."""
-        super().speak(revision)
-        self.exchange = self._exchange if revision.era == "modern" else None
+        super().use_revision(revision)
+        self.send_stateless = self._send_stateless if revision.era == "modern" else None
         # [2026-07-28 basic/transports/stdio#sending-messages] a client MUST NOT write responses
         self.dispatcher.may_respond = revision.era == "legacy"
 
     def continue_from(self, other: ClientSession) -> None:
         """Copy the negotiated state of an earlier session with another process of the same command."""
-        self.speak(other.revision)
+        self.use_revision(other.revision)
         self.capabilities, self.request_meta = other.capabilities, other.request_meta
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
 
-    async def _exchange(self, method: str, params: Object, send: Send) -> Object:
+    async def _send_stateless(self, method: str, params: Object, send: SendRequest) -> Object:
         """Return the complete result of a stateless request: from the cache, or after rounds of input requests."""
         params = {**params, "_meta": {**cast("Object", params.get("_meta", {})), **self.request_meta}}
         if method not in CACHEABLE:
@@ -133,11 +133,11 @@ class ClientSession(Session):
         """Return the handler and the params of an input request. Raise InvalidMessage if the server may not send it."""
         row, handlers = INPUT_REQUESTS.get(request.method), self._handlers
         handler = handlers.find(request.method) if handlers is not None and row is not None else None
-        if row is None or handlers is None or handler is None or not self._declared(self.capabilities, row):
+        if row is None or handlers is None or handler is None or not self._is_declared(self.capabilities, row):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] only for declared capabilities
             raise InvalidMessage(f"the server asks for {request.method[:80]}, which this client did not declare")
         try:
-            params: object = self.codec.decode(load(row.params), request.params)
+            params: object = self.codec.decode(load_type(row.params), request.params)
             handlers.check_request(params, self.revision)
         except (ShapeError, ProtocolError) as error:
             raise InvalidMessage(f"the server's {request.method}: {error}") from None
@@ -147,13 +147,13 @@ class ClientSession(Session):
         context = RequestContext(self, 0, None)  # an input request has no id of its own
         return self.codec.encode(await handler(params, context))
 
-    def _abandoned(self, id: RequestId, reason: str) -> None:
+    def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
             return  # the probe of negotiation: a legacy server does not know the request that it would cancel
-        super()._abandoned(id, reason)
+        super()._send_cancelled(id, reason)
 
-    def note_error(self, error: RemoteError) -> None:
+    def handle_error_response(self, error: RemoteError) -> None:
         """Remember the URLs that the server wants the user to visit before it serves the request."""
         if self._handlers is not None and isinstance(error.data, dict) and "elicitations" in error.data:
             self._handlers.expect_completions(error)
@@ -161,7 +161,7 @@ class ClientSession(Session):
     def follow_progress(self, token: RequestId, handler: ProgressHandler) -> None:
         """Keep reporting the progress of a request after its response, because the response was a task."""
         self._task_progress[token] = handler
-        if len(self._task_progress) > MAX_TASK_PROGRESS:
+        if len(self._task_progress) > MAX_FOLLOWED_TASKS:
             del self._task_progress[next(iter(self._task_progress))]
 
     def handler(self, method: Method) -> Handler | None:
@@ -184,7 +184,7 @@ class ClientSession(Session):
             result["_meta"] = with_meta(result, {RELATED_TASK: related})
         return result
 
-    def notified(self, method: str, params: object) -> None:
+    def handle_notification(self, method: str, params: object) -> None:
         """Hand a notification of the server to its receiver."""
         listener = self._listener(params)
         if isinstance(params, ProgressNotificationParams):
@@ -213,9 +213,9 @@ class ClientSession(Session):
         id = params.request_id if isinstance(params, CancelledNotificationParams) else (meta or {}).get(SUBSCRIPTION_ID)
         return self.listeners.get(id) if type(id) is int else None  # this client's ids are integers
 
-    def lost(self, error: McpError | None) -> None:
+    def transport_ended(self, error: McpError | None) -> None:
         """End the session: the server is gone."""
-        super().lost(error)
+        super().transport_ended(error)
         self._on_end(self)
 
 

@@ -43,19 +43,19 @@ log = logging.getLogger(__name__)
 MAX_UPDATES = 1000
 """Maximum number of unread updates of one subscription. The oldest are dropped first."""
 
-LISTEN_SECONDS = 5.0
+ACKNOWLEDGE_SECONDS = 5.0
 """Time limit for the acknowledgement of the subscription to the lists, in seconds. A timeout is only logged."""
 
-ATTEMPTS = 5
+MAX_ATTEMPTS = 5
 """Maximum number of times that a broken subscription is requested again since its last acknowledgement."""
 
-MIN_PAUSE = 0.1
+MIN_RETRY_PAUSE = 0.1
 """Pause before the first new attempt, in seconds. Each further pause is twice as long."""
 
-MAX_PAUSE = 30.0
+MAX_RETRY_PAUSE = 30.0
 """Maximum pause between two attempts, in seconds."""
 
-UPDATED = "notifications/resources/updated"
+RESOURCE_UPDATED = "notifications/resources/updated"
 
 
 @dataclass(eq=False)
@@ -83,7 +83,7 @@ class ServerNotifications:
             return
         request = ListenRequest(connector, wanted, lambda method, uri: self._list_changed(method), self._log_end)
         try:
-            await request.open(LISTEN_SECONDS)
+            await request.open(ACKNOWLEDGE_SECONDS)
             self._listening = request
         except McpError as error:
             log.warning("the server will not report changes of its lists: %s", error)
@@ -93,14 +93,14 @@ class ServerNotifications:
         if self._listening is not None:
             await self._listening.close()
 
-    def disconnected(self) -> None:
+    def end_subscriptions(self) -> None:
         """End the subscriptions of the session that was lost."""
         for subscription in chain(*self.subscriptions.values()):
             subscription.end(ConnectionClosed("the server is gone"))
 
     def receive(self, method: str, params: object) -> None:
         """Hand a notification that belongs to no request to its receivers."""
-        uri = cast("ResourceUpdatedNotificationParams", params).uri if method == UPDATED else None
+        uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
         self._invalidate(method, uri)
         if uri is not None:
             for subscription in chain(*self.subscriptions.values()):
@@ -130,9 +130,9 @@ class Subscription:
     Entering raises CapabilityError if the server has no subscriptions to resources.
     """
 
-    def __init__(self, connector: Connector, sharers: dict[str, list[Subscription]], uri: str) -> None:
+    def __init__(self, connector: Connector, by_uri: dict[str, list[Subscription]], uri: str) -> None:
         self.uri, self._connector = uri, connector
-        self._sharers = sharers  # legacy subscriptions, by URI
+        self._by_uri = by_uri  # legacy subscriptions, by URI
         self._changed: dict[str, None] = {}  # unread URIs, each one once, in order of change
         self._wakeup = asyncio.Event()
         self._request: ListenRequest | None = None
@@ -145,25 +145,25 @@ class Subscription:
             self._request = ListenRequest(self._connector, wanted, self.receive, self.end)
             await self._request.open(self._connector.timeout)
             return self
-        self._sharers.setdefault(self.uri, []).append(self)  # first: an update may come before the response
+        self._by_uri.setdefault(self.uri, []).append(self)  # first: an update may come before the response
         try:
             await self._connector.request_by_name("resources/subscribe", None, uri=self.uri)
         except BaseException:
-            self._leave()
+            self._unregister()
             raise
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         if self._request is not None:
             await self._request.close()
-        elif self._leave() and not self._ended:
+        elif self._unregister() and not self._ended:
             await self._connector.request_by_name("resources/unsubscribe", None, uri=self.uri)
 
-    def _leave(self) -> bool:
+    def _unregister(self) -> bool:
         """Stop receiving. Return True if no other subscription has the same URI."""
-        others = [subscription for subscription in self._sharers.pop(self.uri, []) if subscription is not self]
+        others = [subscription for subscription in self._by_uri.pop(self.uri, []) if subscription is not self]
         if others:
-            self._sharers[self.uri] = others
+            self._by_uri[self.uri] = others
         return not others
 
     def __aiter__(self) -> Subscription:
@@ -220,9 +220,9 @@ class ListenRequest:
     _state: ListenState = ListenState.OPENING
     _acknowledged: asyncio.Future[SubscriptionFilter] = field(default_factory=asyncio.Future)
     _timeout: float | None = None  # for the acknowledgement, in seconds
-    _clock: asyncio.Timeout | None = None  # runs until the acknowledgement
+    _timer: asyncio.Timeout | None = None  # runs until the acknowledgement
     _attempts: int = 0  # since the last acknowledgement
-    _pause: float = MIN_PAUSE
+    _pause: float = MIN_RETRY_PAUSE
     _task: asyncio.Task[None] | None = None
 
     async def open(self, timeout: float | None) -> SubscriptionFilter:
@@ -254,17 +254,17 @@ class ListenRequest:
     def receive(self, method: str, params: object) -> None:
         """Handle a notification of this subscription."""
         if not isinstance(params, SubscriptionsAcknowledgedNotificationParams):
-            self._pause = MIN_PAUSE
-            uri = cast("ResourceUpdatedNotificationParams", params).uri if method == UPDATED else None
+            self._pause = MIN_RETRY_PAUSE
+            uri = cast("ResourceUpdatedNotificationParams", params).uri if method == RESOURCE_UPDATED else None
             return self._report(method, uri)
         self._attempts = 0
-        if self._clock is not None and not self._clock.expired():
-            self._clock.reschedule(None)
+        if self._timer is not None and not self._timer.expired():
+            self._timer.reschedule(None)
         if not self._acknowledged.done():
             self._acknowledged.set_result(params.notifications)
         if self._state is ListenState.RECONNECTING:  # changes during the interruption are unknown: report all
             for uri in self._wanted.resource_subscriptions or ():
-                self._report(UPDATED, uri)
+                self._report(RESOURCE_UPDATED, uri)
             for kind in ("tools", "prompts", "resources"):
                 if getattr(self._wanted, f"{kind}_list_changed"):
                     self._report(f"notifications/{kind}/list_changed", None)
@@ -272,7 +272,7 @@ class ListenRequest:
             self._state = ListenState.LISTENING
 
     def _report(self, method: str, uri: str | None) -> None:
-        self._connector.results.invalidate(self._connector.cache_key[0], method, uri)
+        self._connector.response_cache.invalidate(self._connector.cache_key[0], method, uri)
         self._on_change(method, uri)
 
     async def _listen(self) -> None:
@@ -283,17 +283,17 @@ class ListenRequest:
                 await self._listen_once()
                 return self._end(None)
             except ConnectionClosed as error:
-                can_retry = self._connector.can_reconnect() and self._attempts < ATTEMPTS
+                can_retry = self._connector.can_reconnect() and self._attempts < MAX_ATTEMPTS
                 if self._state is ListenState.OPENING or not can_retry:
                     return self._end(error)
                 log.info("a subscription broke off, and is requested again: %s", error)
             except Exception as error:  # an error of the server, or a request that cannot be sent
                 return self._end(error)
             if loop.time() - start > 10 * self._pause:
-                self._pause = MIN_PAUSE  # the connection was stable
+                self._pause = MIN_RETRY_PAUSE  # the connection was stable
             self._state = ListenState.RECONNECTING
             self._attempts += 1
-            pause, self._pause = self._pause, min(2 * self._pause, MAX_PAUSE)
+            pause, self._pause = self._pause, min(2 * self._pause, MAX_RETRY_PAUSE)
             await self._connector.pause(pause)
 
     async def _listen_once(self) -> None:
@@ -306,7 +306,7 @@ class ListenRequest:
 
         try:
             params = SubscriptionsListenRequestParams(self._wanted)
-            async with asyncio.timeout(self._timeout) as self._clock:
+            async with asyncio.timeout(self._timeout) as self._timer:
                 await session.request("subscriptions/listen", params, EmptyResult, timeout=None, before_send=register)
         except TimeoutError:
             raise RequestTimeout(f"the server did not acknowledge a subscription within {self._timeout} s") from None

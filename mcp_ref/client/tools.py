@@ -78,7 +78,7 @@ class ToolCalls:
 
     async def list_tools(self, timeout: Seconds) -> list[Tool]:
         """Return all tools, and learn their output schemas, headers and task support."""
-        listed = cast("list[Tool]", await self._connector.request_all("tools/list", "tools", timeout))
+        listed = cast("list[Tool]", await self._connector.request_all_pages("tools/list", "tools", timeout))
         tools = self._with_valid_headers(listed)
         self._checker = self._checker or ResultChecker()
         self._checker.replace_schemas(tools)
@@ -111,7 +111,7 @@ class ToolCalls:
         if self._task_support.get(params.name) == "required" and self._calls_can_be_tasks:
             params.task = TaskMetadata()
 
-    def _check(self, name: str | None, result: CallToolResult) -> None:
+    def _check_result(self, name: str | None, result: CallToolResult) -> None:
         """Raise InvalidMessage if a result does not match the tool's output schema."""
         if name is not None and self._checker is not None and self._connector.revision.structured_results:
             self._checker.check(name, result)
@@ -123,7 +123,7 @@ class ToolCalls:
         outcome = await self._call(params, on_progress, timeout, max_timeout)
         if outcome.result is not None:
             return outcome.result
-        running = self._running(params.name, outcome)
+        running = self._running_task(params.name, outcome)
         try:
             return await running.result(max_timeout if max_timeout is not None else timeout)
         except BaseException:
@@ -140,12 +140,12 @@ class ToolCalls:
             # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST NOT be tried where it is forbidden
             if self._task_support.get(params.name) in ("optional", "required"):
                 params.task = TaskMetadata(None if ttl is None else round(ttl * 1000))
-        return self._running(params.name, await self._call(params, on_progress, timeout, None))
+        return self._running_task(params.name, await self._call(params, on_progress, timeout, None))
 
     async def find_task(self, id: str, timeout: Seconds) -> RunningTask[CallToolResult]:
         """Return a task of an earlier call by its id."""
         task = await self._connector.request("tasks/get", TaskRequestParams(id), Task, timeout)
-        return self._running(None, CallToolOutcome(task=CreateTaskResult(task)))
+        return self._running_task(None, CallToolOutcome(task=CreateTaskResult(task)))
 
     async def _call(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, max_timeout: Seconds
@@ -162,7 +162,7 @@ class ToolCalls:
                 raise
             outcome = await self._connector.request("tools/call", params, CallToolOutcome, *bounds)
         if outcome.result is not None:
-            self._check(params.name, outcome.result)
+            self._check_result(params.name, outcome.result)
         elif on_progress is not None:
             self._connector.session.follow_progress(ids[-1], on_progress)
         return outcome
@@ -173,7 +173,7 @@ class ToolCalls:
         if error.code == HEADER_MISMATCH and connector.target.is_url:
             # [2026-07-28 basic/transports/streamable-http#client-behavior] SHOULD list the tools, and try again
             before = connector.parameter_headers.get(params.name, {})
-            connector.results.forget(connector.cache_key[0], "tools/list")
+            connector.response_cache.forget(connector.cache_key[0], "tools/list")
             await self.list_tools(timeout)
             return connector.parameter_headers.get(params.name, {}) != before
         if error.code == METHOD_NOT_FOUND and params.task is None and connector.server_can("tasks.requests.tools.call"):
@@ -182,7 +182,7 @@ class ToolCalls:
             return params.task is not None
         return False
 
-    def _running(self, name: str | None, outcome: CallToolOutcome) -> RunningTask[CallToolResult]:
+    def _running_task(self, name: str | None, outcome: CallToolOutcome) -> RunningTask[CallToolResult]:
         connector, task = self._connector, outcome.task.task if outcome.task is not None else None
-        handle, check = connector.session.handle_input_request, partial(self._check, name)
+        handle, check = connector.session.handle_input_request, partial(self._check_result, name)
         return RunningTask(connector.request, connector.revision, task, CallToolResult, outcome.result, handle, check)

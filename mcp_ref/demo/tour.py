@@ -23,7 +23,7 @@ from ..basic.versioning import with_request_meta
 from ..features.logging import LoggingMessageNotificationParams
 from ..jsonrpc.messages import Object
 from ..revisions import REVISIONS
-from ..session import TIMEOUT
+from ..session import DEFAULT_TIMEOUT
 from . import legacy
 from .connections import PACKAGE, Connections, HttpConnections, StdioConnections
 from .host import ALL_FEATURES, NOTES, PROJECT, cancel_call, claim_server_info
@@ -212,7 +212,7 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.say("The server seals each state for one call. It refuses every other state, such as this forged one:")
     again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
     params = with_request_meta(again, client.revision, {}, {"name": "forger", "version": "1"}, None)
-    forged = client.session.dispatcher.request("tools/call", params, timeout=TIMEOUT)
+    forged = client.session.dispatcher.request("tools/call", params, timeout=DEFAULT_TIMEOUT)
     await screen.claim_error("a forged state", -32602, forged)
 
     screen.chapter("Elicitation", "client/elicitation")
@@ -254,7 +254,7 @@ async def dead_server(screen: Screen, connections: Connections) -> None:
             await client.call_tool("crash")
         except ConnectionClosed as error:
             screen.claim(f"ConnectionClosed: {error}", connections.crash_error in str(error))
-        screen.claim("the error came at once, not after the time limit", time.monotonic() - start < TIMEOUT / 2)
+        screen.claim("the error came at once, not after the time limit", time.monotonic() - start < DEFAULT_TIMEOUT / 2)
         if connections.restarts_server:
             screen.say("A stateless request needs nothing from earlier requests, so a new process can serve the next.")
             result = await client.call_tool("add", {"a": 1, "b": 2})

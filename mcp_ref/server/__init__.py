@@ -1,7 +1,7 @@
 """The server: its tools, resources and prompts, and how it serves clients.
 
 context.py         the request being served, for the author's function
-offer.py           what the server offers, the handler of each method, and notifications of changes
+catalog.py           what the server offers, the handler of each method, and notifications of changes
 subscriptions.py   subscriptions/listen (modern era)
 stateless.py       one stateless request (modern era)
 session.py         one session (legacy era)

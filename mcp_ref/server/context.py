@@ -47,12 +47,12 @@ T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
-InputRequest: TypeAlias = Coroutine[object, object, T]
+InputCoroutine: TypeAlias = Coroutine[object, object, T]
 
-PERSON_SECONDS = 600.0
+USER_TIMEOUT = 600.0
 """Default time to wait for a person who fills a form or approves a sampling request, in seconds."""
 
-TURN = 32
+YIELD_INTERVAL = 32
 """Number of notifications sent, or URIs looked up, after which other requests have a turn."""
 
 
@@ -93,7 +93,7 @@ class Context(RequestContext):
         Raises:
             ValueError: A number is infinite or NaN.
         """
-        await self._yield_turn()
+        await self._yield_at_interval()
         if self.progress is None:
             token = progress_token(self.meta)
             if token is None:
@@ -116,16 +116,16 @@ class Context(RequestContext):
         Raises:
             ValueError: The level does not exist.
         """
-        await self._yield_turn()
+        await self._yield_at_interval()
         if is_wanted(level, self.channel.logging_level) and self.channel.is_serving(self.request_id):
             params = LoggingMessageNotificationParams(level, data, logger)
             self.channel.notify("notifications/message", params, self.request_id)
             await self.channel.drain(self.request_id)
 
-    async def _yield_turn(self) -> None:
-        """Yield to the event loop every `TURN` calls, so that a chatty handler cannot starve the others."""
+    async def _yield_at_interval(self) -> None:
+        """Yield to the event loop every `YIELD_INTERVAL` calls, so that a chatty handler cannot starve the others."""
         self.notified += 1
-        if self.notified % TURN == 0:
+        if self.notified % YIELD_INTERVAL == 0:
             await asyncio.sleep(0)
 
     def close_stream(self) -> bool:
@@ -145,7 +145,7 @@ class Context(RequestContext):
         Args:
             message: A text for people.
         """
-        await self._yield_turn()
+        await self._yield_at_interval()
         self.channel.set_status(message)
         await self.channel.drain(self.request_id)
 
@@ -164,7 +164,7 @@ class Context(RequestContext):
         message: str,
         schema: Mapping[str, object] | type,
         *,
-        timeout: float | None = PERSON_SECONDS,
+        timeout: float | None = USER_TIMEOUT,
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
@@ -207,7 +207,7 @@ class Context(RequestContext):
         url: str,
         elicitation_id: str | None = None,
         *,
-        timeout: float | None = PERSON_SECONDS,
+        timeout: float | None = USER_TIMEOUT,
         key: str | None = None,
         as_task: bool = False,
     ) -> ElicitResult:
@@ -257,7 +257,7 @@ class Context(RequestContext):
         stop_sequences: list[str] | None = None,
         tools: list[Tool] | None = None,
         tool_choice: ToolChoice | None = None,
-        timeout: float | None = PERSON_SECONDS,
+        timeout: float | None = USER_TIMEOUT,
         key: str | None = None,
         as_task: bool = False,
     ) -> CreateMessageResult:
@@ -330,13 +330,15 @@ class Context(RequestContext):
             raise self.channel.capability_error(capability)
 
     @overload
-    async def gather_inputs(self, a: InputRequest[A], b: InputRequest[B], /) -> tuple[A, B]: ...
+    async def gather_inputs(self, a: InputCoroutine[A], b: InputCoroutine[B], /) -> tuple[A, B]: ...
     @overload
-    async def gather_inputs(self, a: InputRequest[A], b: InputRequest[B], c: InputRequest[C], /) -> tuple[A, B, C]: ...
+    async def gather_inputs(
+        self, a: InputCoroutine[A], b: InputCoroutine[B], c: InputCoroutine[C], /
+    ) -> tuple[A, B, C]: ...
     @overload
-    async def gather_inputs(self, *requests: InputRequest[A]) -> tuple[A, ...]: ...
+    async def gather_inputs(self, *requests: InputCoroutine[A]) -> tuple[A, ...]: ...
 
-    async def gather_inputs(self, *requests: InputRequest[object]) -> tuple[object, ...]:
+    async def gather_inputs(self, *requests: InputCoroutine[object]) -> tuple[object, ...]:
         """Return the results of several requests to the client, sent together.
 
             roots, form = await context.gather_inputs(context.list_roots(), context.elicit(...))

@@ -34,13 +34,13 @@ from ..transports.streamable_http.server import StreamableHttpEndpoint
 from ..transports.streamable_http.session import EndpointLimits
 from ..transports.trace import trace_from_environment
 from . import stateless
-from .offer import Offer, OpenSubscriptions
+from .catalog import Catalog, OpenSubscriptions
 from .session import serve
 
 if TYPE_CHECKING:
     from ..transports.streamable_http.event_store import EventStore
 
-GRACE: Final = 1.0
+FINISH_SECONDS: Final = 1.0
 """Time that responses may still take when the server stops, in seconds."""
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
@@ -51,7 +51,7 @@ class HttpOptions(TypedDict, total=False):
 
     path: str
     """The path of Streamable HTTP. ["/mcp"]"""
-    older: bool
+    http_sse: bool
     """True to serve HTTP+SSE too, at `sse` and `messages` in the folder of `path`. [True]"""
     json_responses: bool
     """True to send JSON responses only, without streams. Progress and log messages then go to the stream of a GET, or,
@@ -73,53 +73,59 @@ class HttpApp:
 
     def __init__(
         self,
-        offer: Offer,
+        catalog: Catalog,
         session_limits: Limits | None = None,
         trace: Trace | None = None,
         **options: Unpack[HttpOptions],
     ) -> None:
-        self._offer = offer
+        self._catalog = catalog
         self.path = options.get("path", "/mcp")
         trace = trace or trace_from_environment()
         limits = options.get("limits") or EndpointLimits()
         hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         authenticate = options.get("authenticate")
-        self._subscriptions = OpenSubscriptions(shared=False)
+        self._subscriptions = OpenSubscriptions(shares_stream=False)
         # [2026-07-28 basic/transports/streamable-http] the modern era has no GET and no DELETE
-        methods = ("GET", "POST", "DELETE") if offer.handshakes else ("POST",)
+        methods = ("GET", "POST", "DELETE") if catalog.legacy_revisions else ("POST",)
         # The endpoint checks a stateless request against its HTTP headers, so a session never serves one.
-        serve_one = partial(serve, offer, limits=session_limits, serves_stateless=False)
+        serve_session = partial(serve, catalog, limits=session_limits, serves_stateless=False)
         self._endpoint = StreamableHttpEndpoint(
-            serve_one,
-            checks=RequestChecks(hosts, origins, methods, offer.handshakes, offer.is_modern),
+            serve_session,
+            checks=RequestChecks(hosts, origins, methods, catalog.legacy_revisions, catalog.is_modern),
             json_responses=options.get("json_responses", False),
             store=options.get("store"),
             limits=limits,
             authenticate=authenticate,
             trace=trace,
-            stateless=partial(stateless.serve, offer, self._subscriptions) if offer.is_modern else None,
-            parameters=offer.tools.parameter_headers,
-            session_revisions=offer.handshakes,
+            stateless=partial(stateless.serve, catalog, self._subscriptions) if catalog.is_modern else None,
+            parameters=catalog.tools.parameter_headers,
+            session_revisions=catalog.legacy_revisions,
         )
-        self._older: SseEndpoint | None = None
-        if options.get("older", True) and offer.handshakes:
+        self._http_sse: SseEndpoint | None = None
+        if options.get("http_sse", True) and catalog.legacy_revisions:
             parent = self.path.rstrip("/").rpartition("/")[0]
             paths = f"{parent}/sse", f"{parent}/messages"
             if self.path in paths:
-                raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or older=False")
+                raise ValueError(f"{self.path} is where HTTP+SSE is served: choose another path, or http_sse=False")
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] for legacy clients only
-            self._older = SseEndpoint(
-                serve_one, *paths, hosts=hosts, origins=origins, limits=limits, authenticate=authenticate, trace=trace
+            self._http_sse = SseEndpoint(
+                serve_session,
+                *paths,
+                hosts=hosts,
+                origins=origins,
+                limits=limits,
+                authenticate=authenticate,
+                trace=trace,
             )
-        offer.serving.add(self)
+        catalog.serving.add(self)
 
     async def handle(self, exchange: Exchange) -> None:
         """Serve one HTTP request."""
         path = exchange.request.path
         if path == self.path:
             await self._endpoint.handle(exchange)
-        elif self._older is not None and path in self._older.paths:
-            await self._older.handle(exchange)
+        elif self._http_sse is not None and path in self._http_sse.paths:
+            await self._http_sse.handle(exchange)
         else:
             refused = HttpRefusal(404, f"there is nothing at {path[:200]!r}; the MCP endpoint is {self.path}")
             await exchange.respond(404, [("Content-Type", JSON_TYPE)], refused.body())
@@ -127,15 +133,15 @@ class HttpApp:
     async def close(self) -> None:
         """End all sessions and subscriptions."""
         endings = [self._subscriptions.end(), self._endpoint.close()]
-        if self._older is not None:
-            endings.append(self._older.close())
+        if self._http_sse is not None:
+            endings.append(self._http_sse.close())
         await asyncio.gather(*endings)
-        await self._offer.leave(self)
+        await self._catalog.remove_serving(self)
 
 
 @contextlib.asynccontextmanager
 async def serve_http(
-    offer: Offer,
+    catalog: Catalog,
     session_limits: Limits | None,
     trace: Trace | None,
     host: str,
@@ -147,7 +153,7 @@ async def serve_http(
     """Listen while the `async with` block runs. The value is the URL of the MCP endpoint."""
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
-    app = HttpApp(offer, session_limits, trace, **options)
+    app = HttpApp(catalog, session_limits, trace, **options)
     listening = await serve_sockets(app.handle, host, port, ssl, http_limits)
     try:
         name, actual = listening.address
@@ -155,5 +161,5 @@ async def serve_http(
         yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{actual}{app.path}"
     finally:
         await app.close()  # before the sockets: they wait for the streams to end
-        await listening.close(GRACE)
-        await offer.leave(app)  # again: a request in flight may have become a task
+        await listening.close(FINISH_SECONDS)
+        await catalog.remove_serving(app)  # again: a request in flight may have become a task

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Final, NoReturn
 
-from .offer import WORKER_NAME, Offer
+from .catalog import WORKER_NAME_PREFIX, Catalog
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,8 @@ STOP_SECONDS: Final = 0.2
 """Time that cancelled tasks, and then worker threads, may take to end, in seconds."""
 
 
-def run_program(serve: Callable[[], Coroutine[object, object, None]], offer: Offer) -> None:
-    """Run `serve` until it ends, or until SIGINT or SIGTERM. Then end the threads of the offer."""
+def run_program(serve: Callable[[], Coroutine[object, object, None]], catalog: Catalog) -> None:
+    """Run `serve` until it ends, or until SIGINT or SIGTERM. Then end the threads of the catalog."""
 
     async def until_terminated() -> None:
         task = asyncio.current_task()
@@ -43,8 +43,8 @@ def run_program(serve: Callable[[], Coroutine[object, object, None]], offer: Off
 
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         asyncio.run(until_terminated())
-    if offer.workers is not None:
-        offer.workers.shutdown(wait=False, cancel_futures=True)
+    if catalog.workers is not None:
+        catalog.workers.shutdown(wait=False, cancel_futures=True)
         _end_threads()
 
 
@@ -59,7 +59,7 @@ async def _end_tasks() -> None:
 
 def _end_threads() -> None:
     """Exit if a worker thread is still in a tool, because Python would wait for it."""
-    workers = [thread for thread in threading.enumerate() if thread.name.startswith(WORKER_NAME)]
+    workers = [thread for thread in threading.enumerate() if thread.name.startswith(WORKER_NAME_PREFIX)]
     for thread in workers:
         thread.join(STOP_SECONDS / len(workers))  # an idle thread ends at once
     if any(thread.is_alive() for thread in workers):

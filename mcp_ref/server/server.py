@@ -1,4 +1,4 @@
-"""The server as authors see it: decorators that fill its offer, and functions that serve the offer to clients.
+"""The server as authors see it: decorators that fill its catalog, and functions that serve the catalog to clients.
 
     server = Server("calculator")
 
@@ -13,7 +13,7 @@ One server may serve many clients at a time, over any transports and in all revi
 its session (session.py); a stateless request needs none (stateless.py).
 
 Spec:  server/index, basic/lifecycle (2024-11-05 to 2025-11-25)
-Below: offer.py, session.py, http.py, main.py.
+Below: catalog.py, session.py, http.py, main.py.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from ..revisions import REVISIONS, Revision
 from ..transports.base import Trace, Transport
 from ..transports.stdio import StdioServerTransport, claimed_stdio
 from ..transports.trace import trace_from_environment
+from .catalog import Catalog
 from .main import run_program
-from .offer import Offer
 from .session import serve
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., object])
 
-KEY_BYTES = 16
+MIN_STATE_KEY_BYTES = 16
 """Minimum length, in bytes, of the secret key that signs `requestState`."""
 
 
@@ -116,11 +116,13 @@ class Server:
         state_key = state_key if state_key is not None else secrets.token_bytes(32)
         if not isinstance(state_key, bytes):
             raise TypeError("state_key must be bytes; convert a text setting with bytes.fromhex(setting)")
-        if len(state_key) < KEY_BYTES:
-            raise ValueError(f"state_key must have at least {KEY_BYTES} random bytes, but has {len(state_key)}")
+        if len(state_key) < MIN_STATE_KEY_BYTES:
+            raise ValueError(
+                f"state_key must have at least {MIN_STATE_KEY_BYTES} random bytes, but has {len(state_key)}"
+            )
         self.info = Implementation(name, version, title, description, icons, website_url)
         hints = hints_by_method(cache_ttl, cache_scope)
-        self.offer = Offer(
+        self.catalog = Catalog(
             self.info, instructions, revisions, logging, page_size, extensions, task_store, executor, hints, state_key
         )
         """The tools, resources, prompts, completions and tasks, for sessions and stateless requests."""
@@ -129,36 +131,36 @@ class Server:
     @property
     def revisions(self) -> list[Revision]:
         """The revisions that the server speaks, oldest first. Set them before the server serves."""
-        return self.offer.revisions
+        return self.catalog.revisions
 
     @revisions.setter
     def revisions(self, revisions: list[Revision]) -> None:
-        self.offer.revisions = revisions
+        self.catalog.revisions = revisions
 
     @property
     def tools(self) -> Tools:
         """The tools. `@server.tool()` is the usual way to add one."""
-        return self.offer.tools
+        return self.catalog.tools
 
     @property
     def resources(self) -> Resources:
         """The resources and resource templates. `@server.resource(uri)` is the usual way to add one."""
-        return self.offer.resources
+        return self.catalog.resources
 
     @property
     def prompts(self) -> Prompts:
         """The prompts. `@server.prompt()` is the usual way to add one."""
-        return self.offer.prompts
+        return self.catalog.prompts
 
     @property
     def completions(self) -> Completions:
         """The completions. `@server.completion(target, argument)` is the usual way to add one."""
-        return self.offer.completions
+        return self.catalog.completions
 
     @property
     def tasks(self) -> Tasks:
         """The running tasks, and the finished tasks whose results are stored. `@server.tool(task=...)` allows tasks."""
-        return self.offer.tasks
+        return self.catalog.tasks
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
         """Return a decorator that makes a function a tool. Signature and docstring become schema and description.
@@ -212,7 +214,7 @@ class Server:
         Args:
             uri: The URI of the resource.
         """
-        self.offer.announce("notifications/resources/updated", uri)
+        self.catalog.announce("notifications/resources/updated", uri)
 
     async def serve(self, transport: Transport) -> None:
         """Serve one client until it closes the transport. After that, open requests have 0.75 seconds to finish.
@@ -220,7 +222,7 @@ class Server:
         Args:
             transport: The transport to the client.
         """
-        await serve(self.offer, transport, self.limits)
+        await serve(self.catalog, transport, self.limits)
 
     async def serve_stdio(self) -> None:
         """Serve the client on standard input and output, until the input ends.
@@ -253,7 +255,7 @@ class Server:
         """
         from .http import serve_http  # lazy: a server on stdio loads no HTTP
 
-        return serve_http(self.offer, self.limits, self.trace, host, port, ssl, http_limits, **options)
+        return serve_http(self.catalog, self.limits, self.trace, host, port, ssl, http_limits, **options)
 
     def asgi(self, **options: Unpack[HttpOptions]) -> Application:
         """Return this server as an ASGI application, for uvicorn and others, or to mount in another application.
@@ -263,12 +265,12 @@ class Server:
         """
         from .http import HttpApp, application  # lazy: a server on stdio loads no HTTP
 
-        app = HttpApp(self.offer, self.limits, self.trace, **options)
+        app = HttpApp(self.catalog, self.limits, self.trace, **options)
         return application(app.handle, app.close)
 
     def run(self) -> None:
         """Serve on standard input and output as the whole program, until the input ends or SIGINT or SIGTERM comes."""
-        run_program(self.serve_stdio, self.offer)
+        run_program(self.serve_stdio, self.catalog)
 
     def run_http(
         self,
@@ -291,7 +293,7 @@ class Server:
                 print(f"{self.info.name}: {url}", file=sys.stderr, flush=True)
                 await asyncio.Event().wait()
 
-        run_program(listen, self.offer)
+        run_program(listen, self.catalog)
 
 
 def _decorator(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:

@@ -36,51 +36,51 @@ from ..jsonrpc.dispatcher import Limits
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object, Request, RequestId
 from ..revisions import Method
-from ..session import TIMEOUT, Handler, Session
+from ..session import DEFAULT_TIMEOUT, Handler, Session
 from ..transports.base import Transport
 from . import stateless
+from .catalog import Announcer, Catalog, OpenSubscriptions
 from .context import Context
-from .offer import Announcer, Offer, OpenSubscriptions
 
 T = TypeVar("T")
 
-GRACE = 0.75
+FINISH_SECONDS = 0.75
 """Time that requests may still take after the client has closed its side, in seconds."""
 
 
 async def serve(
-    offer: Offer, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = True
+    catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = True
 ) -> None:
     """Serve one client until it closes the transport. Stateless requests are served too if `serves_stateless`."""
-    session = ServerSession(offer, transport, limits, serves_stateless and offer.is_modern)
-    offer.serving.add(session)
-    offer.announcers.add(session.announcer)
+    session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
+    catalog.serving.add(session)
+    catalog.announcers.add(session.announcer)
     try:
         await session.open()
         try:
             await asyncio.shield(session.ended)
         finally:
             await session.open_subscriptions.end()
-        await session.dispatcher.finish(GRACE)
+        await session.dispatcher.finish(FINISH_SECONDS)
     finally:
-        offer.announcers.discard(session.announcer)
+        catalog.announcers.discard(session.announcer)
         await session.close()
-        await offer.leave(session)
+        await catalog.remove_serving(session)
 
 
 class ServerSession(Session):
     """One session on the server."""
 
-    def __init__(self, offer: Offer, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
+    def __init__(self, catalog: Catalog, transport: Transport, limits: Limits | None, serves_stateless: bool) -> None:
         super().__init__("server", transport, limits)
-        self.offer = offer
+        self.catalog = catalog
         self.phase = NEW
         self.initialized = asyncio.Event()
         """Set when `notifications/initialized` has come."""
         self.logging_level = "debug"
         self.announcer = Announcer(self._wants, self._send_change, transport.drain, self.initialized)
-        self.open_subscriptions = OpenSubscriptions(shared=True)
-        self._serves_stateless, self._serves_sessions = serves_stateless, bool(offer.handshakes)
+        self.open_subscriptions = OpenSubscriptions(shares_stream=True)
+        self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
         self._cancelling: set[asyncio.Task[None]] = set()  # each cancels a task of the client
 
     async def _serve(self, request: Request) -> Object:
@@ -88,7 +88,7 @@ class ServerSession(Session):
         names_revision = "_meta" in request.params and is_stateless(request.params)
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             return await stateless.serve(
-                self.offer,
+                self.catalog,
                 self.open_subscriptions,
                 request,
                 partial(self._tell, request.id),
@@ -108,7 +108,7 @@ class ServerSession(Session):
 
     @property
     def executor(self) -> Executor:
-        return self.offer.executor
+        return self.catalog.executor
 
     async def request_input(
         self, method: str, params: object, result: type[T], timeout: float | None, related: RequestId, key: str | None
@@ -132,7 +132,7 @@ class ServerSession(Session):
     async def _request_about_task(
         self, related: RequestId, method: str, params: object, result: type[T], timeout: float | None
     ) -> T:
-        return await self.request(method, params, result, timeout=timeout or TIMEOUT, related=related)
+        return await self.request(method, params, result, timeout=timeout or DEFAULT_TIMEOUT, related=related)
 
     def phase_error(self, method: str) -> str | None:
         if self.phase is OPERATING and method != "initialize":
@@ -143,19 +143,19 @@ class ServerSession(Session):
         return Context(self, request.id, cast(RequestParams, params).meta)
 
     def handler(self, method: Method) -> Handler | None:
-        return self._initialize if method.name == "initialize" else self.offer.handler(method)
+        return self._initialize if method.name == "initialize" else self.catalog.handler(method)
 
     async def _initialize(self, params: InitializeRequestParams, context: Context) -> InitializeResult:
-        revision = lifecycle.choose_revision(params.protocol_version, self.offer.handshakes)
-        self.speak(revision)
-        declared = self.offer.capabilities()
+        revision = lifecycle.choose_revision(params.protocol_version, self.catalog.legacy_revisions)
+        self.use_revision(revision)
+        declared = self.catalog.capabilities()
         self.capabilities = self.codec.encode(declared)
         self.peer_capabilities = self.codec.encode(params.capabilities)
         self.peer_info = params.client_info
         self.phase = OPERATING if self.initialized.is_set() else INITIALIZING
-        return InitializeResult(revision.name, declared, self.offer.info, self.offer.instructions)
+        return InitializeResult(revision.name, declared, self.catalog.info, self.catalog.instructions)
 
-    def notified(self, method: str, params: object) -> None:
+    def handle_notification(self, method: str, params: object) -> None:
         if isinstance(params, CancelledNotificationParams):
             receive_cancelled(params, self.dispatcher)
         elif isinstance(params, ProgressNotificationParams):
@@ -180,4 +180,4 @@ class ServerSession(Session):
         self.announcer.close()
         await super().close(reason)
         if self.transport.principal is None and "task_owner" in self.__dict__:
-            self.offer.tasks.remove_all_of(self.task_owner)
+            self.catalog.tasks.remove_all_of(self.task_owner)

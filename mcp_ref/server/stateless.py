@@ -10,7 +10,7 @@ request with the responses, and the handler runs again from its first line. The 
 one principal, one request and a limited time [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow].
 
 Spec:  2026-07-28 basic/index#statelessness, basic/versioning, basic/patterns/mrtr
-Above: session.py and http.py hand in the requests. Below: offer.py, basic/mrtr.py.
+Above: session.py and http.py hand in the requests. Below: catalog.py, basic/mrtr.py.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ..jsonrpc.messages import INVALID_PARAMS, Object, Request, RequestId
 from ..revisions import Revision, find_method
 from ..session import Route, find_route
 from ..transports.base import Drain, Notify
+from .catalog import Catalog, OpenSubscriptions
 from .context import Context
-from .offer import Offer, OpenSubscriptions
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,25 +49,25 @@ class StatelessRequest(Channel):
 
     def __init__(
         self,
-        offer: Offer,
+        catalog: Catalog,
         meta: versioning.RequestMeta,
         notify: Notify,
         drain: Drain,
         principal: str | None,
         open_subscriptions: OpenSubscriptions,
     ) -> None:
-        self.offer, self.principal, self.open_subscriptions = offer, principal, open_subscriptions
+        self.catalog, self.principal, self.open_subscriptions = catalog, principal, open_subscriptions
         self.loop = asyncio.get_running_loop()
         self.revision, self.peer_capabilities = meta.revision, meta.capabilities
         # [2026-07-28 server/utilities/logging#per-request-log-level] no level: MUST NOT send any
-        self.logging_level = cast("str | None", meta.log_level) if offer.logging else None
+        self.logging_level = cast("str | None", meta.log_level) if catalog.logging else None
         self.subscriptions: set[str] = set()
         self.is_over = False
         self.may_need_input = False
         """True if the result of the method may be `input_required`."""
         self._info, self._tell, self._drain = meta.client_info, notify, drain
         self._responses: Object = {}  # the client's input responses of all rounds, by key
-        self._digests_before: Object = {}  # of the input requests of earlier rounds
+        self._earlier_digests: Object = {}  # of the input requests of earlier rounds
         self._digests: Object = {}  # of the input requests of this run
 
     @property
@@ -77,7 +77,7 @@ class StatelessRequest(Channel):
 
     @property
     def executor(self) -> Executor:
-        return self.offer.executor
+        return self.catalog.executor
 
     @property
     def peer_info(self) -> Implementation | None:
@@ -116,7 +116,7 @@ class StatelessRequest(Channel):
         if key in self._digests:
             raise ValueError(f"two input requests of one call have the key {key!r}")
         self._digests[key] = digest
-        if self._digests_before.get(key, digest) != digest and self._responses.pop(key, None) is not None:
+        if self._earlier_digests.get(key, digest) != digest and self._responses.pop(key, None) is not None:
             log.info("%s %s has changed and is sent again; with `key=` the old response counts", method, key)
         if key not in self._responses:
             raise mrtr.InputRequired({key: {"method": method, "params": request}})
@@ -135,22 +135,22 @@ class StatelessRequest(Channel):
             return
         digest = mrtr.request_digest(request.method, request.params)
         try:
-            before = mrtr.unseal(self.offer.state_key, state, digest, self.principal, time.time())
+            before = mrtr.unseal(self.catalog.state_key, state, digest, self.principal, time.time())
         except ProtocolError as error:
             log.info("a requestState was refused: %s (processes that serve the same clients share a state_key)", error)
             raise
         self._responses |= cast(Object, before["answers"])
-        self._digests_before = cast(Object, before["questions"])
+        self._earlier_digests = cast(Object, before["questions"])
 
     def input_required(self, request: Request, required: mrtr.InputRequired) -> Object:
         """Return the result that asks the client for input."""
-        questions = {**self._digests_before, **self._digests}
+        questions = {**self._earlier_digests, **self._digests}
         kept: Object = {"questions": questions, "answers": {k: r for k, r in self._responses.items() if k in questions}}
         digest = mrtr.request_digest(request.method, request.params)
-        state = mrtr.seal(self.offer.state_key, kept, digest, self.principal, time.time())
+        state = mrtr.seal(self.catalog.state_key, kept, digest, self.principal, time.time())
         return {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
 
-    def modern_error(self, error: ProtocolError) -> BaseException:
+    def to_modern_error(self, error: ProtocolError) -> BaseException:
         """Translate a handler's error to the modern era: -32042, URLs to visit, becomes an `input_required` result."""
         pages = features.elicitation.url_elicitations(error) if self.may_need_input else {}
         if not pages:
@@ -169,7 +169,7 @@ class StatelessRequest(Channel):
 
 
 async def serve(
-    offer: Offer,
+    catalog: Catalog,
     subscriptions: OpenSubscriptions,
     request: Request,
     notify: Notify,
@@ -182,9 +182,9 @@ async def serve(
     """
     if request.method == "initialize" and not versioning.is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] SHOULD name ours
-        raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), offer.revisions)
-    meta = versioning.read_request_meta(request.params, offer.revisions)
-    route = offer.routes.get(request.method) or _find_route(offer, request.method, meta.revision)
+        raise versioning.unsupported_revision(str(request.params.get("protocolVersion")), catalog.revisions)
+    meta = versioning.read_request_meta(request.params, catalog.revisions)
+    route = catalog.routes.get(request.method) or _find_route(catalog, request.method, meta.revision)
     extension = route.method.capability or ""
     if extension.startswith("extensions.") and not declares(meta.capabilities, extension):
         raise MissingCapability(extension)  # both sides declare an extension before it is used
@@ -192,7 +192,7 @@ async def serve(
         # [2026-07-28 server/utilities/logging#error-handling] SHOULD be rejected with -32602
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: the log level is one of {', '.join(LEVELS)}")
     codec = codec_for(meta.revision)
-    channel = StatelessRequest(offer, meta, notify, drain, principal, subscriptions)
+    channel = StatelessRequest(catalog, meta, notify, drain, principal, subscriptions)
     try:
         params: object = codec.decode(route.params, request.params)
     except ShapeError as error:
@@ -205,10 +205,10 @@ async def serve(
         try:
             result = await route.handler(params, Context(channel, request.id, cast(RequestParams, params).meta))
         except ProtocolError as error:
-            raise channel.modern_error(error) from None
-        if isinstance(result, CacheableResult) and request.method in offer.cache_hints:
+            raise channel.to_modern_error(error) from None
+        if isinstance(result, CacheableResult) and request.method in catalog.cache_hints:
             # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both fields
-            result.ttl_ms, result.cache_scope = offer.cache_hints[request.method]
+            result.ttl_ms, result.cache_scope = catalog.cache_hints[request.method]
         wire: Object = {"resultType": "complete", **codec.encode(result)}
     except mrtr.InputRequired as required:
         wire = channel.input_required(request, required)
@@ -216,17 +216,17 @@ async def serve(
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
     finally:
         channel.is_over = True
-    if meta.revision not in offer.info_as_json:
-        offer.info_as_json[meta.revision] = codec.encode(offer.info)
+    if meta.revision not in catalog.info_as_json:
+        catalog.info_as_json[meta.revision] = codec.encode(catalog.info)
     # [2026-07-28 basic/index#_meta] servers SHOULD name themselves in every result
     given = cast("Object | None", wire.get("_meta"))
-    wire["_meta"] = {**(given or {}), versioning.SERVER_INFO: offer.info_as_json[meta.revision]}
+    wire["_meta"] = {**(given or {}), versioning.SERVER_INFO: catalog.info_as_json[meta.revision]}
     return wire
 
 
-def _find_route(offer: Offer, method: str, revision: Revision) -> Route:
-    handler_of = offer.handler if method != "subscriptions/listen" else lambda _: _listen
-    route = offer.routes[method] = find_route(method, revision, "client", offer.declares, handler_of)
+def _find_route(catalog: Catalog, method: str, revision: Revision) -> Route:
+    handler_of = catalog.handler if method != "subscriptions/listen" else lambda _: _listen
+    route = catalog.routes[method] = find_route(method, revision, "client", catalog.declares, handler_of)
     return route
 
 
@@ -235,4 +235,4 @@ async def _listen(params: SubscriptionsListenRequestParams, context: RequestCont
 
     channel = context.channel
     assert isinstance(channel, StatelessRequest)
-    return await listen(channel.offer, channel.open_subscriptions, params, context)
+    return await listen(channel.catalog, channel.open_subscriptions, params, context)

@@ -9,7 +9,7 @@ keep a subscription, so the open request keeps it [2026-07-28 changelog#major-ch
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 Wire:  C->S subscriptions/listen; S->C notifications/subscriptions/acknowledged
-Above: stateless.py. Below: offer.py, basic/subscriptions.py.
+Above: stateless.py. Below: catalog.py, basic/subscriptions.py.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from ..extensions.tasks.types import EXTENSION_CAPABILITY
 from ..features import lazy as features
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
-from .context import TURN
-from .offer import Announcer, Offer, OpenSubscriptions
+from .catalog import Announcer, Catalog, OpenSubscriptions
+from .context import YIELD_INTERVAL
 
 
 class OpenSubscription:
     """One open `subscriptions/listen` request."""
 
-    def __init__(self, offer: Offer, honoured: SubscriptionFilter, context: RequestContext) -> None:
+    def __init__(self, catalog: Catalog, honoured: SubscriptionFilter, context: RequestContext) -> None:
         self.ended: asyncio.Future[None] = context.channel.loop.create_future()
         drain = partial(context.channel.drain, context.request_id)
         self.announcer = Announcer(self._wants, self._send_change, drain)
-        self._offer, self._honoured, self._context = offer, honoured, context
+        self._catalog, self._honoured, self._context = catalog, honoured, context
         # [2026-07-28 basic/patterns/subscriptions#receiving-notifications] MUST include the id, of the same type
         self.meta: Object = {SUBSCRIPTION_ID: context.request_id}
 
@@ -73,7 +73,7 @@ class OpenSubscription:
         if subject is None:
             self.notify(method, NotificationParams(self.meta))
         elif method == "notifications/tasks":
-            task = self._offer.tasks.store.get(subject, self._context.channel.task_owner)
+            task = self._catalog.tasks.store.get(subject, self._context.channel.task_owner)
             if task is not None:
                 self.notify(method, dataclasses.replace(task, meta=self.meta))
         else:
@@ -84,19 +84,22 @@ class OpenSubscription:
         self._context.channel.notify(method, params, self._context.request_id)
 
 
-async def _subscribable(offer: Offer, uris: list[str]) -> list[str]:
+async def _subscribable(catalog: Catalog, uris: list[str]) -> list[str]:
     """Return the URIs that belong to resources. Yield to other requests, because a thousand URIs take long."""
     found = []
     for number, uri in enumerate(uris):
-        if number % TURN == TURN - 1:
+        if number % YIELD_INTERVAL == YIELD_INTERVAL - 1:
             await asyncio.sleep(0)
-        if offer.resources.accepts_subscription(uri):
+        if catalog.resources.accepts_subscription(uri):
             found.append(uri)
     return found
 
 
 async def listen(
-    offer: Offer, subscriptions: OpenSubscriptions, params: SubscriptionsListenRequestParams, context: RequestContext
+    catalog: Catalog,
+    subscriptions: OpenSubscriptions,
+    params: SubscriptionsListenRequestParams,
+    context: RequestContext,
 ) -> EmptyResult:
     """Serve `subscriptions/listen` until the client cancels it, or the server ends it."""
     wanted = params.notifications
@@ -104,36 +107,36 @@ async def listen(
         raise ProtocolError(
             INVALID_PARAMS, f"Invalid params: a subscription names {MAX_RESOURCES} resources or tasks at most"
         )
-    offered = offer.capabilities()
+    offered = catalog.capabilities()
     tasks: list[str] | None = None
     if wanted.task_ids is not None and offered.extensions is not None:
         if not declares(context.channel.peer_capabilities, EXTENSION_CAPABILITY):
             raise MissingCapability(EXTENSION_CAPABILITY)
         owner = context.channel.task_owner
-        tasks = [id for id in wanted.task_ids if offer.tasks.store.get(id, owner) is not None]
+        tasks = [id for id in wanted.task_ids if catalog.tasks.store.get(id, owner) is not None]
     honoured = SubscriptionFilter(
         True if wanted.tools_list_changed and offered.tools is not None else None,
         True if wanted.prompts_list_changed and offered.prompts is not None else None,
         True if wanted.resources_list_changed and offered.resources is not None else None,
-        await _subscribable(offer, wanted.resource_subscriptions)
+        await _subscribable(catalog, wanted.resource_subscriptions)
         if wanted.resource_subscriptions is not None and offered.resources is not None
         else None,
         tasks,
     )
-    subscription = OpenSubscription(offer, honoured, context)
+    subscription = OpenSubscription(catalog, honoured, context)
     # [2026-07-28 basic/patterns/subscriptions#acknowledgment] MUST be the first message
     acknowledged = SubscriptionsAcknowledgedNotificationParams(honoured, subscription.meta)
     subscription.notify("notifications/subscriptions/acknowledged", acknowledged)
-    offer.announcers.add(subscription.announcer)
-    subscriptions.open[subscription.ended] = cast("asyncio.Task[object]", asyncio.current_task())
+    catalog.announcers.add(subscription.announcer)
+    subscriptions.serving_tasks[subscription.ended] = cast("asyncio.Task[object]", asyncio.current_task())
     try:
         await subscription.ended
     finally:
-        offer.announcers.discard(subscription.announcer)
-        del subscriptions.open[subscription.ended]
+        catalog.announcers.discard(subscription.announcer)
+        del subscriptions.serving_tasks[subscription.ended]
         subscription.announcer.close()
         subscription.ended.cancel()
-    if subscriptions.shared:
+    if subscriptions.shares_stream:
         # [2026-07-28 basic/patterns/cancellation#intro] MUST send it for a subscription that the server ends. The
         # schema asks for it on stdio only: over HTTP the stream ends instead. The result follows on both.
         cancelled = CancelledNotificationParams(context.request_id, meta=subscription.meta)

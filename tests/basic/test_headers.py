@@ -261,7 +261,7 @@ def test_add_tool_with_invalid_mark_is_refused() -> None:
     server = Server("s")
     with pytest.raises(ValueError, match="must be a valid header name"):
         server.tool("t", input_schema=schema(a=marked("")))(lambda a: a)
-    assert not server.offer.tools.parameter_headers("t")
+    assert not server.catalog.tools.parameter_headers("t")
 
 
 # ------------------------------------------------------------------------------------------------ comparing

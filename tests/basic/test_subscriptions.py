@@ -17,8 +17,8 @@ from mcp_ref import Server
 from mcp_ref.basic.subscriptions import MAX_RESOURCES
 from mcp_ref.jsonrpc.dispatcher import Limits
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from mcp_ref.server import offer, session
-from mcp_ref.server.offer import Announcer
+from mcp_ref.server import catalog, session
+from mcp_ref.server.catalog import Announcer
 from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from tests.forked_python import python
@@ -46,7 +46,7 @@ def make_server() -> Server:
 
 def subscriptions(server: Server) -> set[Announcer]:
     """Return the announcers of the open subscriptions."""
-    announcers = server.offer.announcers
+    announcers = server.catalog.announcers
     return {each for each in announcers if isinstance(getattr(each._wants, "__self__", None), OpenSubscription)}
 
 
@@ -286,7 +286,7 @@ async def test_listen_lookup_of_resources_does_not_block_other_requests(kind: st
 
 @KINDS
 async def test_listen_queue_is_bounded_and_drops_the_oldest(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offer, "MAX_CHANGES", 3)
+    monkeypatch.setattr(catalog, "MAX_QUEUED_CHANGES", 3)
 
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -319,11 +319,11 @@ def test_notify_from_a_thread_after_the_loop_has_ended_is_ignored() -> None:
         async with raw_client(server) as wire:
             await wire.send(listen(1, resourceSubscriptions=["test://a"], toolsListChanged=True))
             await wire.receive_object()
-            return set(server.offer.announcers)
+            return set(server.catalog.announcers)
 
     # as a thread sees them that has just begun to tell when they end
-    server.offer.announcers = run(test())
-    assert len(server.offer.announcers) == 2
+    server.catalog.announcers = run(test())
+    assert len(server.catalog.announcers) == 2
     server.resource_updated("test://a")
     server.tool("new")(lambda: None)
 
@@ -497,7 +497,7 @@ async def test_http_app_that_stops_ends_only_its_own_subscriptions() -> None:
 @CONNECTED
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#shutdown-4")
 async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "GRACE", 10 * PATIENCE)
+    monkeypatch.setattr(session, "FINISH_SECONDS", 10 * PATIENCE)
 
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -507,7 +507,7 @@ async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, mon
 
 
 async def test_server_stop_waits_briefly_for_a_client_that_never_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offer, "END_SECONDS", 0.01)
+    monkeypatch.setattr(catalog, "SUBSCRIPTION_END_SECONDS", 0.01)
 
     async with served(make_server()) as (wire, serving, ours):
         await wire.send(listen(1))

@@ -51,7 +51,7 @@ async def announce() -> int:
     server.tools.add(announce, f"another_{os.urandom(4).hex()}")
     return 0
 async def main():
-    async with server.serve_http(json_responses=JSON, older=False) as url:
+    async with server.serve_http(json_responses=JSON, http_sse=False) as url:
         print(url, flush=True)
         await asyncio.Event().wait()
 asyncio.run(main())

@@ -335,7 +335,7 @@ async def test_a_client_asks_to_be_told_of_what_it_has_functions_for_and_the_ser
 def test_a_server_that_will_not_tell_of_changes_is_spoken_to_all_the_same(
     how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subscriptions, "LISTEN_SECONDS", 0.05)
+    monkeypatch.setattr(subscriptions, "ACKNOWLEDGE_SECONDS", 0.05)
 
     async def test() -> None:
         async with raw_server(of(on_tools_changed=lambda: None)) as (client, wire):
@@ -411,7 +411,7 @@ async def met(site: Scripted, **options: object) -> AsyncIterator[Client]:
 @pytest.fixture
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Request a broken stream again at once."""
-    monkeypatch.setattr(subscriptions, "MAX_PAUSE", 0.0)
+    monkeypatch.setattr(subscriptions, "MAX_RETRY_PAUSE", 0.0)
 
 
 async def test_a_stream_that_breaks_is_asked_for_again_and_what_is_watched_counts_as_changed(no_pauses: None) -> None:
@@ -476,7 +476,7 @@ async def test_a_stream_that_is_not_acknowledged_when_it_is_asked_for_again_ends
 def test_a_client_that_is_closed_does_not_wait_until_a_broken_stream_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(subscriptions, "MIN_PAUSE", 2 * PATIENCE)
+    monkeypatch.setattr(subscriptions, "MIN_RETRY_PAUSE", 2 * PATIENCE)
 
     async def test() -> None:
         async with scripted() as site:
@@ -510,7 +510,7 @@ async def test_a_stream_that_is_asked_for_in_vain_too_often_ends_with_the_reason
             with pytest.raises(ConnectionClosed, match="HTTP 503"):
                 while True:
                     await following(updates)
-        assert site.keys.count("subscriptions/listen") == 3 + subscriptions.ATTEMPTS
+        assert site.keys.count("subscriptions/listen") == 3 + subscriptions.MAX_ATTEMPTS
 
 
 async def test_listen_stream_that_breaks_repeatedly_is_requested_with_growing_pauses(

@@ -16,7 +16,7 @@ import pytest
 from mcp_ref import Client, Server
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import R2024_11_05, R2025_03_26, Revision
-from mcp_ref.server.offer import WORKERS
+from mcp_ref.server.catalog import MAX_WORKERS
 from tests.forked_python import python
 from tests.messages import initialize, notification, request
 from tests.raw_peers import Wire, connected_client, raw_client
@@ -277,7 +277,7 @@ async def test_plain_function_that_blocks_does_not_stop_other_requests(kind: str
 
 async def test_plain_functions_run_in_at_most_workers_threads() -> None:
     server = Server("s")
-    together = threading.Barrier(WORKERS)
+    together = threading.Barrier(MAX_WORKERS)
 
     @server.tool()
     def meet() -> str:
@@ -285,10 +285,10 @@ async def test_plain_functions_run_in_at_most_workers_threads() -> None:
         return threading.current_thread().name
 
     async with connected_client(server) as wire:
-        for number in range(2 * WORKERS):
+        for number in range(2 * MAX_WORKERS):
             await wire.send(calling("meet", id=number))
-        names = {text_in(await wire.receive_object()) for _ in range(2 * WORKERS)}
-        assert len(names) == WORKERS
+        names = {text_in(await wire.receive_object()) for _ in range(2 * MAX_WORKERS)}
+        assert len(names) == MAX_WORKERS
 
 
 @KINDS
@@ -515,7 +515,7 @@ def test_server_revisions_that_are_empty_or_unknown_raise_value_error(
 
 def test_server_revisions_may_be_given_by_name() -> None:
     assert Server("s", revisions=["2025-03-26", "2024-11-05"]).revisions == [R2024_11_05, R2025_03_26]
-    assert Server("s", revisions=["2026-07-28"]).offer.handshakes == []
+    assert Server("s", revisions=["2026-07-28"]).catalog.legacy_revisions == []
 
 
 @pytest.mark.parametrize("size", [0, -1])

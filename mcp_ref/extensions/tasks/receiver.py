@@ -15,7 +15,7 @@ request that waits. Since 2026-07-28 they are `inputRequests` in the result of `
 the responses. types.py has a table of all differences.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks
-Above: server/offer.py, client/handlers.py. Below: types.py, basic/channel.py.
+Above: server/catalog.py, client/handlers.py. Below: types.py, basic/channel.py.
 """
 
 from __future__ import annotations

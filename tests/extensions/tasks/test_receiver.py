@@ -849,13 +849,13 @@ async def test_task_that_begins_while_the_http_server_stops_is_stopped() -> None
 
     serving = work.server.serve_http()
     port = urlsplit(await serving.__aenter__()).port
-    [site] = work.server.offer.serving
+    [site] = work.server.catalog.serving
     assert isinstance(site, HttpApp)
     web = Web(site, ("127.0.0.1", port or 0))
     reply = await Talk(web).send(stateless_request("tools/call", {"name": "late"}, capabilities=EXTENDED))
     await work.has(work.begun)
     stopping = asyncio.create_task(serving.__aexit__(None, None, None))
-    await eventually(lambda: site not in work.server.offer.serving)
+    await eventually(lambda: site not in work.server.catalog.serving)
     work.go.set()  # the site is closed, and answers under way have their grace
     assert (await web.take(reply)).status == 200
     async with asyncio.timeout(PATIENCE):

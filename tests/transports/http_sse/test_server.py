@@ -157,13 +157,13 @@ async def test_http_sse_session_ends_with_its_stream() -> None:
         await client.say(call("hold", name="x"))
         await held.has_begun()
         await client.stream.cut()
-        assert web.site._older is not None
-        sessions = web.site._older.sessions
+        assert web.site._http_sse is not None
+        sessions = web.site._http_sse.sessions
         await eventually(lambda: not sessions)
         reply = await client.post(request("ping"))
         assert (reply.status, reply.why) == (404, NO_SESSION)
         held.go.set()
-        await eventually(lambda: not held.server.offer.announcers)
+        await eventually(lambda: not held.server.catalog.announcers)
         assert (await connected(web)).endpoint != client.endpoint
 
 
@@ -189,8 +189,8 @@ async def test_there_is_a_bounded_number_of_sessions() -> None:
         assert refused.headers["retry-after"].isdigit()
         await first.handshake()  # it is unharmed
         await first.stream.cut()
-        assert web.site._older is not None
-        sessions = web.site._older.sessions
+        assert web.site._http_sse is not None
+        sessions = web.site._http_sse.sessions
         await eventually(lambda: not sessions)
         await (await connected(web)).handshake()
 
@@ -223,7 +223,7 @@ async def test_both_endpoints_are_beside_the_newer_one() -> None:
 
 
 async def test_a_server_may_do_without_the_older_transport() -> None:
-    async with served_over_http(Server("s"), older=False) as web:
+    async with served_over_http(Server("s"), http_sse=False) as web:
         assert (await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")).status == 404
         assert (await web.ask("POST", "/messages", b"{}", f"Content-Type: {JSON_TYPE}")).status == 404
 

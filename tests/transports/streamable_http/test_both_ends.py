@@ -140,4 +140,4 @@ async def test_more_calls_that_ask_back_than_there_are_connections_are_all_answe
 def test_the_endpoint_is_not_where_the_older_transport_is() -> None:
     with pytest.raises(ValueError, match="/sse is where"):
         Server("s").asgi(path="/sse")
-    Server("s").asgi(path="/sse", older=False)
+    Server("s").asgi(path="/sse", http_sse=False)

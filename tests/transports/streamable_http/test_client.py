@@ -606,7 +606,7 @@ async def test_calls_go_on_when_our_own_server_has_forgotten_its_sessions() -> N
     def add(a: int, b: int) -> int:
         return a + b
 
-    site = HttpApp(server.offer)
+    site = HttpApp(server.catalog)
     listening = await serve(site.handle)
     async with Client(f"http://127.0.0.1:{listening.address[1]}/mcp", revision=LATEST) as client:
         for _ in range(3):

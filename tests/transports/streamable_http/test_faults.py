@@ -192,7 +192,7 @@ class Bench:
 
     async def listen(self, http_limits: HttpLimits | None, options: HttpOptions) -> None:
         """Begin, and note what there is once everything has been used."""
-        self.site = HttpApp(self.server.offer, **options)
+        self.site = HttpApp(self.server.catalog, **options)
         self.http: HttpServer = await serve(self.site.handle, limits=http_limits)
         self.url = f"http://127.0.0.1:{self.http.address[1]}/mcp"
         for url in (self.url, self.url.replace("/mcp", "/sse")):
@@ -392,7 +392,7 @@ async def test_200_streams_with_tools_running_reset_at_once_leave_nothing() -> N
 
 async def test_100_streams_of_the_older_transport_reset_at_once_end_their_sessions_and_calls() -> None:
     async with bench() as b:
-        assert b.site._older is not None
+        assert b.site._http_sse is not None
         poster = await b.raw()
         for _ in range(100):
             await (stream := await b.raw()).send("GET", "/sse")
@@ -402,11 +402,11 @@ async def test_100_streams_of_the_older_transport_reset_at_once_end_their_sessio
                 await poster.ask("POST", messages, message)
                 assert poster.status == 202
         await eventually(lambda: b.begun == 100)
-        assert len(b.site._older.sessions) == 100
+        assert len(b.site._http_sse.sessions) == 100
         for raw in b.clients[1:]:
             await raw.cut()
         await is_served(b.url)
-        await eventually(lambda: b.site._older is not None and not b.site._older.sessions)
+        await eventually(lambda: b.site._http_sse is not None and not b.site._http_sse.sessions)
         await poster.ask("POST", messages, request("ping"))
         assert poster.status == 404
         await poster.close()
@@ -462,9 +462,9 @@ async def test_a_reader_that_never_reads_its_progress_costs_a_bounded_buffer_the
             answer = await beside.ask("POST", "/mcp", request("ping", id=2), Mcp_Session_Id=id)
             assert answer == {"jsonrpc": "2.0", "id": 2, "result": {}}
         await beside.close()
-        assert b.site._older is not None
+        assert b.site._http_sse is not None
         held = b.begun
-        while b.site._older.sessions if older else b.http.connections:
+        while b.site._http_sse.sessions if older else b.http.connections:
             held = b.begun
             await asyncio.sleep(0.005)
         assert held < 2_000  # of 10 kB each: the buffers of the kernel, and ours

@@ -96,7 +96,7 @@ async def test_only_an_initialize_that_succeeds_leaves_anything(body: JSON | byt
             assert reply.status == 400
         assert not web.site._endpoint.sessions
         assert not store._sessions
-        await eventually(lambda: not server.offer.announcers)
+        await eventually(lambda: not server.catalog.announcers)
 
 
 async def test_initialize_is_answered_as_events_where_the_client_takes_nothing_else() -> None:
@@ -152,7 +152,7 @@ async def test_a_session_that_its_client_ended_is_gone_at_once_with_all_that_it_
         assert messages(await listening.events()) == []
         for reply in (*await everything(talk), await talk.get(events[0]["id"])):
             assert (reply.status, reply.why) == (404, GONE)
-        await eventually(lambda: not server.offer.announcers)
+        await eventually(lambda: not server.catalog.announcers)
 
 
 @pytest.mark.parametrize("id", ["", "x", "x" * 4000, "\xff", "../..", "get"])
@@ -176,7 +176,7 @@ def test_delete_lets_requests_in_flight_finish_and_keeps_no_events(
             held.go.set()
             assert await posted.messages() == [said("x begins"), said("x goes on"), answered("x")]
             assert not store._sessions
-            await eventually(lambda: not held.server.offer.announcers)
+            await eventually(lambda: not held.server.catalog.announcers)
 
     run(test())
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -202,7 +202,7 @@ async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_t
         await listening.cut()
         held.go.set()
         await eventually(lambda: not sessions)
-        await eventually(lambda: not held.server.offer.announcers)
+        await eventually(lambda: not held.server.catalog.announcers)
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["answered", "its client has left"])
@@ -623,7 +623,7 @@ async def test_two_requests_at_once_revive_a_session_once(tmp_path: Path, first:
         for n, reply in enumerate(sent):
             assert (await web.take(reply)).json == answered(str(2 * n), n)
         assert (await get).status == 200
-        assert len(web.site._endpoint.sessions) == len(server.offer.announcers) == 1
+        assert len(web.site._endpoint.sessions) == len(server.catalog.announcers) == 1
 
 
 async def test_a_session_that_has_ended_or_is_anothers_is_not_revived(tmp_path: Path) -> None:
@@ -667,4 +667,4 @@ async def test_session_that_cannot_be_revived_is_404_and_leaves_nothing(tmp_path
         for reply in [await web.take(reply) for reply in sent]:
             assert (reply.status, reply.why) == (404, GONE)
         assert not web.site._endpoint.sessions
-        await eventually(lambda: not server.offer.announcers)
+        await eventually(lambda: not server.catalog.announcers)

@@ -1,15 +1,15 @@
-"""The offer of a server: its tools, resources, prompts, completions and tasks, and the announcement of changes.
+"""The catalog of a server: its tools, resources, prompts, completions and tasks, and the announcement of changes.
 
-All clients share one offer. Sessions and stateless requests find their handlers in the same table:
+All clients share one catalog. Sessions and stateless requests find their handlers in the same table:
 
     method -> find_route: is it in this revision, and was its capability declared? -> HANDLERS -> a page in features/
 
 A capability is declared when the first item is added. A client uses only declared capabilities [2025-11-25
 basic/lifecycle#operation], so it never asks a server that has only tools for prompts.
 
-When the offer changes, each open session and each open `subscriptions/listen` announces the change with an `Announcer`:
+When a list of the catalog changes, each open session and each `subscriptions/listen` request tells its client:
 
-    Server -> Offer.announce, from any thread -> each Announcer, on its event loop -> the client
+    Server -> Catalog.announce, from any thread -> each Announcer, on its event loop -> the client
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover, basic/patterns/subscriptions,
        server/tools#list-changed-notification, server/resources#subscriptions (2024-11-05 to 2025-11-25)
@@ -51,16 +51,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-WORKERS: Final = 32
+MAX_WORKERS: Final = 32
 """Maximum number of worker threads for plain `def` functions."""
 
-WORKER_NAME: Final = "mcp-worker"
+WORKER_NAME_PREFIX: Final = "mcp-worker"
 """The beginning of the names of our worker threads."""
 
-MAX_CHANGES: Final = 10_000
+MAX_QUEUED_CHANGES: Final = 10_000
 """Maximum number of changes that wait for one slow client. Beyond it the oldest change is dropped."""
 
-END_SECONDS: Final = 0.5
+SUBSCRIPTION_END_SECONDS: Final = 0.5
 """Time that the results of open subscriptions may take when the server stops, in seconds."""
 
 
@@ -91,7 +91,7 @@ class Announcer:
         if not self._wants(method, subject):
             return
         self._changes[method, subject] = None
-        if len(self._changes) > MAX_CHANGES:
+        if len(self._changes) > MAX_QUEUED_CHANGES:
             del self._changes[next(iter(self._changes))]
         if self._task is None:
             self._task = self._loop.create_task(self._run())
@@ -119,24 +119,24 @@ class Announcer:
 
 
 class OpenSubscriptions:
-    """The open `subscriptions/listen` requests of one session or HTTP endpoint. `shared`: all use one stream."""
+    """The open `subscriptions/listen` requests of one session or HTTP endpoint. `shares_stream`: all use one stream."""
 
-    def __init__(self, shared: bool) -> None:
-        self.shared = shared
-        self.open: dict[asyncio.Future[None], asyncio.Task[object]] = {}
+    def __init__(self, shares_stream: bool) -> None:
+        self.shares_stream = shares_stream
+        self.serving_tasks: dict[asyncio.Future[None], asyncio.Task[object]] = {}
         """The asyncio task that serves each subscription, by the future that ends the subscription."""
 
     async def end(self) -> None:
-        """End all subscriptions with a result. Wait at most `END_SECONDS` until the clients have read the results."""
-        serving = set(self.open.values())
-        for ended in self.open:
+        """Send each subscription its result. Wait until the clients have read the results."""
+        serving = set(self.serving_tasks.values())
+        for ended in self.serving_tasks:
             if not ended.done():
                 ended.set_result(None)
         if serving:
-            await asyncio.wait(serving, timeout=END_SECONDS)
+            await asyncio.wait(serving, timeout=SUBSCRIPTION_END_SECONDS)
 
 
-class Offer:
+class Catalog:
     """The tools, resources, prompts, completions and tasks of a server. `Server` documents the arguments."""
 
     def __init__(
@@ -163,16 +163,16 @@ class Offer:
         self.announcers: set[Announcer] = set()
         """The announcers of the open sessions and subscriptions."""
         self.serving: set[object] = set()
-        """The sessions and HTTP applications that serve the offer now. When the last one leaves, the tasks end."""
+        """The sessions and HTTP applications that serve the catalog now. When the last one leaves, the tasks end."""
         self.workers: concurrent.futures.Executor | None = None
         """Our worker threads; None until a plain function runs."""
-        self._declared: set[str] = set()  # features with at least one item
+        self._nonempty_features: set[str] = set()  # features with at least one item
         self.logging, self._page_size, self._executor = logging, page_size, executor
         self._extensions = checked_extensions(extensions)
         self._task_store = task_store
 
     @property
-    def handshakes(self) -> list[Revision]:
+    def legacy_revisions(self) -> list[Revision]:
         """The revisions that a handshake can agree on, oldest first."""
         return [revision for revision in self.revisions if revision.era == "legacy"]
 
@@ -197,7 +197,7 @@ class Offer:
     @cached_property
     def completions(self) -> Completions:
         """The completions of prompt arguments and template variables."""
-        added = partial(self._declared.add, "completions")
+        added = partial(self._nonempty_features.add, "completions")
         return features.completion.Completions(Context, self._is_completable, added)
 
     @cached_property
@@ -208,7 +208,7 @@ class Offer:
         return Tasks(self._task_store, partial(self.announce, "notifications/tasks"))
 
     def _changed(self, feature: str) -> None:
-        self._declared.add(feature)
+        self._nonempty_features.add(feature)
         self.announce(f"notifications/{feature}/list_changed")
 
     def announce(self, method: str, subject: str | None = None) -> None:
@@ -218,13 +218,13 @@ class Offer:
 
     def _is_completable(self, ref: Reference) -> bool:
         if ref.type == "ref/prompt":
-            return "prompts" in self._declared and self.prompts.has(ref.name)
-        return "resources" in self._declared and self.resources.has(ref.uri)
+            return "prompts" in self._nonempty_features and self.prompts.has(ref.name)
+        return "resources" in self._nonempty_features and self.resources.has(ref.uri)
 
     def capabilities(self) -> ServerCapabilities:
         """Return the capabilities to declare now."""
         changes: Object = {"listChanged": True}
-        declared, has_tasks = self._declared, "tools" in self._declared and self.tools.can_be_tasks
+        declared, has_tasks = self._nonempty_features, "tools" in self._nonempty_features and self.tools.can_be_tasks
         return ServerCapabilities(
             logging={} if self.logging else None,
             completions={} if "completions" in declared else None,
@@ -242,8 +242,8 @@ class Offer:
         return declares(codec_for(self.revisions[-1]).encode(self.capabilities()), method.capability)
 
     def handler(self, method: Method) -> Handler | None:
-        """Return the handler of a method, or None if the offer lacks one."""
-        if method.capability == "completions" and "completions" not in self._declared:
+        """Return the handler of a method, or None if the catalog lacks one."""
+        if method.capability == "completions" and "completions" not in self._nonempty_features:
             return None  # before 2025-03-26 servers did not declare it, so a client may send it
         find = HANDLERS.get(method.name)
         return find(self) if find is not None else None
@@ -259,34 +259,34 @@ class Offer:
         if self._executor is not None:
             return self._executor
         if self.workers is None:
-            self.workers = concurrent.futures.ThreadPoolExecutor(WORKERS, WORKER_NAME)
+            self.workers = concurrent.futures.ThreadPoolExecutor(MAX_WORKERS, WORKER_NAME_PREFIX)
         return self.workers
 
-    async def leave(self, user: object) -> None:
+    async def remove_serving(self, user: object) -> None:
         """Remove a session or an HTTP application from `serving`. End the tasks if it was the last."""
         self.serving.discard(user)
         if not self.serving and "tasks" in self.__dict__:
             await self.tasks.close()
 
 
-HANDLERS: Final[dict[str, Callable[[Offer], Handler]]] = {
-    "ping": lambda offer: ping,
-    "server/discover": lambda offer: offer.discover,
-    "tools/list": lambda offer: offer.tools.list,
-    "tools/call": lambda offer: offer.tools.call,
-    "resources/list": lambda offer: offer.resources.list,
-    "resources/templates/list": lambda offer: offer.resources.list_templates,
-    "resources/read": lambda offer: offer.resources.read,
-    "resources/subscribe": lambda offer: offer.resources.subscribe,
-    "resources/unsubscribe": lambda offer: offer.resources.unsubscribe,
-    "prompts/list": lambda offer: offer.prompts.list,
-    "prompts/get": lambda offer: offer.prompts.get,
-    "completion/complete": lambda offer: offer.completions.complete,
-    "logging/setLevel": lambda offer: set_level,
-    "tasks/get": lambda offer: offer.tasks.get,
-    "tasks/result": lambda offer: offer.tasks.result,
-    "tasks/list": lambda offer: offer.tasks.list,
-    "tasks/update": lambda offer: offer.tasks.update,
-    "tasks/cancel": lambda offer: offer.tasks.cancel,
+HANDLERS: Final[dict[str, Callable[[Catalog], Handler]]] = {
+    "ping": lambda catalog: ping,
+    "server/discover": lambda catalog: catalog.discover,
+    "tools/list": lambda catalog: catalog.tools.list,
+    "tools/call": lambda catalog: catalog.tools.call,
+    "resources/list": lambda catalog: catalog.resources.list,
+    "resources/templates/list": lambda catalog: catalog.resources.list_templates,
+    "resources/read": lambda catalog: catalog.resources.read,
+    "resources/subscribe": lambda catalog: catalog.resources.subscribe,
+    "resources/unsubscribe": lambda catalog: catalog.resources.unsubscribe,
+    "prompts/list": lambda catalog: catalog.prompts.list,
+    "prompts/get": lambda catalog: catalog.prompts.get,
+    "completion/complete": lambda catalog: catalog.completions.complete,
+    "logging/setLevel": lambda catalog: set_level,
+    "tasks/get": lambda catalog: catalog.tasks.get,
+    "tasks/result": lambda catalog: catalog.tasks.result,
+    "tasks/list": lambda catalog: catalog.tasks.list,
+    "tasks/update": lambda catalog: catalog.tasks.update,
+    "tasks/cancel": lambda catalog: catalog.tasks.cancel,
 }
 """The handlers of both eras. Those of `initialize` and `subscriptions/listen` are in session.py and stateless.py."""
