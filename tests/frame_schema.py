@@ -193,7 +193,12 @@ def checked_stateless(faults: list[str]) -> Callable[..., Coroutine[object, obje
     serve_stateless = stateless.serve
 
     async def serve(
-        catalog: Catalog, open_subscriptions: OpenSubscriptions, request: Request, notify: Notify, *rest: Any, **more: Any
+        catalog: Catalog,
+        open_subscriptions: OpenSubscriptions,
+        request: Request,
+        notify: Notify,
+        *rest: Any,
+        **more: Any,
     ) -> Object:
         def check(message: Outgoing) -> None:
             faults.extend(faults_of(message, MODERN[-1], {request.id: request.method}))
