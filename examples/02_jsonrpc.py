@@ -51,7 +51,7 @@ class Peer:
 
     def __init__(self, name: str) -> None:
         self.wire = Wire(name)
-        self.dispatcher = Dispatcher(self.wire, self.serve, self.notified, abandoned=lambda id, reason: None)
+        self.dispatcher = Dispatcher(self.wire, self.serve, self.notified, on_abandoned=lambda id, reason: None)
         self.told = asyncio.Event()
 
     async def serve(self, request: Request) -> Object:

@@ -58,7 +58,7 @@ async def serve() -> None:
     server, ended = Server(), asyncio.Event()
     with claimed_stdio() as (source, sink):
         transport = StdioServerTransport(source, sink)
-        dispatcher = Dispatcher(transport, server.serve, server.notified, abandoned=lambda id, reason: None)
+        dispatcher = Dispatcher(transport, server.serve, server.notified, on_abandoned=lambda id, reason: None)
         await transport.start(dispatcher.receive, lambda error: ended.set())
         await ended.wait()
         await dispatcher.close()
@@ -68,7 +68,7 @@ async def serve() -> None:
 async def connect(offer: str, hasty: bool, trace: bool) -> None:
     """Run the client: start this file as the server, and send `initialize`."""
     transport = StdioClientTransport([sys.executable, __file__, "--serve"], trace=tracer() if trace else None)
-    dispatcher = Dispatcher(transport, Server().serve, lambda notification: None, abandoned=lambda id, reason: None)
+    dispatcher = Dispatcher(transport, Server().serve, lambda notification: None, on_abandoned=lambda id, reason: None)
     await transport.start(dispatcher.receive, lambda error: dispatcher.fail_pending(error or ConnectionClosed("gone")))
     try:
         if not hasty:

@@ -66,7 +66,7 @@ async def serve() -> None:
     ended = asyncio.Event()
     with claimed_stdio() as (source, sink):
         transport = StdioServerTransport(source, sink)
-        dispatcher = Dispatcher(transport, answer, lambda notification: None, abandoned=lambda id, reason: None)
+        dispatcher = Dispatcher(transport, answer, lambda notification: None, on_abandoned=lambda id, reason: None)
         await transport.start(dispatcher.receive, lambda error: ended.set())
         await ended.wait()
         await dispatcher.close()

@@ -146,7 +146,7 @@ They are other standards, tasks, applications, the features and the transport th
 resumption of broken streams, tracing, the transport in memory, the client without asyncio, and signals.
 """
 
-_PAGES = {
+_NAMES_BY_MODULE = {
     "basic.content": (
         "Annotations AudioContent BlobResourceContents EmbeddedResource Icon ImageContent ResourceLink TextContent "
         "TextResourceContents"
@@ -179,16 +179,16 @@ _PAGES = {
 }
 """The public names, by the module that defines them. A test compares them with the imports above."""
 
-_HOME = {name: page for page, names in _PAGES.items() for name in names.split()}
+_MODULE_BY_NAME = {name: page for page, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
-__all__ = [*_HOME, "OPTIONAL_READING", "READING_ORDER"]
+__all__ = [*_MODULE_BY_NAME, "OPTIONAL_READING", "READING_ORDER"]
 
 
 def __getattr__(name: str) -> object:
     """Import the module of a public name when the name is first used."""
-    if name not in _HOME:
+    if name not in _MODULE_BY_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    value: object = getattr(importlib.import_module(f".{_MODULE_BY_NAME[name]}", __name__), name)
     globals()[name] = value
     return value
 

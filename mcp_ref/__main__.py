@@ -37,25 +37,27 @@ was lost, or a request timed out; 130 interrupted
 """
 
 
-def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def build_parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """Return the parser of the command line, and the parser of each command by name."""
     raw = argparse.RawDescriptionHelpFormatter
-    whole = argparse.ArgumentParser(
+    main_parser = argparse.ArgumentParser(
         prog=PROGRAM,
         description="The Model Context Protocol: watch it, serve it, and call any server.",
         epilog=EPILOG,
         formatter_class=raw,
     )
-    whole.add_argument("--version", action="store_true", help="print the version")
-    commands = whole.add_subparsers(title="commands", metavar="COMMAND", dest="name")
+    main_parser.add_argument("--version", action="store_true", help="print the version")
+    commands = main_parser.add_subparsers(title="commands", metavar="COMMAND", dest="name")
 
-    def command(name: str, positionals: str, help: str, *, asks: bool = False) -> argparse.ArgumentParser:
+    def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.", formatter_class=raw)
-        made.set_defaults(asks=asks, command=[])
-        made.usage = " ".join(filter(None, (PROGRAM, name, "[options]", positionals, "-- SERVER ..." if asks else "")))
-        if asks:
+        made.set_defaults(needs_server=needs_server, command=[])
+        made.usage = " ".join(
+            filter(None, (PROGRAM, name, "[options]", positionals, "-- SERVER ..." if needs_server else ""))
+        )
+        if needs_server:
             made.epilog = EPILOG
-            connection_options(made)
+            add_connection_options(made)
         return made
 
     made = command("demo", "", "watch a client and a server use every feature, message by message")
@@ -65,27 +67,31 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
     made.add_argument("--revision", metavar="R", help="speak only this revision")
     made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
-    web_options(made)
+    add_http_options(made)
 
-    command("list", "", "list what a server offers", asks=True)
+    command("list", "", "list what a server offers", needs_server=True)
 
-    made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", asks=True)
+    made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", needs_server=True)
     made.add_argument("tool", metavar="TOOL")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
 
-    made = command("read", "URI", "read a resource; its bytes are written unchanged to a file or pipe", asks=True)
+    made = command(
+        "read", "URI", "read a resource; its bytes are written unchanged to a file or pipe", needs_server=True
+    )
     made.add_argument("uri", metavar="URI")
 
-    made = command("watch", "URI", "watch a resource: print the URI of each changed resource at or below it", asks=True)
+    made = command(
+        "watch", "URI", "watch a resource: print the URI of each changed resource at or below it", needs_server=True
+    )
     made.add_argument("uri", metavar="URI")
-    made.add_argument("--count", metavar="N", type=number, help="stop after N changes (default: at Ctrl-C)")
+    made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 
-    made = command("prompt", "NAME [NAME=VALUE ...]", "get a prompt's messages", asks=True)
+    made = command("prompt", "NAME [NAME=VALUE ...]", "get a prompt's messages", needs_server=True)
     made.add_argument("prompt", metavar="NAME")
     made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[])
 
     made = command("complete", "PROMPT|TEMPLATE ARGUMENT [VALUE [NAME=VALUE ...]]",
-                   "suggest values for an argument of a prompt or resource template", asks=True)  # fmt: skip
+                   "suggest values for an argument of a prompt or resource template", needs_server=True)  # fmt: skip
     made.add_argument("ref", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
     made.add_argument("argument", metavar="ARGUMENT")
     made.add_argument("value", metavar="VALUE", nargs="?", default="", help="the text typed so far")
@@ -102,10 +108,10 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     command("limits", "", "list every limit of the package with its default")
     for name in ("revisions", "toc", "limits"):
         commands.choices[name].add_argument("--json", action="store_true", help="print JSON, for programs")
-    return whole, commands.choices
+    return main_parser, commands.choices
 
 
-def web_options(parser: argparse.ArgumentParser) -> None:
+def add_http_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a server over HTTP."""
     group = parser.add_argument_group("over HTTP")
     group.add_argument("--http", action="store_true", help="serve Streamable HTTP and HTTP+SSE")
@@ -131,14 +137,14 @@ def seconds(word: str) -> float:
     return value
 
 
-def number(word: str) -> int:
+def positive_integer(word: str) -> int:
     """Read a count of at least 1."""
     if not word.isdecimal() or int(word) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {word!r}")
     return int(word)
 
 
-def connection_options(parser: argparse.ArgumentParser) -> None:
+def add_connection_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of a connection to a server."""
     group = parser.add_argument_group("the connection")
     group.add_argument("--revision", metavar="R", help="speak only this revision")
@@ -157,30 +163,30 @@ def connection_options(parser: argparse.ArgumentParser) -> None:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options; the words after `--` are `options.command`. Raise SystemExit(2) for a wrong command line."""
-    whole, commands = parsers()
+    main_parser, commands = build_parsers()
     words = list(arguments)
     server = words[words.index("--") + 1 :] if "--" in words else []
     words = words[: words.index("--")] if "--" in words else words
     if words and not words[0].startswith("-"):
         if words[0] not in commands:
-            whole.error(f"unknown command {words[0]!r}{did_you_mean(words[0], commands)}")
+            main_parser.error(f"unknown command {words[0]!r}{did_you_mean(words[0], commands)}")
         parser = commands[words[0]]
         options, surplus = parser.parse_known_intermixed_args(words[1:])
         options.name = words[0]
         misspelled = any(word.startswith("-") for word in surplus)
-        if options.asks and not server and not misspelled:
+        if options.needs_server and not server and not misspelled:
             asked = [word for word in words if word not in surplus]
             parser.error("the server is missing: end with two dashes and its command or URL, for example\n"
                          f"  {PROGRAM} {' '.join(asked)} -- {' '.join(surplus) or 'python3 server.py'}")  # fmt: skip
         if surplus:
             parser.error(f"unrecognized arguments: {' '.join(surplus)}")
-        if server and not options.asks:
+        if server and not options.needs_server:
             parser.error(f"{options.name} takes no server: leave out -- and the words after it")
         options.command = server
         return options
-    options = whole.parse_args(words)
+    options = main_parser.parse_args(words)
     if not options.version:
-        whole.print_help()
+        main_parser.print_help()
         raise SystemExit(OK if not server and not words else USAGE)
     return options
 
@@ -214,21 +220,21 @@ def run(options: argparse.Namespace) -> int:
         case None:
             print(f"mcp_ref {__version__}")
         case "demo":
-            _module("demo.tour").main(options.http)
+            _import_module("demo.tour").main(options.http)
         case "revisions":
-            _module("cli.revisions").show_revisions(options.revision, options.json)
+            _import_module("cli.revisions").show_revisions(options.revision, options.json)
         case "toc":
-            _module("cli.toc").show_toc(options.revision, options.json)
+            _import_module("cli.toc").show_toc(options.revision, options.json)
         case "limits":
-            _module("cli.limits").show_limits(options.json)
+            _import_module("cli.limits").show_limits(options.json)
         case "run":
-            return int(_module("cli.serve").serve(options))
+            return int(_import_module("cli.serve").serve(options))
         case _:
-            return int(_module("cli.client_commands").run_client_command(options))
+            return int(_import_module("cli.client_commands").run_client_command(options))
     return OK
 
 
-def _module(path: str) -> ModuleType:
+def _import_module(path: str) -> ModuleType:
     """Import the module of one command, so that `--help` is as fast as Python starts."""
     return importlib.import_module(f".{path}", __package__)
 

@@ -1,11 +1,12 @@
 """Dataclasses to JSON and back, in the shape of one revision.
 
-Each type of the protocol is one dataclass for all revisions. Annotations give the JSON type of each field; `Life` on a
-field or class gives its revisions. From these, the `Codec` of a revision builds a writer and a reader for each type.
+Each type of the protocol is one dataclass for all revisions. Annotations give the JSON type of each field.
+`Availability` on a field or class gives its revisions. From these, the
+`Codec` of a revision builds a writer and a reader for each type.
 
 - Names: `mime_type` is `mimeType` on the wire, `meta` is `_meta`.
 - A field that has its default is not written, unless it is a constant such as a content block's `type`.
-- Writing is strict: the peer gets only members of its revision. Others are left out or refused, as `Life.loss` says.
+- Writing is strict: the peer gets only members of its revision. For others, see `Availability.if_unsupported`.
 - Reading is lenient if the meaning stays clear: unknown members are ignored, because later revisions may add some; a
   null optional member counts as absent; fields of other revisions are read if present. A missing or mistyped member is
   a `ShapeError`: a guess could run a call that nobody meant.
@@ -26,7 +27,7 @@ from collections.abc import Callable
 from typing import Annotated, Literal, TypeVar, Union, cast, get_args, get_origin
 
 from .jsonrpc.messages import JSON, Object
-from .revisions import Life, NotInRevision, Revision
+from .revisions import Availability, NotInRevision, Revision
 
 T = TypeVar("T")
 _Read = Callable[[JSON], object]
@@ -45,13 +46,13 @@ class ShapeError(ValueError):
         return ShapeError(self.expected, self.got, f"{name}{separator}{self.path}")
 
     def __str__(self) -> str:
-        return f"{self.path or 'value'}: expected {self.expected}, got {_kind(self.got)}"
+        return f"{self.path or 'value'}: expected {self.expected}, got {_describe_value(self.got)}"
 
 
 _MISSING: typing.Final = "\0missing"
 
 
-def _kind(value: JSON) -> str:
+def _describe_value(value: JSON) -> str:
     if value is _MISSING:
         return "nothing"
     if type(value) is str:
@@ -76,7 +77,7 @@ class Codec:
         self._readers: dict[type, _Read] = {}
 
     def encode(self, value: object) -> Object:
-        """Return the JSON object for a dataclass instance. Raise NotInRevision if a `Life` refuses a value."""
+        """Return the JSON object for a dataclass instance. Raise NotInRevision for a value that is refused."""
         cls = type(value)
         write = self._writers.get(cls)
         if write is None:
@@ -90,24 +91,24 @@ class Codec:
 
     def _class_writer(self, cls: type) -> _Write:
         revision = self.revision
-        life: Life | None = getattr(cls, "life", None)
-        if life is not None and not life.covers(revision):
-            if life.instead is None:
-                return _refuser(f"{cls.__name__} does not exist in revision {revision}")
-            instead = life.instead
-            return lambda value: self.encode(instead(value))
+        availability: Availability | None = getattr(cls, "availability", None)
+        if availability is not None and not availability.covers(revision):
+            if availability.fallback is None:
+                return _refusing_writer(f"{cls.__name__} does not exist in revision {revision}")
+            fallback = availability.fallback
+            return lambda value: self.encode(fallback(value))
 
-        hints = _hints(cls)
+        hints = _type_hints(cls)
         plan: list[tuple[str, str, _Write | None, object]] = []  # attribute, wire name, writer, default
         refused: list[tuple[str, str, object]] = []
         for field in dataclasses.fields(cls):
-            hint, field_life = _split(hints[field.name])
+            hint, field_availability = _split_hint(hints[field.name])
             default = dataclasses.MISSING if get_origin(hint) is Literal else field.default
-            if field_life.requires(revision):
+            if field_availability.requires(revision):
                 default = dataclasses.MISSING
-            if field_life.covers(revision):
+            if field_availability.covers(revision):
                 plan.append((field.name, wire_name(field.name), self._writer(hint), default))
-            elif field_life.loss == "refuse":
+            elif field_availability.if_unsupported == "refuse":
                 refused.append((field.name, wire_name(field.name), field.default))
         adjust = getattr(cls, "to_wire", None)
 
@@ -151,15 +152,15 @@ class Codec:
 
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
-        hints = _hints(cls)
+        hints = _type_hints(cls)
         # attribute, wire name, reader, expected shape if required, True if null is a value
         plan: list[tuple[str, str, _Read | None, str, bool]] = []
         for field in dataclasses.fields(cls):
-            hint, life = _split(hints[field.name])
+            hint, availability = _split_hint(hints[field.name])
             optional = _is_optional(field)
-            required = life.requires(revision) or not optional or _is_constant(hint)
+            required = availability.requires(revision) or not optional or _is_constant(hint)
             nullable = not optional and type(None) in get_args(hint)
-            described = _describe(hint) if required else ""
+            described = _describe_type(hint) if required else ""
             plan.append((field.name, wire_name(field.name), self._reader(hint), described, nullable))
         adjust = getattr(cls, "from_wire", None)
 
@@ -211,11 +212,11 @@ class Codec:
         others = [(_json_kinds(m), self._reader(m)) for m in members if m not in objects]
         if any(kinds is None for kinds, _ in others):
             return None
-        expected = " or ".join(_describe(m) for m in members)
+        expected = " or ".join(_describe_type(m) for m in members)
 
         def read(value: JSON) -> object:
             if type(value) is dict and objects:
-                return self.decode(_pick(objects, value, expected), value)
+                return self.decode(_choose_class(objects, value, expected), value)
             for kinds, convert in others:
                 if type(value) in (kinds or ()):
                     return convert(value) if convert else value
@@ -224,30 +225,30 @@ class Codec:
         return read
 
 
-def _refuser(text: str) -> _Write:
+def _refusing_writer(text: str) -> _Write:
     def refuse(value: object) -> JSON:
         raise NotInRevision(text)
 
     return refuse
 
 
-def _pick(classes: list[type], value: Object, expected: str) -> type:
+def _choose_class(classes: list[type], value: Object, expected: str) -> type:
     """Return the first class of a union that an object fits: equal constant members, no required member missing."""
     for cls in classes:
-        constants, required = _telling_members(cls)
+        constants, required = _distinguishing_members(cls)
         if all(value.get(name) == constant for name, constant in constants) and required <= value.keys():
             return cls
-    tags = [name for name, _ in _telling_members(classes[0])[0]]
+    tags = [name for name, _ in _distinguishing_members(classes[0])[0]]
     raise ShapeError(expected, value.get(tags[0], _MISSING), tags[0]) if tags else ShapeError(expected, value)
 
 
 @functools.cache
-def _telling_members(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
+def _distinguishing_members(cls: type) -> tuple[list[tuple[str, JSON]], frozenset[str]]:
     """Return the members that tell a class of a union from the others: constants, else the required ones."""
-    hints = _hints(cls)
+    hints = _type_hints(cls)
     constants, required = [], set()
     for field in dataclasses.fields(cls):
-        hint, _ = _split(hints[field.name])
+        hint, _ = _split_hint(hints[field.name])
         if _is_constant(hint):
             constants.append((wire_name(field.name), get_args(hint)[0]))
         elif not _is_optional(field):
@@ -266,17 +267,17 @@ def wire_name(attribute: str) -> str:
 
 
 @functools.cache
-def _hints(cls: type) -> dict[str, object]:
+def _type_hints(cls: type) -> dict[str, object]:
     # get_type_hints cannot resolve the recursive type JSON. Its values need no check: they come from json.loads.
     return typing.get_type_hints(cls, localns={"JSON": object, "Object": dict[str, object]}, include_extras=True)
 
 
-def _split(hint: object) -> tuple[object, Life]:
-    """Return a type and its life: X and Life(...) for `Annotated[X, Life(...)]`."""
+def _split_hint(hint: object) -> tuple[object, Availability]:
+    """Return a type and its availability: X and Availability(...) for `Annotated[X, Availability(...)]`."""
     if get_origin(hint) is Annotated:
         base, *extras = get_args(hint)
-        return base, next((extra for extra in extras if isinstance(extra, Life)), Life())
-    return hint, Life()
+        return base, next((extra for extra in extras if isinstance(extra, Availability)), Availability())
+    return hint, Availability()
 
 
 def _is_constant(hint: object) -> bool:
@@ -292,15 +293,17 @@ def shape_of(cls: type, revision: Revision) -> dict[str, bool]:
     """Return the members of a type in a revision, for documents and tests: wire name -> True if required."""
     shape = {}
     for field in dataclasses.fields(cls):
-        hint, life = _split(_hints(cls)[field.name])
-        if life.covers(revision):
-            shape[wire_name(field.name)] = life.requires(revision) or _is_constant(hint) or not _is_optional(field)
+        hint, availability = _split_hint(_type_hints(cls)[field.name])
+        if availability.covers(revision):
+            shape[wire_name(field.name)] = (
+                availability.requires(revision) or _is_constant(hint) or not _is_optional(field)
+            )
     return shape
 
 
-def lives_of(cls: type) -> dict[str, Life]:
-    """Return the `Life` of each member of a type, by wire name."""
-    return {wire_name(field.name): _split(_hints(cls)[field.name])[1] for field in dataclasses.fields(cls)}
+def availability_by_field(cls: type) -> dict[str, Availability]:
+    """Return the `Availability` of each member of a type, by wire name."""
+    return {wire_name(field.name): _split_hint(_type_hints(cls)[field.name])[1] for field in dataclasses.fields(cls)}
 
 
 _SCALARS: dict[object, tuple[str, tuple[type, ...]]] = {
@@ -363,11 +366,11 @@ def _json_kinds(hint: object) -> tuple[type, ...] | None:
     return {list: (list,), dict: (dict,)}.get(get_origin(hint))  # type: ignore[arg-type]
 
 
-def _describe(hint: object) -> str:
+def _describe_type(hint: object) -> str:
     if get_origin(hint) is Literal:
         return " or ".join(repr(arg) for arg in get_args(hint))
     if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join(_describe(arg) for arg in get_args(hint) if arg is not type(None))
+        return " or ".join(_describe_type(arg) for arg in get_args(hint) if arg is not type(None))
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return f"an object ({hint.__name__})"
     if hint in _SCALARS:

@@ -38,8 +38,8 @@ requests of a client to one process, and a crash loses the session. Any process 
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
 Each kind of difference between revisions is written in one place. *Vocabulary*: the table `METHODS`. *Behavior*: a
-named feature of a `Revision`, such as `revision.batch`; code never compares dates. *Shape*: a `Life` on a field of the
-message's dataclass, read by `codec.py`.
+named feature of a `Revision`, such as `revision.batch`; code never compares dates. *Shape*: an `Availability` on a
+field of the message's dataclass, read by `codec.py`.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
 Used by: every module that speaks MCP. `python -m mcp_ref revisions` prints this data.
@@ -59,7 +59,7 @@ Era = Literal["legacy", "modern"]
 class Revision:
     """One revision of the protocol. `number` gives their order: 0 is the oldest. `name` goes on the wire."""
 
-    number: int
+    index: int
     name: str
     era: Era = "legacy"
     batch: bool = False
@@ -68,7 +68,7 @@ class Revision:
     """True if errors for unreadable requests omit `id`; if False, null. [2025-11-25 basic/index#error-responses]"""
     pagination: bool = True
     """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
-    tool_result_is_bare: bool = False
+    tool_result_is_any_json: bool = False
     """True if a tool's result is `toolResult`, any JSON; if False, it is content blocks."""
     structured_results: bool = True
     """True if tools have output schemas and structured content. [2025-06-18 server/tools#structured-content]"""
@@ -82,7 +82,7 @@ class Revision:
     """True if elicitation has form and URL modes, declared by name. [2025-11-25 client/elicitation#capabilities]"""
     sampling_tools: bool = False
     """True if sampling may offer tools to the model. [2025-11-25 client/sampling#tools-in-sampling]"""
-    streams_are_polled: bool = False
+    server_can_close_streams: bool = False
     """True if a server may close a stream before the response, and the client reconnects to resume it. [2025-11-25
     basic/transports#sending-messages-to-the-server]"""
     version_header: bool = True
@@ -93,17 +93,17 @@ class Revision:
     """Error code for an unknown resource. [2025-11-25 server/resources#error-handling]"""
 
     def __lt__(self, other: Revision) -> bool:
-        return self.number < other.number
+        return self.index < other.index
 
     def __le__(self, other: Revision) -> bool:
-        return self.number <= other.number
+        return self.index <= other.index
 
     def __str__(self) -> str:
         return self.name
 
 
 R2024_10_07: Final = Revision(
-    0, "2024-10-07", pagination=False, tool_result_is_bare=True, structured_results=False,
+    0, "2024-10-07", pagination=False, tool_result_is_any_json=True, structured_results=False,
     completions_are_declared=False, version_header=False, resource_not_found_code=-32001)  # fmt: skip
 R2024_11_05: Final = Revision(
     1, "2024-11-05", structured_results=False, completions_are_declared=False, version_header=False)  # fmt: skip
@@ -111,7 +111,7 @@ R2025_03_26: Final = Revision(2, "2025-03-26", batch=True, structured_results=Fa
 R2025_06_18: Final = Revision(3, "2025-06-18")
 R2025_11_25: Final = Revision(
     4, "2025-11-25", error_id_optional=True, invalid_arguments_are_results=True, elicitation_modes=True,
-    sampling_tools=True, streams_are_polled=True, tasks_are_core=True)  # fmt: skip
+    sampling_tools=True, server_can_close_streams=True, tasks_are_core=True)  # fmt: skip
 R2026_07_28: Final = Revision(
     5, "2026-07-28", era="modern", error_id_optional=True, structured_content_is_any_json=True,
     invalid_arguments_are_results=True, elicitation_modes=True, sampling_tools=True,
@@ -122,30 +122,30 @@ REVISIONS: Final = (R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11
 LEGACY: Final = tuple(revision for revision in REVISIONS if revision.era == "legacy")
 """The revisions that `initialize` can negotiate, oldest first."""
 LATEST_LEGACY: Final = LEGACY[-1]
-BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
+REVISIONS_BY_NAME: Final = {revision.name: revision for revision in REVISIONS}
 
 
 def find_revision(name: object) -> Revision | None:
     """Return the revision of that name, or None. Names are looked up, never compared with < or >: "v9" > "2025"."""
-    return BY_NAME.get(name) if type(name) is str else None
+    return REVISIONS_BY_NAME.get(name) if type(name) is str else None
 
 
 def revision_named(name: str) -> Revision:
     """Return the revision of that name. If the name is unknown, raise ValueError with a list of the known names."""
     revision = find_revision(name)
     if revision is None:
-        raise ValueError(f"unknown protocol revision {name!r}; the known revisions are {', '.join(BY_NAME)}")
+        raise ValueError(f"unknown protocol revision {name!r}; the known revisions are {', '.join(REVISIONS_BY_NAME)}")
     return revision
 
 
-def in_order(revisions: Sequence[Revision | str]) -> list[Revision]:
+def sorted_revisions(revisions: Sequence[Revision | str]) -> list[Revision]:
     """Return revisions, given as objects or names, oldest first.
     Raise ValueError if the list is empty or has an unknown name, TypeError if it is a string or a single Revision."""
     if isinstance(revisions, str | Revision):
         raise TypeError(f"revisions must be a list, such as [{str(revisions)!r}], even for one revision")
     chosen = sorted({revision_named(each) if isinstance(each, str) else each for each in revisions})
     if not chosen:
-        raise ValueError(f"revisions is empty; name at least one revision of {', '.join(BY_NAME)}")
+        raise ValueError(f"revisions is empty; name at least one revision of {', '.join(REVISIONS_BY_NAME)}")
     return chosen
 
 
@@ -154,23 +154,23 @@ class NotInRevision(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class Availability:
     """The revisions that have a field. As the class attribute `life`, it gives the revisions that have the whole type.
 
     Args:
         since: first revision with the field or type; None for the oldest.
         until: first revision without it; None if the latest revision has it.
-        loss: treatment of a value that the peer's revision lacks. "drop" leaves it out: the rest keeps its meaning.
+        if_unsupported: treatment of a value that the peer's revision lacks. "drop" leaves it out.
             "refuse" raises `NotInRevision`: the message would mean something else.
         required_since: first revision that requires the field; before, it is optional.
-        instead: function that takes the value and returns a replacement to send if the peer's revision lacks the type.
+        fallback: function that takes the value and returns a replacement to send if the peer's revision lacks the type.
     """
 
     since: Revision | None = None
     until: Revision | None = None
-    loss: Literal["drop", "refuse"] = "drop"
+    if_unsupported: Literal["drop", "refuse"] = "drop"
     required_since: Revision | None = None
-    instead: Callable[[object], object] | None = None
+    fallback: Callable[[object], object] | None = None
 
     def covers(self, revision: Revision) -> bool:
         """Return True if the revision has the field or type."""
@@ -181,10 +181,10 @@ class Life:
         return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
 
-NOT_ON_THE_WIRE: Final = Life(since=R2024_10_07, until=R2024_10_07)
+PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)
 """The life of a field that exists in Python only. On the wire, JSON expresses its value in another way."""
 
-Direction = Literal["client", "server", "both"]
+Sender = Literal["client", "server", "both"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class Method:
     """
 
     name: str
-    sender: Direction
+    sender: Sender
     params: str
     result: str | None = None
     capability: str | None = None
@@ -211,66 +211,70 @@ class Method:
         return self.result is None
 
 
-_EMPTY = "basic.meta:RequestParams"
-_NOTICE = "basic.meta:NotificationParams"
-_OK = "basic.meta:EmptyResult"
-_PAGE = "basic.meta:PaginatedRequestParams"
-_ONE_TASK = "extensions.tasks.types:TaskRequestParams"
+_REQUEST_PARAMS = "basic.meta:RequestParams"
+_NOTIFICATION_PARAMS = "basic.meta:NotificationParams"
+_EMPTY_RESULT = "basic.meta:EmptyResult"
+_LIST_PARAMS = "basic.meta:PaginatedRequestParams"
+_TASK_PARAMS = "extensions.tasks.types:TaskRequestParams"
 _TASK = "extensions.tasks.types:Task"
-_TASKS = "extensions.io.modelcontextprotocol/tasks"
+_TASKS_EXTENSION = "extensions.io.modelcontextprotocol/tasks"
 
 METHODS: Final = (
     # base protocol
     Method("initialize", "client", "basic.lifecycle:InitializeRequestParams", "basic.lifecycle:InitializeResult",
            until=R2026_07_28),
-    Method("notifications/initialized", "client", _NOTICE, until=R2026_07_28),
-    Method("ping", "both", _EMPTY, _OK, until=R2026_07_28),
-    Method("server/discover", "client", _EMPTY, "features.discover:DiscoverResult", since=R2026_07_28),
-    Method("subscriptions/listen", "client", "basic.subscriptions:SubscriptionsListenRequestParams", _OK,
+    Method("notifications/initialized", "client", _NOTIFICATION_PARAMS, until=R2026_07_28),
+    Method("ping", "both", _REQUEST_PARAMS, _EMPTY_RESULT, until=R2026_07_28),
+    Method("server/discover", "client", _REQUEST_PARAMS, "features.discover:DiscoverResult", since=R2026_07_28),
+    Method("subscriptions/listen", "client", "basic.subscriptions:SubscriptionsListenRequestParams", _EMPTY_RESULT,
            since=R2026_07_28),
     Method("notifications/subscriptions/acknowledged", "server",
            "basic.subscriptions:SubscriptionsAcknowledgedNotificationParams", since=R2026_07_28),
     Method("notifications/cancelled", "both", "basic.cancellation:CancelledNotificationParams", since=R2024_11_05),
     Method("notifications/progress", "both", "basic.progress:ProgressNotificationParams"),
     # tasks: first an experiment, then an extension
-    Method("tasks/get", "both", _ONE_TASK, _TASK, "tasks", since=R2025_11_25, until=R2026_07_28),
-    Method("tasks/result", "both", _ONE_TASK, "extensions.tasks.types:GetTaskPayloadResult", "tasks",
+    Method("tasks/get", "both", _TASK_PARAMS, _TASK, "tasks", since=R2025_11_25, until=R2026_07_28),
+    Method("tasks/result", "both", _TASK_PARAMS, "extensions.tasks.types:GetTaskPayloadResult", "tasks",
            since=R2025_11_25, until=R2026_07_28),
-    Method("tasks/list", "both", _PAGE, "extensions.tasks.types:ListTasksResult", "tasks.list", since=R2025_11_25,
-           until=R2026_07_28),
-    Method("tasks/cancel", "both", _ONE_TASK, _TASK, "tasks.cancel", since=R2025_11_25, until=R2026_07_28),
+    Method("tasks/list", "both", _LIST_PARAMS, "extensions.tasks.types:ListTasksResult", "tasks.list",
+           since=R2025_11_25, until=R2026_07_28),
+    Method("tasks/cancel", "both", _TASK_PARAMS, _TASK, "tasks.cancel", since=R2025_11_25, until=R2026_07_28),
     Method("notifications/tasks/status", "both", _TASK, capability="tasks", since=R2025_11_25, until=R2026_07_28),
-    Method("tasks/get", "client", _ONE_TASK, _TASK, _TASKS, since=R2026_07_28),
-    Method("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _OK, _TASKS, since=R2026_07_28),
-    Method("tasks/cancel", "client", _ONE_TASK, _OK, _TASKS, since=R2026_07_28),
-    Method("notifications/tasks", "server", _TASK, capability=_TASKS, since=R2026_07_28),
+    Method("tasks/get", "client", _TASK_PARAMS, _TASK, _TASKS_EXTENSION, since=R2026_07_28),
+    Method("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _EMPTY_RESULT, _TASKS_EXTENSION,
+           since=R2026_07_28),
+    Method("tasks/cancel", "client", _TASK_PARAMS, _EMPTY_RESULT, _TASKS_EXTENSION, since=R2026_07_28),
+    Method("notifications/tasks", "server", _TASK, capability=_TASKS_EXTENSION, since=R2026_07_28),
     # server features
-    Method("tools/list", "client", _PAGE, "features.tools:ListToolsResult", "tools"),
+    Method("tools/list", "client", _LIST_PARAMS, "features.tools:ListToolsResult", "tools"),
     Method("tools/call", "client", "features.tools:CallToolRequestParams", "features.tools:CallToolResult", "tools"),
-    Method("notifications/tools/list_changed", "server", _NOTICE, capability="tools.listChanged"),
-    Method("resources/list", "client", _PAGE, "features.resources:ListResourcesResult", "resources"),
-    Method("resources/templates/list", "client", _PAGE, "features.resources:ListResourceTemplatesResult", "resources"),
+    Method("notifications/tools/list_changed", "server", _NOTIFICATION_PARAMS, capability="tools.listChanged"),
+    Method("resources/list", "client", _LIST_PARAMS, "features.resources:ListResourcesResult", "resources"),
+    Method("resources/templates/list", "client", _LIST_PARAMS, "features.resources:ListResourceTemplatesResult",
+           "resources"),
     Method("resources/read", "client", "features.resources:ReadResourceRequestParams",
            "features.resources:ReadResourceResult", "resources"),
-    Method("resources/subscribe", "client", "features.resources:SubscribeRequestParams", _OK, "resources.subscribe",
-           until=R2026_07_28),
-    Method("resources/unsubscribe", "client", "features.resources:UnsubscribeRequestParams", _OK,
+    Method("resources/subscribe", "client", "features.resources:SubscribeRequestParams", _EMPTY_RESULT,
+           "resources.subscribe", until=R2026_07_28),
+    Method("resources/unsubscribe", "client", "features.resources:UnsubscribeRequestParams", _EMPTY_RESULT,
            "resources.subscribe", until=R2026_07_28),
     Method("notifications/resources/updated", "server", "features.resources:ResourceUpdatedNotificationParams",
            capability="resources.subscribe"),
-    Method("notifications/resources/list_changed", "server", _NOTICE, capability="resources.listChanged"),
-    Method("prompts/list", "client", _PAGE, "features.prompts:ListPromptsResult", "prompts"),
+    Method("notifications/resources/list_changed", "server", _NOTIFICATION_PARAMS, capability="resources.listChanged"),
+    Method("prompts/list", "client", _LIST_PARAMS, "features.prompts:ListPromptsResult", "prompts"),
     Method("prompts/get", "client", "features.prompts:GetPromptRequestParams", "features.prompts:GetPromptResult",
            "prompts"),
-    Method("notifications/prompts/list_changed", "server", _NOTICE, capability="prompts.listChanged"),
+    Method("notifications/prompts/list_changed", "server", _NOTIFICATION_PARAMS, capability="prompts.listChanged"),
     Method("completion/complete", "client", "features.completion:CompleteRequestParams",
            "features.completion:CompleteResult", "completions"),
-    Method("logging/setLevel", "client", "features.logging:SetLevelRequestParams", _OK, "logging", until=R2026_07_28),
+    Method("logging/setLevel", "client", "features.logging:SetLevelRequestParams", _EMPTY_RESULT, "logging",
+           until=R2026_07_28),
     Method("notifications/message", "server", "features.logging:LoggingMessageNotificationParams",
            capability="logging"),
     # client features: requests in the legacy era; in the modern era inside `inputRequests` (basic/mrtr.py)
-    Method("roots/list", "server", _EMPTY, "features.roots:ListRootsResult", "roots", until=R2026_07_28),
-    Method("notifications/roots/list_changed", "client", _NOTICE, capability="roots.listChanged", until=R2026_07_28),
+    Method("roots/list", "server", _REQUEST_PARAMS, "features.roots:ListRootsResult", "roots", until=R2026_07_28),
+    Method("notifications/roots/list_changed", "client", _NOTIFICATION_PARAMS, capability="roots.listChanged",
+           until=R2026_07_28),
     Method("sampling/createMessage", "server", "features.sampling:CreateMessageRequestParams",
            "features.sampling:CreateMessageResult", "sampling", until=R2026_07_28),
     Method("elicitation/create", "server", "features.elicitation:ElicitRequestParams",

@@ -216,7 +216,7 @@ class Session(Channel):
         return declares(capabilities, row.capability)
 
     @property
-    def is_lost(self) -> bool:
+    def is_disconnected(self) -> bool:
         return self.ended.done()
 
     def is_serving(self, id: RequestId) -> bool:
@@ -225,8 +225,8 @@ class Session(Channel):
     async def drain(self, related: RequestId | None = None) -> None:
         await self.transport.drain(related)
 
-    def interrupt(self, related: RequestId) -> bool:
-        return self.transport.interrupt(related)
+    def close_stream(self, related: RequestId) -> bool:
+        return self.transport.close_stream(related)
 
     def capability_error(self, capability: str) -> McpError:
         return CapabilityError(f"the {self.peer_role} did not declare {capability}, which this needs")

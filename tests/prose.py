@@ -318,7 +318,7 @@ def _raised(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 def _public() -> dict[str, set[str]]:
     """Return the public names of each file: those of `mcp_ref.__all__` and of each `__all__` in lib."""
     found: dict[str, set[str]] = {}
-    for name, module in mcp_ref._HOME.items():
+    for name, module in mcp_ref._MODULE_BY_NAME.items():
         found.setdefault(f"mcp_ref/{module.replace('.', '/')}.py", set()).add(name)
     for path in (ROOT / "mcp_ref" / "lib").rglob("*.py"):
         tree = ast.parse(path.read_text("utf-8"))

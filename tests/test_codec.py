@@ -84,7 +84,7 @@ from mcp_ref.revisions import (
     R2025_03_26,
     R2025_06_18,
     R2025_11_25,
-    Life,
+    Availability,
     NotInRevision,
     Revision,
 )
@@ -220,7 +220,7 @@ def test_encode_in_the_latest_revision_loses_nothing(value: object) -> None:
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 def test_decode_and_encode_give_the_same_object(revision: Revision) -> None:
     codec = codec_for(revision)
-    result = CallToolResult([TEXT] if revision.tool_result_is_bare else [TEXT, IMAGE, AUDIO, LINK, EMBEDDED])
+    result = CallToolResult([TEXT] if revision.tool_result_is_any_json else [TEXT, IMAGE, AUDIO, LINK, EMBEDDED])
     for value in [*PLAIN, result, PARAMS["elicitation/create"]]:
         wire = codec.encode(value)
         assert codec.encode(codec.decode(type(value), wire)) == wire, type(value).__name__
@@ -437,9 +437,9 @@ class Example:
     """One of each kind of life."""
 
     always: str
-    later: Annotated[str | None, Life(since=R2025_06_18, required_since=R2025_11_25)] = None
-    once: Annotated[str | None, Life(until=R2025_03_26)] = None
-    precious: Annotated[str | None, Life(since=R2025_03_26, loss="refuse")] = None
+    later: Annotated[str | None, Availability(since=R2025_06_18, required_since=R2025_11_25)] = None
+    once: Annotated[str | None, Availability(until=R2025_03_26)] = None
+    precious: Annotated[str | None, Availability(since=R2025_03_26, if_unsupported="refuse")] = None
     kind: Literal["example"] = "example"
 
 

@@ -25,8 +25,8 @@ def imported_for_type_checkers() -> dict[str, str]:
 
 
 def test_type_checkers_and_the_running_program_see_the_same_names() -> None:
-    assert imported_for_type_checkers() == mcp_ref._HOME
-    assert [*mcp_ref._HOME, "OPTIONAL_READING", "READING_ORDER"] == mcp_ref.__all__ == [*mcp_ref.__all__]
+    assert imported_for_type_checkers() == mcp_ref._MODULE_BY_NAME
+    assert [*mcp_ref._MODULE_BY_NAME, "OPTIONAL_READING", "READING_ORDER"] == mcp_ref.__all__ == [*mcp_ref.__all__]
     assert dir(mcp_ref) == sorted(mcp_ref.__all__)
 
 

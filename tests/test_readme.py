@@ -119,7 +119,7 @@ def has(path: str, member: str | None = None) -> Callable[[Revision], bool]:
     module, _, name = path.partition(":")
     cls = getattr(importlib.import_module(f"mcp_ref.{module}"), name)
     if member is None:
-        return lambda revision: bool(cls.life.covers(revision))
+        return lambda revision: bool(cls.availability.covers(revision))
     return lambda revision: member in shape_of(cls, revision)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_ref.codec import _hints, _split, lives_of, shape_of
+from mcp_ref.codec import _split_hint, _type_hints, availability_by_field, shape_of
 from mcp_ref.revisions import LEGACY, METHODS, REVISIONS, Revision, find_method, find_revision, revision_named
 from mcp_ref.session import load_type
 from tests import frame_schema
@@ -52,8 +52,8 @@ def _types() -> dict[str, type]:
     def visit(hint: object) -> None:
         if isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint.__name__ not in found:
             found[hint.__name__] = hint
-            for member in _hints(hint).values():
-                visit(_split(member)[0])
+            for member in _type_hints(hint).values():
+                visit(_split_hint(member)[0])
         for argument in typing.get_args(hint):
             visit(argument)
 
@@ -69,8 +69,8 @@ def _schema_shapes(revision: Revision, cls: type) -> Iterator[dict[str, bool]]:
     definitions = frame_schema.definitions(revision.name)
     names = {"RequestParams", "NotificationParams", "EmptyResult", "ElicitRequestParams", "GetTaskPayloadResult"}
     name = cls.__name__
-    life = getattr(cls, "life", None)
-    if name in names or (life is not None and not life.covers(revision)):
+    availability = getattr(cls, "availability", None)
+    if name in names or (availability is not None and not availability.covers(revision)):
         return
     if name == "ElicitRequestFormParams" and name not in definitions:
         name = "ElicitRequestParams"
@@ -107,9 +107,9 @@ def test_types_have_the_members_of_the_schema(cls: type, revision: Revision) -> 
 
 def test_lives_refer_to_known_revisions() -> None:
     for cls in _types().values():
-        for life in lives_of(cls).values():
-            assert life.since is None or life.since in REVISIONS
-            assert life.until is None or life.until in REVISIONS
+        for availability in availability_by_field(cls).values():
+            assert availability.since is None or availability.since in REVISIONS
+            assert availability.until is None or availability.until in REVISIONS
 
 
 def test_find_revision_takes_exact_names() -> None:

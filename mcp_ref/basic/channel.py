@@ -54,7 +54,7 @@ class Channel(Protocol):
         return None
 
     @property
-    def is_lost(self) -> bool:
+    def is_disconnected(self) -> bool:
         """True if the peer sends nothing more."""
         return False
 
@@ -67,7 +67,7 @@ class Channel(Protocol):
     async def drain(self, related: RequestId | None = None) -> None:
         """Wait until the peer has read enough of the messages that belong to the request `related`."""
 
-    def interrupt(self, related: RequestId) -> bool:
+    def close_stream(self, related: RequestId) -> bool:
         """Close the HTTP stream of the request `related`; the client resumes it. Return False if that is impossible."""
         return False
 
@@ -94,7 +94,7 @@ class Channel(Protocol):
 class RequestContext:
     """The request being served: its id, its `_meta`, and its channel."""
 
-    __slots__ = ("channel", "meta", "notified", "progress", "request_id", "waiting")
+    __slots__ = ("channel", "meta", "notification_count", "progress", "request_id", "worker_tasks")
 
     def __init__(self, channel: Channel, request_id: RequestId, meta: Object | None) -> None:
         self.channel = channel
@@ -104,9 +104,9 @@ class RequestContext:
         """The request's `_meta`, unchanged. Trace context such as `traceparent` is in it."""
         self.progress: ProgressReporter | None = None
         """The progress of the request; None until the handler reports progress."""
-        self.notified = 0
+        self.notification_count = 0
         """Number of progress reports, log messages and status messages so far."""
-        self.waiting: set[asyncio.Task[object]] | None = None
+        self.worker_tasks: set[asyncio.Task[object]] | None = None
         """The asyncio tasks that worker threads wait for."""
 
     @property
@@ -114,18 +114,18 @@ class RequestContext:
         """The revision that the peer speaks."""
         return self.channel.revision
 
-    def moved_to(self, channel: Channel) -> Self:
+    def with_channel(self, channel: Channel) -> Self:
         """Return a context of the same request on the channel of its task."""
         return type(self)(channel, self.request_id, self.meta)
 
-    async def in_worker(self, function: Callable[[], object]) -> object:
+    async def run_in_worker(self, function: Callable[[], object]) -> object:
         """Run a blocking function in a worker thread, and return its result."""
         executor, within = self.channel.executor, contextvars.copy_context()
         try:
-            value, error = await self.channel.loop.run_in_executor(executor, within.run, _outcome, function)
+            value, error = await self.channel.loop.run_in_executor(executor, within.run, _result_and_error, function)
         except asyncio.CancelledError:
             # Python cannot stop a thread. Ending its wait for the peer frees it for the next request.
-            for task in self.waiting or ():
+            for task in self.worker_tasks or ():
                 task.cancel()
             raise
         if error is not None:
@@ -133,7 +133,7 @@ class RequestContext:
         return value
 
 
-def _outcome(function: Callable[[], object]) -> tuple[object, BaseException | None]:
+def _result_and_error(function: Callable[[], object]) -> tuple[object, BaseException | None]:
     """Return a function's result and its exception. A future refuses StopIteration, and its waiter would hang."""
     try:
         return function(), None

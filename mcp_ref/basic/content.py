@@ -28,7 +28,7 @@ from typing import Annotated, ClassVar, Literal, Self, TypeAlias
 
 from ..codec import ShapeError
 from ..jsonrpc.messages import Object
-from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Life, Revision
+from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Availability, Revision
 
 Role: TypeAlias = Literal["user", "assistant"]
 
@@ -79,11 +79,11 @@ class Annotations:
 
     audience: list[Role] | None = None
     priority: float | None = None
-    last_modified: Annotated[str | None, Life(since=R2025_06_18)] = None
+    last_modified: Annotated[str | None, Availability(since=R2025_06_18)] = None
 
 
-_Annotated = Annotated[Annotations | None, Life(since=R2024_11_05)]
-_Meta = Annotated[Object | None, Life(since=R2025_06_18)]
+_OptionalAnnotations = Annotated[Annotations | None, Availability(since=R2024_11_05)]
+_OptionalMeta = Annotated[Object | None, Availability(since=R2025_06_18)]
 
 
 @dataclass
@@ -92,8 +92,8 @@ class TextContent:
 
     type: Literal["text"] = field(default="text", kw_only=True)
     text: str
-    annotations: _Annotated = None
-    meta: _Meta = None
+    annotations: _OptionalAnnotations = None
+    meta: _OptionalMeta = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Raise TypeError if the text is not a str."""
@@ -109,8 +109,8 @@ class _Media:
     type: str = field(default="", kw_only=True)
     data: str
     mime_type: str
-    annotations: _Annotated = None
-    meta: _Meta = None
+    annotations: _OptionalAnnotations = None
+    meta: _OptionalMeta = None
 
     @classmethod
     def of(cls, data: bytes, mime_type: str) -> Self:
@@ -139,7 +139,7 @@ def _audio_as_text(audio: object) -> object:
 class AudioContent(_Media):
     """A sound. `data` is Base64."""
 
-    life: ClassVar[Life] = Life(since=R2025_03_26, instead=_audio_as_text)
+    availability: ClassVar[Availability] = Availability(since=R2025_03_26, fallback=_audio_as_text)
 
     type: Literal["audio"] = field(default="audio", kw_only=True)
 
@@ -151,7 +151,7 @@ class TextResourceContents:
     uri: str
     text: str
     mime_type: str | None = None
-    meta: _Meta = None
+    meta: _OptionalMeta = None
 
 
 @dataclass
@@ -161,7 +161,7 @@ class BlobResourceContents:
     uri: str
     blob: str
     mime_type: str | None = None
-    meta: _Meta = None
+    meta: _OptionalMeta = None
 
     @classmethod
     def of(cls, uri: str, data: bytes, mime_type: str | None = None) -> BlobResourceContents:
@@ -189,8 +189,8 @@ class EmbeddedResource:
 
     type: Literal["resource"] = field(default="resource", kw_only=True)
     resource: ResourceContents
-    annotations: _Annotated = None
-    meta: _Meta = None
+    annotations: _OptionalAnnotations = None
+    meta: _OptionalMeta = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Check the URI, and add a missing MIME type."""
@@ -221,7 +221,7 @@ def _link_as_text(link: object) -> object:
 class ResourceLink:
     """A link to a resource that the client may read or subscribe to. It need not be in `resources/list`."""
 
-    life: ClassVar[Life] = Life(since=R2025_06_18, instead=_link_as_text)
+    availability: ClassVar[Availability] = Availability(since=R2025_06_18, fallback=_link_as_text)
 
     type: Literal["resource_link"] = field(default="resource_link", kw_only=True)
     uri: str
@@ -231,7 +231,7 @@ class ResourceLink:
     mime_type: str | None = None
     annotations: Annotations | None = None
     size: int | None = None
-    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
+    icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
     meta: Object | None = None
 
 

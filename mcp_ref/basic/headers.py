@@ -46,12 +46,12 @@ NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/re
     ("tasks/get", "tasks/update", "tasks/cancel"), "taskId"
 )
 """Method -> the params member that Mcp-Name repeats. From a task id, a proxy can choose the process that runs it."""
-MAX_SAFE: Final = 2**53 - 1
-"""Maximum integer in a header (53 bits): JavaScript represents larger ones inexactly. The minimum is -MAX_SAFE."""
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+"""Maximum integer in a header (53 bits): JavaScript represents larger ones inexactly. The minimum is its negative."""
 
-_TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
-_PLAIN: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
-_SENTINEL: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_PLAIN_VALUE: Final = re.compile(r"[!-~]([ -~\t]*[!-~])?|")
+_ENCODED_VALUE: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 
 
 class HeaderFields(Protocol):
@@ -65,16 +65,16 @@ def encode_value(value: JSON) -> str:
     """Return the header value for a string, integer or boolean."""
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
     # [2026-07-28 basic/transports/streamable-http#value-encoding] MUST be Base64 if it is not plain ASCII
-    if _PLAIN.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?=")):
+    if _PLAIN_VALUE.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?=")):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 def decode_value(header: str) -> str:
     """Return the text of a header value. Raise ValueError if it is encoded wrongly."""
-    encoded = _SENTINEL.fullmatch(header.strip(" \t"))
+    encoded = _ENCODED_VALUE.fullmatch(header.strip(" \t"))
     if encoded is None:
-        if not _PLAIN.fullmatch(header.strip(" \t")):
+        if not _PLAIN_VALUE.fullmatch(header.strip(" \t")):
             raise ValueError("only visible ASCII, space and tab are allowed")
         return header.strip(" \t")
     try:
@@ -97,10 +97,10 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     Raise ValueError if an `x-mcp-header` breaks a rule. [2026-07-28 basic/transports/streamable-http#schema-extension]
     """
     found: dict[str, ArgumentPath] = {}
-    allowed = {id(holder): path for path, holder in _properties(schema, ())}
-    for holder in _annotated(schema):
+    allowed = {id(holder): path for path, holder in _property_schemas(schema, ())}
+    for holder in _annotated_schemas(schema):
         name, path = holder["x-mcp-header"], allowed.get(id(holder))
-        if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
             raise ValueError(f"x-mcp-header must be a valid header name, not {str(name)[:80]!r}")
         if path is None:
             raise ValueError(f"x-mcp-header {name!r} must be on an argument whose path uses only `properties`")
@@ -112,19 +112,19 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
     return found
 
 
-def _properties(schema: JSON, path: ArgumentPath) -> Iterator[tuple[ArgumentPath, Object]]:
+def _property_schemas(schema: JSON, path: ArgumentPath) -> Iterator[tuple[ArgumentPath, Object]]:
     properties = schema.get("properties") if isinstance(schema, dict) else None
     for name, inner in properties.items() if isinstance(properties, dict) else ():
         if isinstance(inner, dict):
             yield (*path, name), inner
-            yield from _properties(inner, (*path, name))
+            yield from _property_schemas(inner, (*path, name))
 
 
-def _annotated(value: JSON) -> Iterator[Object]:
+def _annotated_schemas(value: JSON) -> Iterator[Object]:
     """Yield every subschema that has `x-mcp-header`. Keywords that hold data (`const`, `enum`, ...) are skipped."""
     if isinstance(value, list):
         for item in value:
-            yield from _annotated(item)
+            yield from _annotated_schemas(item)
     elif isinstance(value, dict):
         if "x-mcp-header" in value:
             yield value
@@ -133,7 +133,7 @@ def _annotated(value: JSON) -> Iterator[Object]:
                 continue
             if keyword in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
                 inner = list(inner.values()) if isinstance(inner, dict) else inner
-            yield from _annotated(inner)
+            yield from _annotated_schemas(inner)
 
 
 def argument_at(arguments: JSON, path: ArgumentPath) -> JSON:
@@ -154,7 +154,7 @@ def _is_equal(text: str, value: JSON) -> bool:
         return text == ("true" if value else "false")
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):  # 42.0 is an integer in JSON
         # [2026-07-28 basic/transports/streamable-http#schema-extension] MUST be within the safe range
-        is_integer = re.fullmatch(r"-?[0-9]{1,16}(\.0+)?", text) is not None and abs(value) <= MAX_SAFE
+        is_integer = re.fullmatch(r"-?[0-9]{1,16}(\.0+)?", text) is not None and abs(value) <= MAX_SAFE_INTEGER
         # [2026-07-28 basic/transports/streamable-http#server-validation] SHOULD compare integers as numbers
         return is_integer and int(text.partition(".")[0]) == value
     return text == value

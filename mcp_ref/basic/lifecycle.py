@@ -41,7 +41,16 @@ from typing import Annotated
 
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import Object
-from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision, find_revision
+from ..revisions import (
+    R2024_11_05,
+    R2025_03_26,
+    R2025_06_18,
+    R2025_11_25,
+    R2026_07_28,
+    Availability,
+    Revision,
+    find_revision,
+)
 from .content import Icon
 
 
@@ -51,10 +60,10 @@ class Implementation:
 
     name: str
     version: str
-    title: Annotated[str | None, Life(since=R2025_06_18)] = None
-    description: Annotated[str | None, Life(since=R2025_11_25)] = None
-    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
-    website_url: Annotated[str | None, Life(since=R2025_11_25)] = None
+    title: Annotated[str | None, Availability(since=R2025_06_18)] = None
+    description: Annotated[str | None, Availability(since=R2025_11_25)] = None
+    icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
+    website_url: Annotated[str | None, Availability(since=R2025_11_25)] = None
 
 
 @dataclass
@@ -69,9 +78,9 @@ class ClientCapabilities:
     experimental: Object | None = None
     roots: Object | None = None
     sampling: Object | None = None
-    elicitation: Annotated[Object | None, Life(since=R2025_06_18)] = None
-    tasks: Annotated[Object | None, Life(since=R2025_11_25, until=R2026_07_28)] = None
-    extensions: Annotated[Object | None, Life(since=R2026_07_28)] = None
+    elicitation: Annotated[Object | None, Availability(since=R2025_06_18)] = None
+    tasks: Annotated[Object | None, Availability(since=R2025_11_25, until=R2026_07_28)] = None
+    extensions: Annotated[Object | None, Availability(since=R2026_07_28)] = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Leave out the sub-capabilities that a revision does not know."""
@@ -93,12 +102,12 @@ class ServerCapabilities:
 
     experimental: Object | None = None
     logging: Object | None = None
-    completions: Annotated[Object | None, Life(since=R2025_03_26)] = None
+    completions: Annotated[Object | None, Availability(since=R2025_03_26)] = None
     prompts: Object | None = None
     resources: Object | None = None
     tools: Object | None = None
-    tasks: Annotated[Object | None, Life(since=R2025_11_25, until=R2026_07_28)] = None
-    extensions: Annotated[Object | None, Life(since=R2026_07_28)] = None
+    tasks: Annotated[Object | None, Availability(since=R2025_11_25, until=R2026_07_28)] = None
+    extensions: Annotated[Object | None, Availability(since=R2026_07_28)] = None
 
 
 @dataclass
@@ -118,7 +127,7 @@ class InitializeResult:
     protocol_version: str
     capabilities: ServerCapabilities
     server_info: Implementation
-    instructions: Annotated[str | None, Life(since=R2024_11_05)] = None
+    instructions: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
 
 
@@ -169,7 +178,7 @@ class CapabilityError(McpError):
     """The use of a feature that the peer did not declare. Nothing was sent."""
 
 
-def capability_path(path: str) -> list[str]:
+def capability_keys(path: str) -> list[str]:
     """Return the keys in a path: `resources.subscribe` has two. An extension's name is one key, with its dots."""
     first, _, extension = path.partition(".")
     return [first, extension] if first == "extensions" and extension else path.split(".")
@@ -178,6 +187,6 @@ def capability_path(path: str) -> list[str]:
 def declares(capabilities: Object, path: str) -> bool:
     """Return True if capabilities from the wire have a path such as `resources.subscribe`. A value of {} counts."""
     value: object = capabilities
-    for name in capability_path(path):
+    for name in capability_keys(path):
         value = value.get(name) if isinstance(value, dict) else None
     return value is not None and value is not False

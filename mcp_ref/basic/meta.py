@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Annotated, cast
 
 from ..jsonrpc.messages import Object
-from ..revisions import R2024_11_05, Life
+from ..revisions import R2024_11_05, Availability
 
 
 @dataclass
@@ -53,7 +53,7 @@ class EmptyResult:
 class PaginatedRequestParams:
     """The params of a list request. `cursor` is the opaque start of a page; None for the first page."""
 
-    cursor: Annotated[str | None, Life(since=R2024_11_05)] = None
+    cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
 
 
@@ -75,7 +75,7 @@ def check_meta_keys(meta: Object | None) -> None:
             raise ValueError(f"{key[:80]!r} is not a valid _meta key: write name or, better, com.example/name")
 
 
-def with_meta(message: Object, more: Object) -> Object:
+def extended_meta(message: Object, more: Object) -> Object:
     """Return the `_meta` of params or a result, with `more` added. A `_meta` that is not an object is ignored."""
     given = message.get("_meta")
     return {**given, **more} if isinstance(given, dict) else more

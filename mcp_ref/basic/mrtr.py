@@ -10,7 +10,7 @@ Its `await context.elicit(...)` then returns the response, so side effects befor
 [2026-07-28 basic/patterns/mrtr#intro]
 
 The server keeps nothing: responses of earlier rounds travel in `requestState`, which the client MUST return unchanged
-and MUST NOT read. So it is attacker-controlled input. `seal` signs it (it does not encrypt it). This protects against:
+and MUST NOT read. So it is attacker-controlled input. `sign_state` signs it (without encryption), against:
     a forged or altered state (to skip a consent)               HMAC-SHA256 (MUST protect its integrity, MUST reject it)
     a state stolen from another user                            it contains a digest of the principal (SHOULD)
     a state of another request (consent to a smaller payment)   it contains a digest of method and params (SHOULD)
@@ -46,13 +46,13 @@ from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 
 STATE_SECONDS: Final = 900
 """Time that a state is valid, in seconds: a person needs time to respond."""
-MAX_STATE: Final = 1024 * 1024
+MAX_STATE_LENGTH: Final = 1024 * 1024
 """Maximum length of a state, in characters (1 Mi)."""
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that may return `input_required`. [2026-07-28 basic/patterns/mrtr#supported-requests]"""
 
 
-class InputRequired(BaseException):  # not an Exception: the handler's own `except Exception` must not catch it
+class HandlerNeedsInput(BaseException):  # not an Exception: the handler's own `except Exception` must not catch it
     """An exception that ends a handler, because it needs input from the client."""
 
     def __init__(self, requests: dict[str, Object]) -> None:
@@ -60,16 +60,16 @@ class InputRequired(BaseException):  # not an Exception: the handler's own `exce
         self.requests = requests
 
 
-def merge_input_required(group: BaseExceptionGroup[BaseException]) -> InputRequired | None:
+def collect_input_requests(group: BaseExceptionGroup[BaseException]) -> HandlerNeedsInput | None:
     """Return all input requests of an exception group, or None if it holds other exceptions."""
-    found, others = group.split(InputRequired)
+    found, others = group.split(HandlerNeedsInput)
     if found is None or others is not None:
         return None
     requests: dict[str, Object] = {}
     for error in found.exceptions:
-        inner = merge_input_required(error) if isinstance(error, BaseExceptionGroup) else error
+        inner = collect_input_requests(error) if isinstance(error, BaseExceptionGroup) else error
         requests.update(inner.requests if inner is not None else {})
-    return InputRequired(requests)
+    return HandlerNeedsInput(requests)
 
 
 def request_digest(method: str, params: Object) -> str:
@@ -79,7 +79,7 @@ def request_digest(method: str, params: Object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def seal(key: bytes, responses: Object, request: str, principal: str | None, now: float) -> str:
+def sign_state(key: bytes, responses: Object, request: str, principal: str | None, now: float) -> str:
     """Return a signed state with the responses so far. Raise ProtocolError if it is too long.
 
     All processes share the secret `key`. `request` is the result of `request_digest`; `now` is in seconds since 1970.
@@ -87,18 +87,20 @@ def seal(key: bytes, responses: Object, request: str, principal: str | None, now
     data: Object = {"answers": responses, "for": _binding_digest(request, principal), "until": int(now) + STATE_SECONDS}
     text = base64.urlsafe_b64encode(json.dumps(data, separators=(",", ":")).encode()).decode()
     state = f"{text}.{_signature(key, text)}"
-    if len(state) > MAX_STATE:
+    if len(state) > MAX_STATE_LENGTH:
         raise _state_error("cannot carry the responses so far, which are too long")
     return state
 
 
-def unseal(key: bytes, state: JSON, request: str, principal: str | None, now: float) -> Object:
+def verify_state(key: bytes, state: JSON, request: str, principal: str | None, now: float) -> Object:
     """Return a state's responses. Raise ProtocolError if it is forged, has expired, or belongs to another request."""
-    text, _, signature = state.partition(".") if isinstance(state, str) and len(state) <= MAX_STATE else ("", "", "")
+    text, _, signature = (
+        state.partition(".") if isinstance(state, str) and len(state) <= MAX_STATE_LENGTH else ("", "", "")
+    )
     if not hmac.compare_digest(_signature(key, text).encode(), signature.encode("utf-8", "replace")):
         # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] MUST reject state that fails verification
         raise _state_error("was not issued by this server")
-    payload = json.loads(base64.urlsafe_b64decode(text))  # signed by us, so it has the form that `seal` wrote
+    payload = json.loads(base64.urlsafe_b64decode(text))  # signed by us, so it has the form that `sign_state` wrote
     if payload["for"] != _binding_digest(request, principal):
         raise _state_error("belongs to another request")
     if payload["until"] < now:

@@ -31,7 +31,7 @@ from typing import Annotated
 
 from ..jsonrpc.dispatcher import Dispatcher
 from ..jsonrpc.messages import Object, RequestId, is_request_id
-from ..revisions import R2025_03_26, Life
+from ..revisions import R2025_03_26, Availability
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class ProgressNotificationParams:
     progress_token: str | int
     progress: float
     total: float | None = None
-    message: Annotated[str | None, Life(since=R2025_03_26)] = None
+    message: Annotated[str | None, Availability(since=R2025_03_26)] = None
     meta: Object | None = None
 
 

@@ -61,7 +61,7 @@ class SubscriptionsAcknowledgedNotificationParams:
     meta: Object | None = None
 
 
-def covers(subscribed: str, updated: str) -> bool:
+def includes_uri(subscribed: str, updated: str) -> bool:
     """Return True if an updated URI is the subscribed one, or below it."""
     # [2025-11-25 server/resources#subscriptions] it might be a sub-resource of the one that the client subscribed to
     return updated == subscribed or updated.startswith(subscribed if subscribed.endswith("/") else f"{subscribed}/")

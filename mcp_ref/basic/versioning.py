@@ -36,9 +36,9 @@ from typing import Final
 
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from ..revisions import BY_NAME, Revision
-from .lifecycle import CapabilityError, capability_path
-from .meta import with_meta
+from ..revisions import REVISIONS_BY_NAME, Revision
+from .lifecycle import CapabilityError, capability_keys
+from .meta import extended_meta
 
 PROTOCOL_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
@@ -50,7 +50,9 @@ SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 HEADER_MISMATCH: Final = -32020
 MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
-MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
+MODERN_ERROR_CODES: Final = frozenset(
+    {HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION}
+)
 """Error codes that only a modern server sends."""
 REPLACED_CODES: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
 """Legacy codes that MUST NOT be sent (unknown resource, URL elicitation required), with their replacements."""
@@ -65,7 +67,7 @@ class MissingCapability(ProtocolError, CapabilityError):
 
     def __init__(self, path: str) -> None:
         required: Object = {}
-        for name in reversed(capability_path(path)):
+        for name in reversed(capability_keys(path)):
             required = {name: required}
         # [2026-07-28 basic/index#_meta] MUST be -32021, whose data lists the missing capabilities
         text = f"this request needs the client capability {path}, which its _meta does not declare"
@@ -106,7 +108,7 @@ def read_required_meta(params: Object) -> tuple[Object, str, Object]:
 def read_request_meta(params: Object, supported: Sequence[Revision]) -> RequestMeta:
     """Return the `_meta` of a stateless request. Raise ProtocolError if it is malformed or its revision unsupported."""
     meta, version, capabilities = read_required_meta(params)
-    revision = BY_NAME.get(version)
+    revision = REVISIONS_BY_NAME.get(version)
     if revision is None or revision.era != "modern" or revision not in supported:
         raise unsupported_revision(version, supported)
     return RequestMeta(revision, capabilities, meta.get(CLIENT_INFO), meta.get(LOG_LEVEL))
@@ -134,4 +136,4 @@ def with_request_meta(
     fields: Object = {PROTOCOL_VERSION: revision.name, CLIENT_INFO: info, CLIENT_CAPABILITIES: capabilities}
     if log_level is not None:
         fields[LOG_LEVEL] = log_level
-    return {**params, "_meta": with_meta(params, fields)}
+    return {**params, "_meta": extended_meta(params, fields)}

@@ -1,7 +1,7 @@
 """The command `revisions [REVISION]`: the revisions side by side, or the changes of one revision.
 
 Nothing here is written by hand. Behaviour comes from the `Revision` records, methods from the method table, and members
-from the `Life` of each field: the data that the package itself works by.
+from the `Availability` of each field: the data that the package itself works by.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from ..basic.headers import METHOD_HEADER, NAME_HEADER, PARAM_PREFIX
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
 from ..client.session import INPUT_REQUESTS
-from ..codec import lives_of
+from ..codec import availability_by_field
 from ..jsonrpc.messages import Object
-from ..revisions import METHODS, NOT_ON_THE_WIRE, REVISIONS, Life, Revision, revision_named
+from ..revisions import METHODS, PYTHON_ONLY, REVISIONS, Availability, Revision, revision_named
 from ..session import load_type
 from . import UsageError, show
 
@@ -34,7 +34,7 @@ def show_revisions(name: str | None, json: bool) -> None:
 
 def behaviour(revision: Revision) -> Object:
     """Return the named features of a revision."""
-    names = [field.name for field in dataclasses.fields(revision) if field.name not in ("number", "name")]
+    names = [field.name for field in dataclasses.fields(revision) if field.name not in ("index", "name")]
     return {name: getattr(revision, name) for name in names}
 
 
@@ -75,13 +75,13 @@ def members(revision: Revision) -> tuple[list[str], list[str]]:
     """Return the types and members that a revision added, and those that it removed: `AudioContent`, `Tool.title`."""
     added, removed = [], []
     for cls in wire_types():
-        life = getattr(cls, "life", Life())
-        added += [cls.__name__] if life.since is revision else []
-        removed += [cls.__name__] if life.until is revision else []
-        for name, member in lives_of(cls).items():
-            if member is NOT_ON_THE_WIRE:
+        availability = getattr(cls, "availability", Availability())
+        added += [cls.__name__] if availability.since is revision else []
+        removed += [cls.__name__] if availability.until is revision else []
+        for name, member in availability_by_field(cls).items():
+            if member is PYTHON_ONLY:
                 continue
-            if life.since is None or life.since < revision:  # the members of a new type are not listed
+            if availability.since is None or availability.since < revision:  # the members of a new type are not listed
                 added += [f"{cls.__name__}.{name}"] if member.since is revision else []
                 removed += [f"{cls.__name__}.{name}"] if member.until is revision else []
     return sorted(added), sorted(removed)

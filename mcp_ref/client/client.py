@@ -25,7 +25,7 @@ from ..extensions.tasks.types import EXTENSION, Task
 from ..features import lazy as features
 from ..features.caching import ResponseCache
 from ..jsonrpc.messages import Object
-from ..revisions import REVISIONS, Era, Revision, in_order
+from ..revisions import REVISIONS, Era, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
 from .connector import Connector, InProcessServer, Target
@@ -107,7 +107,7 @@ class Client(Connector):
         headers: Mapping[str, str] | None = None, http: HttpClient | None = None,
         limits: Limits | None = None, cache: ResponseCache | bool = True, trace: Trace | None = None,
     ) -> None:  # fmt: skip
-        self.revisions: Sequence[Revision] = in_order(revisions if revision is None else [revision])
+        self.revisions: Sequence[Revision] = sorted_revisions(revisions if revision is None else [revision])
         self.cache = (ResponseCache() if cache else None) if isinstance(cache, bool) else cache
         """The cached results of the modern era, or None if nothing is cached."""
         self._info = info or Implementation("mcp_ref", __version__)

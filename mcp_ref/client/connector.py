@@ -31,7 +31,7 @@ from ..basic.progress import ProgressHandler
 from ..features.caching import ResponseCache
 from ..features.pagination import all_pages
 from ..jsonrpc.dispatcher import Limits
-from ..jsonrpc.errors import ConnectionClosed, ForeignAnswer, InvalidMessage, RemoteError
+from ..jsonrpc.errors import ConnectionClosed, InvalidMessage, RemoteError, UnrecognizedReply
 from ..jsonrpc.messages import INVALID_PARAMS, RequestId
 from ..revisions import METHODS, Era, Revision
 from ..session import load_type
@@ -336,7 +336,7 @@ class Connector:
             self.response_cache.forget(self.cache_key[0], method)  # otherwise the cache would return it again
             raise
         except ConnectionClosed as error:
-            if isinstance(error, ForeignAnswer) or method not in REPEATABLE or not self.can_reconnect():
+            if isinstance(error, UnrecognizedReply) or method not in REPEATABLE or not self.can_reconnect():
                 raise
         # [2026-07-28 changelog#major-changes] MUST re-issue it as a new request with a new request ID
         session = await self.ready()

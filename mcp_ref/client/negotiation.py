@@ -30,10 +30,10 @@ from typing import cast
 from ..basic import lifecycle
 from ..basic.lifecycle import ClientCapabilities, Implementation, UnsupportedRevision
 from ..basic.meta import NotificationParams
-from ..basic.versioning import MODERN_ERRORS, SERVER_INFO, UNSUPPORTED_PROTOCOL_VERSION, with_request_meta
+from ..basic.versioning import MODERN_ERROR_CODES, SERVER_INFO, UNSUPPORTED_PROTOCOL_VERSION, with_request_meta
 from ..codec import ShapeError, codec_for
 from ..features.discover import DiscoverResult
-from ..jsonrpc.errors import ForeignAnswer, InvalidMessage, RemoteError, RequestTimeout
+from ..jsonrpc.errors import InvalidMessage, RemoteError, RequestTimeout, UnrecognizedReply
 from ..jsonrpc.messages import JSON, Object
 from ..revisions import Era, Revision, find_revision
 from .session import ClientSession
@@ -137,7 +137,7 @@ async def _discover(
             # [2026-07-28 basic/transports/stdio#backward-compatibility] modern, but another version: not initialize
             refused.append(revision)
             chosen = _choose_revision(_supported_in(error), client, refused)
-        except (ForeignAnswer, InvalidMessage, ShapeError, RequestTimeout) as error:
+        except (UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
             _check_legacy_fallback(client, error)
             return None
         if chosen.era == "legacy":
@@ -162,7 +162,7 @@ def _choose_revision(names: Sequence[JSON], client: ClientIdentity, refused: Seq
 
 def _check_legacy_fallback(client: ClientIdentity, why: Exception) -> None:
     """Raise UnsupportedRevision if the client cannot speak to a legacy server, such as this one seems to be."""
-    if isinstance(why, RemoteError) and why.code in MODERN_ERRORS:
+    if isinstance(why, RemoteError) and why.code in MODERN_ERROR_CODES:
         raise why
     log.debug("the server does not speak the modern era: %s", why)
     if not client.revisions_of("legacy"):

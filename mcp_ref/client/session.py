@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from ..basic import mrtr
 from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.channel import RequestContext
-from ..basic.meta import with_meta
+from ..basic.meta import extended_meta
 from ..basic.ping import ping
 from ..basic.progress import ProgressHandler, ProgressNotificationParams, receive_progress
 from ..basic.versioning import SUBSCRIPTION_ID
@@ -181,7 +181,7 @@ class ClientSession(Session):
         related = meta.get(RELATED_TASK) if isinstance(meta, dict) else None
         if related is not None:
             # [2025-11-25 basic/utilities/tasks#related-task-metadata] responses MUST have it, like their requests
-            result["_meta"] = with_meta(result, {RELATED_TASK: related})
+            result["_meta"] = extended_meta(result, {RELATED_TASK: related})
         return result
 
     def handle_notification(self, method: str, params: object) -> None:

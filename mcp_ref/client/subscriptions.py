@@ -27,7 +27,7 @@ from ..basic.subscriptions import (
     SubscriptionFilter,
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
-    covers,
+    includes_uri,
 )
 from ..basic.versioning import LOG_LEVEL
 from ..jsonrpc.errors import ConnectionClosed, McpError, RequestTimeout
@@ -183,7 +183,7 @@ class Subscription:
 
     def receive(self, method: str, uri: str | None) -> None:
         """Queue the URI of an update, if it concerns this subscription."""
-        if uri is not None and covers(self.uri, uri):
+        if uri is not None and includes_uri(self.uri, uri):
             self._changed[uri] = None
             if len(self._changed) > MAX_UPDATES:
                 del self._changed[next(iter(self._changed))]

@@ -29,9 +29,9 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from ..basic.subscriptions import covers
+from ..basic.subscriptions import includes_uri
 from ..jsonrpc.messages import JSON, Object
-from ..revisions import R2026_07_28, Life, Revision
+from ..revisions import R2026_07_28, Availability, Revision
 
 CacheScope: TypeAlias = Literal["public", "private"]
 
@@ -57,8 +57,8 @@ _MAX_TTL_MS = 2**53 - 1
 class CacheableResult:
     """The caching hints in the six results. The default forbids reuse."""
 
-    ttl_ms: Annotated[int, Life(since=R2026_07_28, required_since=R2026_07_28)] = 0
-    cache_scope: Annotated[CacheScope, Life(since=R2026_07_28, required_since=R2026_07_28)] = "private"
+    ttl_ms: Annotated[int, Availability(since=R2026_07_28, required_since=R2026_07_28)] = 0
+    cache_scope: Annotated[CacheScope, Availability(since=R2026_07_28, required_since=R2026_07_28)] = "private"
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
@@ -233,4 +233,4 @@ def _size(key: _Key, kept: _CachedResult) -> int:
 
 def _is_same_or_nested(updated: str, read: JSON) -> bool:
     """Return True if one of the two URIs is the other URI, or a path below it."""
-    return isinstance(read, str) and (covers(updated, read) or covers(read, updated))
+    return isinstance(read, str) and (includes_uri(updated, read) or includes_uri(read, updated))

@@ -30,7 +30,7 @@ from ..basic.channel import RequestContext
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.typed import Signature, signature_of
-from ..revisions import R2025_06_18, Life
+from ..revisions import R2025_06_18, Availability
 from .invoke import call
 
 MAX_VALUES = 100
@@ -43,7 +43,7 @@ class PromptReference:
 
     type: Literal["ref/prompt"] = field(default="ref/prompt", kw_only=True)
     name: str
-    title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    title: Annotated[str | None, Availability(since=R2025_06_18)] = None
 
 
 @dataclass
@@ -77,7 +77,7 @@ class CompleteRequestParams:
 
     ref: PromptReference | ResourceTemplateReference
     argument: CompleteArgument
-    context: Annotated[CompleteContext | None, Life(since=R2025_06_18)] = None
+    context: Annotated[CompleteContext | None, Availability(since=R2025_06_18)] = None
     meta: Object | None = None
 
 

@@ -51,7 +51,7 @@ from urllib.parse import urlsplit
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import compile_schema
-from ..revisions import R2025_11_25, R2026_07_28, Life, Revision
+from ..revisions import R2025_11_25, R2026_07_28, Availability, Revision
 from .task_augmentation import TaskField, without_task_field
 
 URL_ELICITATION_REQUIRED = -32042
@@ -67,7 +67,7 @@ class ElicitRequestFormParams:
     """The reason for the request, for the user."""
     requested_schema: Object
     """A JSON Schema of the form: a flat object of strings, numbers, booleans and choices."""
-    mode: Annotated[Literal["form"] | None, Life(since=R2025_11_25)] = None
+    mode: Annotated[Literal["form"] | None, Availability(since=R2025_11_25)] = None
     """None means "form"."""
     meta: Object | None = None
     task: TaskField = None
@@ -80,7 +80,7 @@ class ElicitRequestURLParams:
     message: str
     """The reason for the visit, for the user."""
     url: str
-    elicitation_id: Annotated[str | None, Life(until=R2026_07_28, required_since=R2025_11_25)] = None
+    elicitation_id: Annotated[str | None, Availability(until=R2026_07_28, required_since=R2025_11_25)] = None
     """A unique identifier, which `notifications/elicitation/complete` repeats. 2025-11-25 only."""
     meta: Object | None = None
     mode: Literal["url"] = "url"

@@ -14,7 +14,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, cast
 
 from ..basic.channel import RequestContext
-from ..basic.mrtr import InputRequired, merge_input_required
+from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
 
 if TYPE_CHECKING:
     from ..lib.typed import Signature
@@ -31,11 +31,11 @@ async def call(
     try:
         if signature.is_async:
             return await cast(Awaitable[object], function(**arguments))
-        value = await context.in_worker(lambda: function(**arguments))
+        value = await context.run_in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a decorator can hide an async function in a plain one
     except BaseExceptionGroup as group:
-        failed = group.split(InputRequired)[1] or group  # a failure counts more than a request for input
-        raise merge_input_required(group) or _first_exception(failed)  # noqa: B904  # the group is its `__context__`
+        failed = group.split(HandlerNeedsInput)[1] or group  # a failure counts more than a request for input
+        raise collect_input_requests(group) or _first_exception(failed)  # noqa: B904  # the group is its `__context__`
 
 
 def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:

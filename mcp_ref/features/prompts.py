@@ -34,7 +34,7 @@ from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature, signature_of
-from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life, Revision
+from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability, Revision
 from .caching import CacheableResult
 from .invoke import call, check_options
 from .registry import Registry
@@ -47,7 +47,7 @@ class PromptArgument:
     name: str
     description: str | None = None
     required: bool | None = None
-    title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    title: Annotated[str | None, Availability(since=R2025_06_18)] = None
 
 
 @dataclass
@@ -57,9 +57,9 @@ class Prompt:
     name: str
     description: str | None = None
     arguments: list[PromptArgument] | None = None
-    title: Annotated[str | None, Life(since=R2025_06_18)] = None
-    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
-    meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    title: Annotated[str | None, Availability(since=R2025_06_18)] = None
+    icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
+    meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
 
 
 @dataclass
@@ -82,7 +82,7 @@ class ListPromptsResult(CacheableResult):
     """One page of prompts."""
 
     prompts: list[Prompt]
-    next_cursor: Annotated[str | None, Life(since=R2024_11_05)] = None
+    next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
 
 

@@ -48,7 +48,7 @@ from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature, signature_of, to_json
 from ..lib.uritemplate import MatchedValue, UriTemplate
-from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Life
+from ..revisions import R2024_11_05, R2025_06_18, R2025_11_25, Availability
 from .caching import CacheableResult, CacheHints, CacheScope, hints_for
 from .invoke import call, check_options
 from .registry import Registry
@@ -66,14 +66,14 @@ class Resource:
 
     uri: str
     name: str
-    title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    title: Annotated[str | None, Availability(since=R2025_06_18)] = None
     description: str | None = None
     mime_type: str | None = None
-    annotations: Annotated[Annotations | None, Life(since=R2024_11_05)] = None
-    size: Annotated[int | None, Life(since=R2024_11_05)] = None
+    annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
+    size: Annotated[int | None, Availability(since=R2024_11_05)] = None
     """Size of the raw contents, in bytes, before Base64."""
-    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
-    meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
+    meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
 
 
 @dataclass
@@ -83,13 +83,13 @@ class ResourceTemplate:
     uri_template: str
     """A URI template by RFC 6570, such as `file:///{path}`."""
     name: str
-    title: Annotated[str | None, Life(since=R2025_06_18)] = None
+    title: Annotated[str | None, Availability(since=R2025_06_18)] = None
     description: str | None = None
     mime_type: str | None = None
     """The MIME type, if all resources of the family have the same."""
-    annotations: Annotated[Annotations | None, Life(since=R2024_11_05)] = None
-    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
-    meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    annotations: Annotated[Annotations | None, Availability(since=R2024_11_05)] = None
+    icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
+    meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
 
 
 @dataclass
@@ -97,7 +97,7 @@ class ListResourcesResult(CacheableResult):
     """One page of resources."""
 
     resources: list[Resource]
-    next_cursor: Annotated[str | None, Life(since=R2024_11_05)] = None
+    next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
 
 
@@ -106,7 +106,7 @@ class ListResourceTemplatesResult(CacheableResult):
     """One page of templates."""
 
     resource_templates: list[ResourceTemplate]
-    next_cursor: Annotated[str | None, Life(since=R2024_11_05)] = None
+    next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
 
 

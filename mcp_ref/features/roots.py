@@ -33,7 +33,7 @@ from typing import Annotated
 from urllib.parse import quote, urlsplit
 
 from ..jsonrpc.messages import Object
-from ..revisions import R2025_06_18, Life
+from ..revisions import R2025_06_18, Availability
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Root:
     """An absolute `file://` URI, without ".."."""
     name: str | None = None
     """The name to show to people."""
-    meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
 
 
 @dataclass

@@ -54,7 +54,7 @@ from ..basic.content import (
 )
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
-from ..revisions import NOT_ON_THE_WIRE, R2025_11_25, Life, NotInRevision, Revision
+from ..revisions import PYTHON_ONLY, R2025_11_25, Availability, NotInRevision, Revision
 from .task_augmentation import TaskField, without_task_field
 from .tools import Tool
 
@@ -67,7 +67,7 @@ class ToolUseContent:
     """The model's request to call one of the offered tools. The next message must hold a `ToolResultContent` for it."""
 
     type: Literal["tool_use"] = field(default="tool_use", kw_only=True)
-    life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
+    availability: ClassVar[Availability] = Availability(since=R2025_11_25, if_unsupported="refuse")
 
     id: str
     """The identifier of this use, unique in the conversation."""
@@ -82,7 +82,7 @@ class ToolResultContent:
     """The result of a tool call that the model requested."""
 
     type: Literal["tool_result"] = field(default="tool_result", kw_only=True)
-    life: ClassVar[Life] = Life(since=R2025_11_25, loss="refuse")
+    availability: ClassVar[Availability] = Availability(since=R2025_11_25, if_unsupported="refuse")
 
     tool_use_id: str
     """The `ToolUseContent.id` of the call."""
@@ -91,7 +91,7 @@ class ToolResultContent:
     """The data, any JSON; an object before 2026-07-28."""
     is_error: bool = False
     meta: Object | None = None
-    structured_null: Annotated[bool, NOT_ON_THE_WIRE] = field(default=False, kw_only=True)
+    structured_null: Annotated[bool, PYTHON_ONLY] = field(default=False, kw_only=True)
     """True if the data are JSON's null."""
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
@@ -131,7 +131,7 @@ class _MessageFields:
 class SamplingMessage(_MessageFields):
     """One message of a conversation with the model."""
 
-    meta: Annotated[Object | None, Life(since=R2025_11_25)] = None
+    meta: Annotated[Object | None, Availability(since=R2025_11_25)] = None
 
 
 @dataclass
@@ -175,8 +175,8 @@ class CreateMessageRequestParams:
     """Texts at which the model's message ends."""
     metadata: Object | None = None
     """Parameters for the model's provider."""
-    tools: Annotated[list[Tool] | None, Life(since=R2025_11_25, loss="refuse")] = None
-    tool_choice: Annotated[ToolChoice | None, Life(since=R2025_11_25, loss="refuse")] = None
+    tools: Annotated[list[Tool] | None, Availability(since=R2025_11_25, if_unsupported="refuse")] = None
+    tool_choice: Annotated[ToolChoice | None, Availability(since=R2025_11_25, if_unsupported="refuse")] = None
     meta: Object | None = None
     task: TaskField = None
 

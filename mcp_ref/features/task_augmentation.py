@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Protocol, cast
 
 from ..jsonrpc.messages import Object
-from ..revisions import R2025_11_25, R2026_07_28, Life, Revision
+from ..revisions import R2025_11_25, R2026_07_28, Availability, Revision
 
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 """The key in a message's `_meta` that names the task of the message."""
@@ -32,7 +32,7 @@ class TaskMetadata:
     """The time to keep the task from its creation, in milliseconds; with None the receiver chooses the time."""
 
 
-TaskField = Annotated[TaskMetadata | None, Life(since=R2025_11_25, until=R2026_07_28)]
+TaskField = Annotated[TaskMetadata | None, Availability(since=R2025_11_25, until=R2026_07_28)]
 """The type of the field `task` in params."""
 
 

@@ -53,12 +53,21 @@ from ..basic.channel import RequestContext
 from ..basic.content import ContentBlock, Icon, TextContent, read_structured_content, write_structured_content
 from ..basic.headers import parameter_headers
 from ..basic.meta import PaginatedRequestParams, check_meta_keys
-from ..basic.mrtr import InputRequired
+from ..basic.mrtr import HandlerNeedsInput
 from ..jsonrpc.errors import InvalidMessage, McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from ..lib.jsonschema import SchemaError, Validator, compile_schema
 from ..lib.typed import Signature, signature_of, to_json
-from ..revisions import NOT_ON_THE_WIRE, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28, Life, Revision
+from ..revisions import (
+    PYTHON_ONLY,
+    R2024_11_05,
+    R2025_03_26,
+    R2025_06_18,
+    R2025_11_25,
+    R2026_07_28,
+    Availability,
+    Revision,
+)
 from .caching import CacheableResult
 from .invoke import call, check_options
 from .registry import Registry
@@ -93,14 +102,14 @@ class Tool:
     """A JSON Schema for the arguments; its type is "object"."""
     description: str | None = None
     """The purpose and use of the tool, for the model."""
-    title: Annotated[str | None, Life(since=R2025_06_18)] = None
-    output_schema: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    title: Annotated[str | None, Availability(since=R2025_06_18)] = None
+    output_schema: Annotated[Object | None, Availability(since=R2025_06_18)] = None
     """A JSON Schema for `structured_content`. Before 2026-07-28 a peer gets it only if its type is "object"."""
-    annotations: Annotated[ToolAnnotations | None, Life(since=R2025_03_26)] = None
-    icons: Annotated[list[Icon] | None, Life(since=R2025_11_25)] = None
-    execution: Annotated[Object | None, Life(since=R2025_11_25, until=R2026_07_28)] = None
+    annotations: Annotated[ToolAnnotations | None, Availability(since=R2025_03_26)] = None
+    icons: Annotated[list[Icon] | None, Availability(since=R2025_11_25)] = None
+    execution: Annotated[Object | None, Availability(since=R2025_11_25, until=R2026_07_28)] = None
     """`{"taskSupport": ...}`; absent means "forbidden"."""
-    meta: Annotated[Object | None, Life(since=R2025_06_18)] = None
+    meta: Annotated[Object | None, Availability(since=R2025_06_18)] = None
 
     @property
     def display_name(self) -> str:
@@ -123,7 +132,7 @@ class ListToolsResult(CacheableResult):
     """One page of tools."""
 
     tools: list[Tool]
-    next_cursor: Annotated[str | None, Life(since=R2024_11_05)] = None
+    next_cursor: Annotated[str | None, Availability(since=R2024_11_05)] = None
     meta: Object | None = None
 
 
@@ -146,12 +155,12 @@ class CallToolResult:
     """The result of a call: content blocks for the model, and data if the tool has an output schema."""
 
     content: list[ContentBlock]
-    structured_content: Annotated[JSON, Life(since=R2025_06_18)] = None
+    structured_content: Annotated[JSON, Availability(since=R2025_06_18)] = None
     """The data, any JSON; None if the result has no data. Before 2026-07-28 a peer gets data only as an object."""
     is_error: bool = False
     """True if the tool failed. The content then tells the model the reason."""
     meta: Object | None = None
-    structured_null: Annotated[bool, NOT_ON_THE_WIRE] = field(default=False, kw_only=True)
+    structured_null: Annotated[bool, PYTHON_ONLY] = field(default=False, kw_only=True)
     """True if the data are JSON's null."""
 
     @property
@@ -166,7 +175,7 @@ class CallToolResult:
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
         """Write the data as the revision allows. 2024-10-07 has a bare `toolResult` instead of content blocks."""
-        if not revision.tool_result_is_bare:
+        if not revision.tool_result_is_any_json:
             return write_structured_content(wire, self.structured_null, revision)
         return {"toolResult": {"error": self.text} if self.is_error else self._bare(wire)}
 
@@ -352,7 +361,7 @@ class Tools:
         try:
             value = await call(registered.function, registered.signature, bound, context)
             return _result_of(registered, value, context.revision)
-        except (asyncio.CancelledError, InputRequired):
+        except (asyncio.CancelledError, HandlerNeedsInput):
             raise
         except ToolError as error:
             return _error_result(str(error))

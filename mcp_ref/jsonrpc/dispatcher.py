@@ -8,7 +8,7 @@ the transport stops reading, and the peer's own buffers fill. If no slot becomes
 reading continues and further requests are refused. Without that, a cancellation behind them could never free a slot.
 
 Spec:  basic/index#messages; 2025-03-26 basic/index#batching; JSON-RPC 2.0
-Above: `session.py` gives it `serve` and `notified`. Below: `requester.py` has the table of our requests.
+Above: `session.py` gives it `serve` and `on_notification`. Below: `requester.py` has the table of our requests.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from .messages import (
     Notification,
     Object,
     Request,
+    RequestFailure,
     RequestId,
     Response,
-    Undelivered,
     encode,
     invalid_request,
     is_request_id,
@@ -56,7 +56,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class _Serving:
+class _ActiveRequest:
     """A request of the peer that is being served."""
 
     task: asyncio.Task[None] | None = None
@@ -74,7 +74,7 @@ class _Serving:
 class _ReceivedBatch:
     """The responses to one received batch. They are sent as one array when no member is `open` any more."""
 
-    open: int
+    unfinished: int
     related: RequestId | None
     """Id of the first request. A transport with several streams finds the stream of the batch by it."""
     responses: list[Message | Malformed] = field(default_factory=list)
@@ -83,20 +83,20 @@ class _ReceivedBatch:
 class Dispatcher(Requester):
     """The requests of both directions of one connection. Call its methods on the connection's event loop.
 
-    `serve` serves a request of the peer: it returns the result, or raises `ProtocolError`. `notified` takes the peer's
-    notifications, in order, without waiting. `abandoned` is called when a caller stops waiting for our request.
+    `serve` serves a request of the peer: it returns the result, or raises `ProtocolError`. `on_notification` takes the
+    peer's notifications, in order, without waiting. `on_abandoned` is called when a caller of ours stops waiting.
     """
 
     def __init__(
         self,
         transport: Transport,
         serve: Callable[[Request], Awaitable[Object]],
-        notified: Callable[[Notification], None],
-        abandoned: Callable[[RequestId, str], None],
+        on_notification: Callable[[Notification], None],
+        on_abandoned: Callable[[RequestId, str], None],
         limits: Limits | None = None,
     ) -> None:
         self._limits = limits or Limits()
-        super().__init__(transport, abandoned, self._limits.max_pending)
+        super().__init__(transport, on_abandoned, self._limits.max_pending)
         self.accepts_batches = False
         """True if a frame may be an array (`Revision.batch`)."""
         self.unbatchable: frozenset[str] = frozenset()
@@ -108,10 +108,10 @@ class Dispatcher(Requester):
         self.may_respond = True
         """False if the peer must not be sent responses: its requests are ignored."""
         self._serve = serve
-        self._notified = notified
-        self._serving: dict[RequestId, _Serving] = {}
+        self._on_notification = on_notification
+        self._serving: dict[RequestId, _ActiveRequest] = {}
         self._tasks: set[asyncio.Task[None]] = set()  # the used slots: requests, and errors that the peer has not read
-        self._patience: asyncio.TimerHandle | None = None
+        self._pause_timer: asyncio.TimerHandle | None = None
         self._closed = False
 
     def receive(self, incoming: Incoming) -> None:
@@ -121,7 +121,7 @@ class Dispatcher(Requester):
         match incoming:
             case Batch():
                 self._receive_batch(incoming)
-            case Undelivered():
+            case RequestFailure():
                 self.fail(incoming)
             case _:
                 self._receive_one(incoming, None)
@@ -132,7 +132,7 @@ class Dispatcher(Requester):
                 self._accept(message, batch)
             case Notification():
                 try:
-                    self._notified(message)
+                    self._on_notification(message)
                 except Exception:
                     log.exception("the handler of %s failed", message.method)
             case Response() | ErrorResponse():
@@ -148,7 +148,9 @@ class Dispatcher(Requester):
             return self._refuse(invalid_request("only revision 2025-03-26 has batches; send one message"), None)
         is_reply = any(isinstance(member, (Response, ErrorResponse)) for member in batch.messages)
         first = next((member.id for member in batch.messages if isinstance(member, Request)), None)
-        received = _ReceivedBatch(open=1, related=first)  # 1 for this loop: the array waits until all members are read
+        received = _ReceivedBatch(
+            unfinished=1, related=first
+        )  # 1 for this loop: the array waits until all members are read
         for member in batch.messages:
             if isinstance(member, Request) and is_reply:
                 # [2025-03-26 schema] an array holds requests and notifications, or responses, never both
@@ -157,8 +159,8 @@ class Dispatcher(Requester):
                 # [2025-03-26 basic/lifecycle#initialization] initialize MUST NOT be part of a JSON-RPC batch
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
-        self._close_member(received)
-        if received.open == 0 and received.responses:  # none of its members is served
+        self._finish_member(received)
+        if received.unfinished == 0 and received.responses:  # none of its members is served
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
@@ -172,11 +174,11 @@ class Dispatcher(Requester):
             text = f"too many requests in flight (at most {self._limits.max_in_flight}); retry later"
             return self._refuse(Malformed(Error(INTERNAL_ERROR, text), request.id), batch)
         if batch is not None:
-            batch.open += 1
-        entry = self._serving[request.id] = _Serving()
-        entry.task = self._occupy(self._run(request, entry, batch))
+            batch.unfinished += 1
+        entry = self._serving[request.id] = _ActiveRequest()
+        entry.task = self._run_in_slot(self._run(request, entry, batch))
 
-    async def _run(self, request: Request, entry: _Serving, batch: _ReceivedBatch | None) -> None:
+    async def _run(self, request: Request, entry: _ActiveRequest, batch: _ReceivedBatch | None) -> None:
         """Serve one request and send its response. The slot is held until the peer has read the response."""
         response: Message | None = None
         entry.running = True
@@ -191,11 +193,11 @@ class Dispatcher(Requester):
             response = None
         try:
             if batch is not None:
-                self._close_member(batch, response)
+                self._finish_member(batch, response)
             elif response is not None:
                 self._send(response, request.id)
             else:
-                self._transport.no_response(request.id)
+                self._transport.end_without_response(request.id)
             await self._transport.drain(request.id)
         except asyncio.CancelledError:
             pass  # the response is queued already
@@ -211,8 +213,8 @@ class Dispatcher(Requester):
             self._send(response, malformed.id)
             self._hold_slot()
         else:
-            batch.open += 1
-            self._close_member(batch, response)
+            batch.unfinished += 1
+            self._finish_member(batch, response)
 
     def _send(self, message: Message | Batch, related: RequestId | None) -> None:
         try:
@@ -223,17 +225,17 @@ class Dispatcher(Requester):
             else:
                 self._transport.send(writable(message), related)
 
-    def _close_member(self, batch: _ReceivedBatch, response: Message | None = None) -> None:
+    def _finish_member(self, batch: _ReceivedBatch, response: Message | None = None) -> None:
         """Count one member of a batch as done. After the last one, send the array if it holds a response."""
-        batch.open -= 1
+        batch.unfinished -= 1
         if response is not None:
             batch.responses.append(response)
-        if batch.open > 0 or self._closed:
+        if batch.unfinished > 0 or self._closed:
             return
         if batch.responses:
             self._send(Batch(batch.responses), batch.related)
         elif batch.related is not None:
-            self._transport.no_response(batch.related)
+            self._transport.end_without_response(batch.related)
 
     def notify(self, method: str, params: Object, related: RequestId | None = None) -> None:
         """Send a notification. Once closed, drop it: nobody waits for it."""
@@ -243,11 +245,11 @@ class Dispatcher(Requester):
     def _hold_slot(self) -> None:
         """Hold a slot until the peer has read an error. A peer that sends garbage must not fill our buffer."""
         if len(self._tasks) < self._limits.max_in_flight:
-            self._occupy(self._transport.drain())
+            self._run_in_slot(self._transport.drain())
         else:
             self._pause()
 
-    def _occupy(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+    def _run_in_slot(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Run a coroutine in a slot. If no slot is free after that, pause reading."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -258,15 +260,15 @@ class Dispatcher(Requester):
 
     def _pause(self) -> None:
         self._transport.pause_reading()
-        if self._patience is None:
-            self._patience = asyncio.get_running_loop().call_later(self._limits.patience, self._resume)
+        if self._pause_timer is None:
+            self._pause_timer = asyncio.get_running_loop().call_later(self._limits.patience, self._resume)
 
     def _resume(self, done: asyncio.Task[None] | None = None) -> None:
         if done is not None:
             self._tasks.discard(done)
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+            self._pause_timer = None
             self._transport.resume_reading()
 
     def cancel(self, id: JSON) -> bool:
@@ -290,9 +292,9 @@ class Dispatcher(Requester):
         """End all waits with `reason`, stop all handlers, and wait `grace` seconds for them to stop."""
         if not self._closed:
             self._closed = True
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
+            if self._pause_timer is not None:
+                self._pause_timer.cancel()
+                self._pause_timer = None
             self.fail_pending(reason or ConnectionClosed("the connection was closed"))
         others = self._tasks - {asyncio.current_task()}
         serving = {entry.task: entry for entry in self._serving.values()}

@@ -6,7 +6,7 @@
     ├── InvalidMessage           the peer's response breaks a rule of its revision
     ├── RequestTimeout           no response in time (also a TimeoutError)
     ├── ConnectionClosed         the connection ended before the response (also a ConnectionError)
-    │   └── ForeignAnswer        the peer's reply is not a message of this protocol
+    │   └── UnrecognizedReply        the peer's reply is not a message of this protocol
     ├── UnsupportedRevision      client and server have no revision in common (basic/lifecycle.py)
     └── CapabilityError          the local caller used a feature that the peer did not declare (basic/lifecycle.py)
 
@@ -62,5 +62,5 @@ class ConnectionClosed(McpError, ConnectionError):
     """The end of a connection. The text has the reason, such as the exit code and last output of a server process."""
 
 
-class ForeignAnswer(ConnectionClosed):
+class UnrecognizedReply(ConnectionClosed):
     """A reply that is not a message of this protocol: the peer may speak another one."""

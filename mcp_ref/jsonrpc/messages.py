@@ -43,7 +43,7 @@ MAX_DEPTH: Final = 200
 """Maximum nesting of arrays and objects, in levels. RFC 8259, section 9 allows a parser such a limit."""
 MAX_BATCH: Final = 1000
 """Maximum number of messages in one batch."""
-RECOVERY_WINDOW: Final = 1 << 20
+ID_SEARCH_BYTES: Final = 1 << 20
 """Length of the start of an unreadable frame that is searched for its `id`, in bytes (1 MiB)."""
 
 
@@ -103,12 +103,12 @@ class Malformed:
 
 
 @dataclass(slots=True)
-class Undelivered:
+class RequestFailure:
     """A transport's notice that our request `id` will get no response, and why. It never crosses the wire."""
 
     id: RequestId
     reason: str
-    foreign: bool = False
+    unrecognized: bool = False
     """True if the peer sent something that is not a message of this protocol."""
 
 
@@ -123,28 +123,28 @@ class Batch:
 
 
 Outgoing: TypeAlias = Message | Batch
-Incoming: TypeAlias = Message | Malformed | Batch | Undelivered
+Incoming: TypeAlias = Message | Malformed | Batch | RequestFailure
 
 
-class _NotJSON(ValueError):
+class _InvalidJSON(ValueError):
     """The text breaks a rule of JSON that `json.loads` does not enforce."""
 
 
-def _unique(pairs: list[tuple[str, JSON]]) -> Object:
-    """Return an object. Raise _NotJSON for a duplicate key, whose meaning RFC 8259, section 4 calls unpredictable."""
+def _object_without_duplicates(pairs: list[tuple[str, JSON]]) -> Object:
+    """Return an object. Raise _InvalidJSON for a duplicate key. (RFC 8259, section 4)"""
     members = dict(pairs)
     if len(members) != len(pairs):
         seen: set[str] = set()
         name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise _NotJSON(f"an object has the key {name[:80]!r} twice")
+        raise _InvalidJSON(f"an object has the key {name[:80]!r} twice")
     return members
 
 
-def _no_constant(name: str) -> JSON:
-    raise _NotJSON(f"{name} is not a JSON number")
+def _refuse_constant(name: str) -> JSON:
+    raise _InvalidJSON(f"{name} is not a JSON number")
 
 
-_read_json = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant).decode
+_read_json = json.JSONDecoder(object_pairs_hook=_object_without_duplicates, parse_constant=_refuse_constant).decode
 
 
 def decode(frame: bytes | bytearray | memoryview) -> Incoming:
@@ -161,7 +161,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
         return _unreadable(frame, f"byte {error.start} is not valid UTF-8")
     try:
         value = _read_json(text)
-        if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        if text.count("[") + text.count("{") > MAX_DEPTH and _nesting_depth(text) > MAX_DEPTH:
             raise RecursionError
         if "\\u" in text and ("\\ud" in text or "\\uD" in text):  # an escape that may be half of a character
             json.dumps(value, ensure_ascii=False).encode()
@@ -169,7 +169,7 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
         return _unreadable(frame, f"it nests deeper than {MAX_DEPTH} levels")
     except UnicodeEncodeError:
         return _unreadable(frame, "a string holds a lone surrogate (half of a \\uD800-\\uDFFF pair)")
-    except _NotJSON as error:
+    except _InvalidJSON as error:
         return _unreadable(frame, str(error))
     except json.JSONDecodeError as error:
         return _unreadable(frame, f"{error.msg} at character {error.pos}")
@@ -269,7 +269,7 @@ def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> M
     One pass over the tokens with a depth counter, so that no input can exhaust the stack.
     """
     depth, name, previous, id, keys = 0, "", "", None, set[str]()
-    for match in _TOKEN.finditer(str(frame[:RECOVERY_WINDOW], "utf-8", "replace")):
+    for match in _TOKEN.finditer(str(frame[:ID_SEARCH_BYTES], "utf-8", "replace")):
         token = match[0]
         if token in "[{":
             depth += 1
@@ -288,7 +288,7 @@ def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> M
     return Malformed(error, id, '"method"' not in keys and ('"result"' in keys or '"error"' in keys))
 
 
-def _depth(text: str) -> int:
+def _nesting_depth(text: str) -> int:
     """Return the depth of arrays and objects in a text that parsed as JSON."""
     steps = {"[": 1, "{": 1, "]": -1, "}": -1}
     brackets = re.finditer(_STRING + r"|[\[\]{}]", text)

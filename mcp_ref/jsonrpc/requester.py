@@ -23,7 +23,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .errors import ConnectionClosed, ForeignAnswer, InvalidMessage, McpError, RemoteError, RequestTimeout
+from .errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout, UnrecognizedReply
 from .messages import (
     MAX_BATCH,
     Batch,
@@ -32,9 +32,9 @@ from .messages import (
     Object,
     Outgoing,
     Request,
+    RequestFailure,
     RequestId,
     Response,
-    Undelivered,
 )
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Transport(Protocol):
 
     def resume_reading(self) -> None: ...
 
-    def no_response(self, related: RequestId) -> None:
+    def end_without_response(self, related: RequestId) -> None:
         """End the stream of the peer's request, which was cancelled. Do nothing if requests have no own streams."""
         return None
 
@@ -89,7 +89,7 @@ class Pending:
 class _UnsentBatch:
     """The requests of one `batch` call, until the array is sent."""
 
-    open: int
+    unfinished: int
     """Number of calls that have neither made their request nor ended."""
     requests: dict[RequestId, Request] = field(default_factory=dict)
 
@@ -97,17 +97,17 @@ class _UnsentBatch:
 class Requester:
     """The table of our requests on one connection. Call its methods on the connection's event loop.
 
-    `abandoned(id, reason)` is called when a caller stops waiting for a request, so that the peer can be told.
+    `on_abandoned(id, reason)` is called when a caller stops waiting for a request, so that the peer can be told.
     """
 
-    def __init__(self, transport: Transport, abandoned: Callable[[RequestId, str], None], max_pending: int) -> None:
+    def __init__(self, transport: Transport, on_abandoned: Callable[[RequestId, str], None], max_pending: int) -> None:
         self.pending: dict[RequestId, Pending] = {}
         self._transport = transport
-        self._abandoned = abandoned
+        self._on_abandoned = on_abandoned
         self._ids = itertools.count(1)
         self._slots = asyncio.Semaphore(max_pending)
         self._batches: dict[asyncio.Task[object] | None, _UnsentBatch] = {}  # by the task of a call
-        self._unreachable: McpError | None = None  # the reason why no request will get a response
+        self._no_more_responses: McpError | None = None  # the reason why no request will get a response
 
     async def request(
         self,
@@ -141,8 +141,8 @@ class Requester:
         try:
             async with asyncio.timeout_at(end) as pending.timer, self._slots:
                 await self._transport.drain(related)  # before sending: a peer that does not read gets nothing more
-                if self._unreachable is not None:
-                    raise self._unreachable.with_traceback(None)  # else every caller's traceback is added to it
+                if self._no_more_responses is not None:
+                    raise self._no_more_responses.with_traceback(None)  # else every caller's traceback is added to it
                 id = next(self._ids)
                 self.pending[id] = pending
                 if on_progress is not None:
@@ -171,7 +171,7 @@ class Requester:
 
     def _give_up(self, id: RequestId | None, batch: _UnsentBatch | None, reason: str) -> None:
         if id is not None and (batch is None or id not in batch.requests):
-            self._abandoned(id, reason)  # only a request that was sent
+            self._on_abandoned(id, reason)  # only a request that was sent
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Run calls, and send the first request of each in one array. [2025-03-26 basic/index#batching]
@@ -210,8 +210,8 @@ class Requester:
         batch = self._batches.pop(task, None)
         if batch is None:
             return
-        batch.open -= 1
-        if batch.open or not batch.requests:
+        batch.unfinished -= 1
+        if batch.unfinished or not batch.requests:
             return
         requests, batch.requests = list(batch.requests.values()), {}
         try:
@@ -235,7 +235,7 @@ class Requester:
             error = response.error
             pending.response.set_exception(RemoteError(error.code, error.message, error.data))
 
-    def fail(self, failure: Malformed | Undelivered) -> bool:
+    def fail(self, failure: Malformed | RequestFailure) -> bool:
         """End the wait of a request whose response is malformed or will not come. Return False if nobody waits."""
         pending = self.pending.get(failure.id) if failure.id is not None else None
         if pending is None or pending.response.done():
@@ -243,12 +243,12 @@ class Requester:
         if isinstance(failure, Malformed):
             pending.fail(InvalidMessage(f"{pending.method}: {failure.error.message}"))
         else:
-            kind = ForeignAnswer if failure.foreign else ConnectionClosed
+            kind = UnrecognizedReply if failure.unrecognized else ConnectionClosed
             pending.fail(kind(f"{pending.method}: {failure.reason}"))
         return True
 
     def fail_pending(self, error: McpError) -> None:
         """Fail all requests with `error`, also future ones: the peer will send no response any more."""
-        self._unreachable = error
+        self._no_more_responses = error
         for pending in self.pending.values():
             pending.fail(error)

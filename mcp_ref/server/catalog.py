@@ -37,7 +37,7 @@ from ..features.caching import CacheHints
 from ..features.discover import DiscoverResult
 from ..features.logging import set_level
 from ..jsonrpc.messages import Object
-from ..revisions import Method, Revision, in_order
+from ..revisions import Method, Revision, sorted_revisions
 from ..session import Handler, Route
 from .context import Context
 
@@ -157,7 +157,7 @@ class Catalog:
         self.info, self.instructions = info, instructions
         self.info_as_json: dict[Revision, Object] = {}
         self.cache_hints, self.state_key = cache_hints, state_key
-        self.revisions = in_order(revisions)
+        self.revisions = sorted_revisions(revisions)
         self.routes: dict[str, Route] = {}
         """The routes of stateless requests, by method."""
         self.announcers: set[Announcer] = set()

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
 from ..basic.channel import RequestContext
 from ..basic.lifecycle import Implementation, declares
 from ..basic.meta import RequestParams
-from ..basic.mrtr import InputRequired, merge_input_required
+from ..basic.mrtr import HandlerNeedsInput, collect_input_requests
 from ..basic.progress import ProgressReporter, progress_token
 from ..features import lazy as features
 from ..features.logging import LoggingLevel, LoggingMessageNotificationParams, is_wanted
@@ -124,8 +124,8 @@ class Context(RequestContext):
 
     async def _yield_at_interval(self) -> None:
         """Yield to the event loop every `YIELD_INTERVAL` calls, so that a chatty handler cannot starve the others."""
-        self.notified += 1
-        if self.notified % YIELD_INTERVAL == 0:
+        self.notification_count += 1
+        if self.notification_count % YIELD_INTERVAL == 0:
             await asyncio.sleep(0)
 
     def close_stream(self) -> bool:
@@ -137,7 +137,7 @@ class Context(RequestContext):
             False if the stream cannot be closed: before 2025-11-25, for a JSON response, and on other transports.
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] MAY close it after an event with an id
-        return self.channel.is_serving(self.request_id) and self.channel.interrupt(self.request_id)
+        return self.channel.is_serving(self.request_id) and self.channel.close_stream(self.request_id)
 
     async def set_status(self, message: str) -> None:
         """Set the status message of the task that the request has become. Do nothing for other requests.
@@ -353,10 +353,10 @@ class Context(RequestContext):
         """
         results = await asyncio.gather(*requests, return_exceptions=True)
         failed = [result for result in results if isinstance(result, BaseException)]
-        others = [error for error in failed if not isinstance(error, InputRequired)]
+        others = [error for error in failed if not isinstance(error, HandlerNeedsInput)]
         if others:
             raise others[0]
-        required = merge_input_required(BaseExceptionGroup("input requests", failed)) if failed else None
+        required = collect_input_requests(BaseExceptionGroup("input requests", failed)) if failed else None
         if required is not None:
             raise required
         return tuple(results)
@@ -378,12 +378,12 @@ class Context(RequestContext):
 
     async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
         task = cast("asyncio.Task[object]", asyncio.current_task())
-        self.waiting = self.waiting or set()
-        self.waiting.add(task)
+        self.worker_tasks = self.worker_tasks or set()
+        self.worker_tasks.add(task)
         try:
             return await coroutine
         finally:
-            self.waiting.discard(task)
+            self.worker_tasks.discard(task)
 
 
 def _is_running(loop: asyncio.AbstractEventLoop) -> bool:

@@ -27,7 +27,7 @@ from ..basic.cancellation import CancelledNotificationParams, receive_cancelled
 from ..basic.lifecycle import INITIALIZING, NEW, OPERATING, InitializeRequestParams, InitializeResult
 from ..basic.meta import NotificationParams, RequestParams
 from ..basic.progress import ProgressNotificationParams, receive_progress
-from ..basic.subscriptions import covers
+from ..basic.subscriptions import includes_uri
 from ..basic.versioning import is_stateless
 from ..extensions.tasks.types import CreateTaskResult, owner_of
 from ..features import lazy as features
@@ -115,7 +115,7 @@ class ServerSession(Session):
     ) -> T:
         # [2025-11-25 basic/lifecycle#initialization] no requests but pings before the client is initialized
         await self.initialized.wait()
-        if not self.is_serving(related) and not self.is_lost:
+        if not self.is_serving(related) and not self.is_disconnected:
             raise McpError(f"{method} was not sent: its request is cancelled or has its response")
         if not asks_for_task(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
@@ -166,9 +166,9 @@ class ServerSession(Session):
             self.initialized.set()  # it may also come while `initialize` is still being served
 
     def _wants(self, method: str, subject: str | None) -> bool:
-        if self.phase is NEW or self.is_lost or method == "notifications/tasks":
+        if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":
             return False
-        return subject is None or any(covers(subscribed, subject) for subscribed in self.subscriptions)
+        return subject is None or any(includes_uri(subscribed, subject) for subscribed in self.subscriptions)
 
     def _send_change(self, method: str, subject: str | None) -> None:
         if subject is None:

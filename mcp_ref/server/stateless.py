@@ -119,7 +119,7 @@ class StatelessRequest(Channel):
         if self._earlier_digests.get(key, digest) != digest and self._responses.pop(key, None) is not None:
             log.info("%s %s has changed and is sent again; with `key=` the old response counts", method, key)
         if key not in self._responses:
-            raise mrtr.InputRequired({key: {"method": method, "params": request}})
+            raise mrtr.HandlerNeedsInput({key: {"method": method, "params": request}})
         try:
             return codec.decode(result, cast(Object, self._responses[key]))
         except ShapeError as error:
@@ -135,19 +135,19 @@ class StatelessRequest(Channel):
             return
         digest = mrtr.request_digest(request.method, request.params)
         try:
-            before = mrtr.unseal(self.catalog.state_key, state, digest, self.principal, time.time())
+            before = mrtr.verify_state(self.catalog.state_key, state, digest, self.principal, time.time())
         except ProtocolError as error:
             log.info("a requestState was refused: %s (processes that serve the same clients share a state_key)", error)
             raise
         self._responses |= cast(Object, before["answers"])
         self._earlier_digests = cast(Object, before["questions"])
 
-    def input_required(self, request: Request, required: mrtr.InputRequired) -> Object:
+    def input_required(self, request: Request, required: mrtr.HandlerNeedsInput) -> Object:
         """Return the result that asks the client for input."""
         questions = {**self._earlier_digests, **self._digests}
         kept: Object = {"questions": questions, "answers": {k: r for k, r in self._responses.items() if k in questions}}
         digest = mrtr.request_digest(request.method, request.params)
-        state = mrtr.seal(self.catalog.state_key, kept, digest, self.principal, time.time())
+        state = mrtr.sign_state(self.catalog.state_key, kept, digest, self.principal, time.time())
         return {"resultType": "input_required", "inputRequests": {**required.requests}, "requestState": state}
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
@@ -163,7 +163,7 @@ class StatelessRequest(Channel):
                 return ProtocolError(INVALID_PARAMS, f"{error.message}; the user did not agree to it")
         codec = codec_for(self.revision)
         # [2026-07-28 client/elicitation#url-mode-elicitation-requests] accept is consent: it may be asked for again
-        return mrtr.InputRequired(
+        return mrtr.HandlerNeedsInput(
             {id: {"method": "elicitation/create", "params": codec.encode(page)} for id, page in pages.items()}
         )
 
@@ -210,7 +210,7 @@ async def serve(
             # [2026-07-28 server/utilities/caching#cacheable-results] MUST include both fields
             result.ttl_ms, result.cache_scope = catalog.cache_hints[request.method]
         wire: Object = {"resultType": "complete", **codec.encode(result)}
-    except mrtr.InputRequired as required:
+    except mrtr.HandlerNeedsInput as required:
         wire = channel.input_required(request, required)
     except InvalidMessage as error:
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None

@@ -28,7 +28,7 @@ from ..basic.subscriptions import (
     SubscriptionFilter,
     SubscriptionsAcknowledgedNotificationParams,
     SubscriptionsListenRequestParams,
-    covers,
+    includes_uri,
 )
 from ..basic.versioning import SUBSCRIPTION_ID, MissingCapability
 from ..extensions.tasks.types import EXTENSION_CAPABILITY
@@ -65,7 +65,7 @@ class OpenSubscription:
                 return honoured.resources_list_changed is True
             case _:
                 uris = honoured.resource_subscriptions or ()
-                return subject is not None and any(covers(uri, subject) for uri in uris)
+                return subject is not None and any(includes_uri(uri, subject) for uri in uris)
 
     def _send_change(self, method: str, subject: str | None) -> None:
         if self.ended.done():

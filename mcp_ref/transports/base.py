@@ -59,7 +59,7 @@ class Transport(requester.Transport, Protocol):
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Open the transport. Deliver messages to `receive` from now on. Raises ConnectionClosed if it cannot open."""
 
-    def interrupt(self, related: RequestId) -> bool:
+    def close_stream(self, related: RequestId) -> bool:
         """Close the connection that the peer's request `related` waits on. The peer reconnects. Return True if closed.
 
         A transport without a connection per request returns False.

@@ -38,7 +38,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 from ..jsonrpc.errors import ConnectionClosed, McpError
-from ..jsonrpc.messages import RECOVERY_WINDOW, Outgoing, RequestId, decode, encode, oversize
+from ..jsonrpc.messages import ID_SEARCH_BYTES, Outgoing, RequestId, decode, encode, oversize
 from .base import EndReport, OnEnd, Receive, Trace, Transport
 
 MAX_LINE = 64 * 1024 * 1024
@@ -103,7 +103,7 @@ class LineReader:
     def _skip_buffer(self) -> None:
         """Drop the buffer, except the start of the overlong line, which may contain the message's id."""
         if self._skipped is None:
-            self._skipped = bytes(self._buffer[:RECOVERY_WINDOW])
+            self._skipped = bytes(self._buffer[:ID_SEARCH_BYTES])
         self._buffer.clear()
         self._searched = 0
 

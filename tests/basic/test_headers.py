@@ -10,7 +10,7 @@ import pytest
 
 from mcp_ref import Server, TextContent
 from mcp_ref.basic.headers import (
-    MAX_SAFE,
+    MAX_SAFE_INTEGER,
     ArgumentPath,
     argument_at,
     check_parameters,
@@ -96,7 +96,7 @@ def test_encode_value_of_any_text_decodes_to_it_and_is_plain_ascii(text: str) ->
 
 @pytest.mark.parametrize(
     ("value", "header"),
-    [(42, "42"), (-7, "-7"), (0, "0"), (MAX_SAFE, "9007199254740991"), (True, "true"), (False, "false")],
+    [(42, "42"), (-7, "-7"), (0, "0"), (MAX_SAFE_INTEGER, "9007199254740991"), (True, "true"), (False, "false")],
 )
 def test_encode_value_writes_integers_in_decimals_and_booleans_in_lower_case(value: JSON, header: str) -> None:
     assert encode_value(value) == header
@@ -297,11 +297,11 @@ def test_check_parameters_other_number_or_none_is_header_mismatch(header: str) -
     "2026-07-28/basic/transports/streamable-http#schema-extension-6", "2026-07-28/server/tools#x-mcp-header-6"
 )
 def test_check_parameters_integer_beyond_safe_range_is_header_mismatch() -> None:
-    for value in (MAX_SAFE, -MAX_SAFE):
+    for value in (MAX_SAFE_INTEGER, -MAX_SAFE_INTEGER):
         assert agrees(value, str(value))
-    for value in (MAX_SAFE + 1, -MAX_SAFE - 1, 10**30):
+    for value in (MAX_SAFE_INTEGER + 1, -MAX_SAFE_INTEGER - 1, 10**30):
         assert not agrees(value, str(value))
-    assert not agrees(MAX_SAFE, str(MAX_SAFE + 1))
+    assert not agrees(MAX_SAFE_INTEGER, str(MAX_SAFE_INTEGER + 1))
     assert not agrees(9007199254740993.0, "9007199254740993")
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from mcp_ref import Client, Context, ElicitResult, Server, TextContent, ToolError
-from mcp_ref.basic.mrtr import MAX_STATE, STATE_SECONDS, request_digest, seal, unseal
+from mcp_ref.basic.mrtr import MAX_STATE_LENGTH, STATE_SECONDS, request_digest, sign_state, verify_state
 from mcp_ref.features.sampling import SamplingMessage, ToolChoice, ToolResultContent, ToolUseContent
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import McpError, ProtocolError
@@ -272,7 +272,7 @@ async def test_input_required_restarts_the_handler_on_each_retry(kind: str) -> N
         begun[0] += 1
         try:
             await context.elicit("Who?", FORM)
-        except Exception:  # InputRequired is not an Exception
+        except Exception:  # HandlerNeedsInput is not an Exception
             raise AssertionError from None
         finally:
             left[0] += 1
@@ -639,7 +639,7 @@ def opens(
     state: JSON, key: bytes = KEY, request: str = REQUEST, server_info_meta: str | None = "ada", now: float = NOW
 ) -> bool:
     try:
-        unseal(key, state, request, server_info_meta, now)
+        verify_state(key, state, request, server_info_meta, now)
     except ProtocolError as error:
         assert error.code == INVALID_PARAMS
         return False
@@ -653,8 +653,8 @@ def opens(
     "2026-07-28/basic/patterns/mrtr#security-considerations-1",
 )
 def test_unseal_refuses_a_state_that_was_changed_anywhere() -> None:
-    state = seal(KEY, {"1": accept("Ada")}, REQUEST, "ada", NOW)
-    assert unseal(KEY, state, REQUEST, "ada", NOW) == {"1": accept("Ada")}
+    state = sign_state(KEY, {"1": accept("Ada")}, REQUEST, "ada", NOW)
+    assert verify_state(KEY, state, REQUEST, "ada", NOW) == {"1": accept("Ada")}
     for place in range(len(state)):
         for other in ("A", "B", "=", ".", " ", "\u00e9"):
             changed = state[:place] + other + state[place + 1 :]
@@ -673,7 +673,7 @@ def test_unseal_refuses_a_state_that_was_changed_anywhere() -> None:
         "a.b",
         state + "=",
         state + "\n",
-        "x" * (MAX_STATE + 1),
+        "x" * (MAX_STATE_LENGTH + 1),
         "\ud800",
     ]
     for wrong in rubbish:
@@ -681,7 +681,7 @@ def test_unseal_refuses_a_state_that_was_changed_anywhere() -> None:
 
 
 def test_unseal_refuses_another_key_request_principal_or_late_state() -> None:
-    state = seal(KEY, {}, REQUEST, "ada", NOW)
+    state = sign_state(KEY, {}, REQUEST, "ada", NOW)
     assert opens(state) and opens(state, now=NOW + STATE_SECONDS)
     assert not opens(state, now=NOW + STATE_SECONDS + 1)
     assert not opens(state, key=b"x" * 32)
@@ -697,7 +697,7 @@ def test_unseal_refuses_another_key_request_principal_or_late_state() -> None:
 
 
 def test_seal_hides_the_principal_from_the_client() -> None:
-    text = seal(KEY, {}, REQUEST, "row-4711", NOW).partition(".")[0]
+    text = sign_state(KEY, {}, REQUEST, "row-4711", NOW).partition(".")[0]
     assert b"4711" not in base64.urlsafe_b64decode(text)
 
 
@@ -708,9 +708,9 @@ def test_request_digest_ignores_members_that_change_from_round_to_round() -> Non
 
 
 def test_seal_refuses_a_state_beyond_max_state() -> None:
-    long: Object = {"1": {"content": "x" * MAX_STATE}}
+    long: Object = {"1": {"content": "x" * MAX_STATE_LENGTH}}
     with pytest.raises(ProtocolError, match="too long"):
-        seal(KEY, long, REQUEST, None, NOW)
+        sign_state(KEY, long, REQUEST, None, NOW)
 
 
 @KINDS

@@ -171,11 +171,11 @@ async def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
 ) -> None:
     """Connect peers that speak their own latest revision and all before it, as most software does."""
 
-    server = featured(REVISIONS[: server_revision.number + 1])
+    server = featured(REVISIONS[: server_revision.index + 1])
     client = connecting(server)
-    client.revisions = REVISIONS[: client_revision.number + 1]
+    client.revisions = REVISIONS[: client_revision.index + 1]
     async with client:
-        assert client.revision is min(client_revision, server_revision, key=lambda revision: revision.number)
+        assert client.revision is min(client_revision, server_revision, key=lambda revision: revision.index)
         await use_every_feature(client)
 
 

@@ -21,7 +21,7 @@ class Desk(RequestContext):
     def __init__(self) -> None:
         self.in_workers = 0
 
-    async def in_worker(self, function: Callable[[], object]) -> object:
+    async def run_in_worker(self, function: Callable[[], object]) -> object:
         self.in_workers += 1
         return function()
 

@@ -56,7 +56,7 @@ class Recorder:
     def resume_reading(self) -> None:
         self.paused = False
 
-    def no_response(self, related: RequestId) -> None:
+    def end_without_response(self, related: RequestId) -> None:
         pass
 
     async def wait_for(self, count: int) -> list[Outgoing]:

@@ -20,7 +20,7 @@ import pytest
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.content import TextContent
 from mcp_ref.client.negotiation import ServerIdentity
-from mcp_ref.codec import _hints, _split
+from mcp_ref.codec import _split_hint, _type_hints
 from mcp_ref.features.completion import Completion, PromptReference
 from mcp_ref.features.elicitation import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 from mcp_ref.features.logging import LoggingMessageNotificationParams
@@ -77,9 +77,9 @@ def _replaced(value: JSON, path: tuple[str | int, ...], wrong: JSON, leave_out: 
 
 def has_type(value: object, hint: object) -> bool:
     """Return True if a value and all its members have the annotated type."""
-    hint, _ = _split(hint)
+    hint, _ = _split_hint(hint)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        hints = _hints(hint)
+        hints = _type_hints(hint)
         return type(value) is hint and all(
             has_type(getattr(value, field.name), hints[field.name]) for field in dataclasses.fields(hint)
         )

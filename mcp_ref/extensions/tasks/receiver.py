@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ...basic.channel import Channel, RequestContext
 from ...basic.lifecycle import Implementation
-from ...basic.meta import EmptyResult, PaginatedRequestParams, with_meta
-from ...basic.mrtr import InputRequired
+from ...basic.meta import EmptyResult, PaginatedRequestParams, extended_meta
+from ...basic.mrtr import HandlerNeedsInput
 from ...basic.progress import ProgressNotificationParams
 from ...basic.versioning import without_legacy_codes
 from ...codec import ShapeError, codec_for
@@ -94,7 +94,7 @@ class Tasks:
         if not becomes_task(tool.task, wanted is not None, channel.revision, channel.peer_capabilities):
             return await work(context)
         task = LiveTask(self, channel, wanted.ttl if wanted is not None else None)
-        return await self.start(task, work(context.moved_to(task)), begins_late=tool.asks_first)
+        return await self.start(task, work(context.with_channel(task)), begins_late=tool.asks_first)
 
     async def start(self, live: LiveTask, work: Coroutine[object, object, object], begins_late: bool = False) -> object:
         """Run a handler as a task. Return the `CreateTaskResult`, or the handler's result if it ends before that.
@@ -200,7 +200,7 @@ class Tasks:
         if task.result is None:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: the task was cancelled, so it has no result")
         # [2025-11-25 basic/utilities/tasks#related-task-metadata] tasks/result MUST name the task in its response
-        meta = with_meta(task.result, {RELATED_TASK: {"taskId": task.task_id}})
+        meta = extended_meta(task.result, {RELATED_TASK: {"taskId": task.task_id}})
         return GetTaskPayloadResult({**task.result, "_meta": meta})
 
     async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
@@ -299,7 +299,9 @@ class _ResultRequests:
 
     def latest(self) -> tuple[Channel, RequestId] | None:
         """Return the latest waiting request whose requestor is still connected, or None."""
-        usable = [(channel, id) for channel, id in self._waiting if channel.is_serving(id) and not channel.is_lost]
+        usable = [
+            (channel, id) for channel, id in self._waiting if channel.is_serving(id) and not channel.is_disconnected
+        ]
         return usable[-1] if usable else None
 
     async def next(self) -> tuple[Channel, RequestId]:
@@ -365,7 +367,7 @@ class LiveTask(Channel):
             if self.phase is TaskPhase.PENDING and self.revision.tasks_are_core:
                 self.begin_task()  # the requestor requires a task
         except BaseException as error:
-            if self.phase is TaskPhase.PENDING or isinstance(error, InputRequired):
+            if self.phase is TaskPhase.PENDING or isinstance(error, HandlerNeedsInput):
                 raise
             if not (isinstance(error, asyncio.CancelledError) and self.phase is TaskPhase.OVER):
                 self._fail(error)
@@ -462,8 +464,8 @@ class LiveTask(Channel):
     def is_serving(self, id: RequestId) -> bool:
         return self.origin.is_serving(id) if self.phase is TaskPhase.PENDING else self.phase is TaskPhase.RUNNING
 
-    def interrupt(self, related: RequestId) -> bool:
-        return self.phase is TaskPhase.PENDING and self.origin.interrupt(related)
+    def close_stream(self, related: RequestId) -> bool:
+        return self.phase is TaskPhase.PENDING and self.origin.close_stream(related)
 
     def set_status(self, message: str) -> None:
         if self.phase is TaskPhase.RUNNING:

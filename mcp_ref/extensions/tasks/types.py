@@ -53,7 +53,7 @@ from ...basic.versioning import MissingCapability
 from ...features.task_augmentation import TaskSupport
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
-from ...revisions import R2026_07_28, Life, Revision
+from ...revisions import R2026_07_28, Availability, Revision
 
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 """The name of the extension, in the capabilities of both sides since 2026-07-28."""
@@ -111,11 +111,11 @@ class Task:
     """Suggested time between two `tasks/get`, in milliseconds."""
     status_message: str | None = None
     """A description of the state, for people."""
-    input_requests: Annotated[Object | None, Life(since=R2026_07_28)] = None
+    input_requests: Annotated[Object | None, Availability(since=R2026_07_28)] = None
     """The requests that the task waits for: key -> request. 2025-11-25 sends them as ordinary requests."""
-    result: Annotated[Object | None, Life(since=R2026_07_28)] = None
+    result: Annotated[Object | None, Availability(since=R2026_07_28)] = None
     """The result of the request, once completed. 2025-11-25 sends it for `tasks/result`."""
-    error: Annotated[Object | None, Life(since=R2026_07_28)] = None
+    error: Annotated[Object | None, Availability(since=R2026_07_28)] = None
     """The JSON-RPC error of the request, once failed. 2025-11-25 sends it for `tasks/result`."""
     meta: Object | None = None
 

@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from ...jsonrpc.errors import ConnectionClosed
-from ...jsonrpc.messages import Outgoing, Request, RequestId, Undelivered, decode, encode
+from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, decode, encode
 from ...lib.http.client import HttpError
 from ...lib.http.sse import Event, EventParser, EventTooLarge
 from ..base import EndReport, OnEnd, Receive, Trace, Transport, finish, no_trace
@@ -120,7 +120,7 @@ class SseClientTransport(Transport):
         except (HttpError, ValueError) as error:
             why = str(error)
         if why is not None and id is not None and self._receive is not None:
-            self._receive(Undelivered(id, f"{public_url(self.url)}: {why}"))
+            self._receive(RequestFailure(id, f"{public_url(self.url)}: {why}"))
         elif why is not None:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
 

@@ -31,7 +31,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ...basic.headers import ParameterHeaders
-from ...basic.versioning import MODERN_ERRORS, is_stateless
+from ...basic.versioning import MODERN_ERROR_CODES, is_stateless
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.messages import (
     Batch,
@@ -42,9 +42,9 @@ from ...jsonrpc.messages import (
     Notification,
     Outgoing,
     Request,
+    RequestFailure,
     RequestId,
     Response,
-    Undelivered,
     decode,
     encode,
 )
@@ -285,7 +285,7 @@ class StreamableHttpClientTransport(Transport):
         """Try HTTP+SSE, because its servers refuse an `initialize` request with this status."""
         assert self._initialize is not None
         body = await response.read(MAX_RESPONSE)
-        if (found := error_in(body)) is not None and found.error.code in MODERN_ERRORS:
+        if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] unless it is a modern error
             return self._deliver(ErrorResponse(self._initialize.id, found.error))
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
@@ -380,7 +380,7 @@ class StreamableHttpClientTransport(Transport):
         if not ids:
             log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
         for id in ids:
-            deliver(Undelivered(id, f"{public_url(self.url)}: {why}"))
+            deliver(RequestFailure(id, f"{public_url(self.url)}: {why}"))
 
 
 def _initialize_failure(responses: list[Incoming]) -> str | None:
@@ -390,7 +390,7 @@ def _initialize_failure(responses: list[Incoming]) -> str | None:
             return None
         if isinstance(response, ErrorResponse):
             return response.error.message
-        if isinstance(response, Undelivered):
+        if isinstance(response, RequestFailure):
             return response.reason
     return "it did not respond"
 

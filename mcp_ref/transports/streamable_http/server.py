@@ -50,7 +50,7 @@ from ...jsonrpc.messages import (
 )
 from ...lib.http.message import Exchange, HeaderList
 from ...lib.http.sse import encode_event
-from ...revisions import BY_NAME, LATEST_LEGACY, LEGACY, R2025_03_26, Revision, find_revision
+from ...revisions import LATEST_LEGACY, LEGACY, R2025_03_26, REVISIONS_BY_NAME, Revision, find_revision
 from ..base import Drain, Notify, Trace
 from ..trace import traced_exchange
 from .checks import (
@@ -214,7 +214,7 @@ class StreamableHttpEndpoint:
             # [2025-11-25 basic/transports#session-management] without the header: SHOULD be 400
             why = f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it"
             raise HttpRefusal(400, why)
-        if checked.revision is not None and BY_NAME.get(checked.revision) not in self._session_revisions:
+        if checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in self._session_revisions:
             raise self._checks.unsupported_revision(checked.revision)
         session = await self._table.find(checked.session_id, principal)
         if not self._heartbeat.is_running:
@@ -225,7 +225,7 @@ class StreamableHttpEndpoint:
         """Return True if the body or the header names a modern revision, or if only the modern era is served."""
         if isinstance(message, (Request, Notification)) and is_stateless(message.params):
             return True
-        named = checked.revision is not None and BY_NAME.get(checked.revision) not in LEGACY
+        named = checked.revision is not None and REVISIONS_BY_NAME.get(checked.revision) not in LEGACY
         return named or not self._session_revisions
 
     async def _post_stateless(

@@ -146,7 +146,7 @@ class Stream:
     def send_first_id(self) -> None:
         """Send an event id before the first message, so that the client can resume even without any message."""
         # [2025-11-25 basic/transports#sending-messages-to-the-server] SHOULD: an event id and an empty data field
-        if self.session.revision.streams_are_polled:
+        if self.session.revision.server_can_close_streams:
             self._emit(b"")
 
     def _emit(self, data: bytes) -> None:
@@ -199,7 +199,7 @@ class Stream:
 
     def interrupt(self) -> bool:
         """End the response, but not the stream: the client reconnects later. Return False if it cannot reconnect."""
-        if self.state is ENDED or not self.session.revision.streams_are_polled or not self.accepts_sse:
+        if self.state is ENDED or not self.session.revision.server_can_close_streams or not self.accepts_sse:
             return False
         self.open()
         if self.state is OPENING:
@@ -324,11 +324,11 @@ class HttpSession(SessionTransport):
         elif isinstance(response, ErrorResponse):
             self.initialized.set_result(False)
 
-    def no_response(self, related: RequestId) -> None:
+    def end_without_response(self, related: RequestId) -> None:
         if (stream := self.streams_by_request.get(related)) is not None:
             stream.end()
 
-    def interrupt(self, related: RequestId) -> bool:
+    def close_stream(self, related: RequestId) -> bool:
         stream = self.streams_by_request.get(related)
         return stream is not None and stream.interrupt()
 

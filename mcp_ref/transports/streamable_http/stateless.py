@@ -29,7 +29,7 @@ import asyncio
 from collections.abc import Coroutine
 
 from ...basic.headers import ParameterHeaders, check_headers, check_parameters, mirrored_fields
-from ...basic.versioning import MODERN_ERRORS, MalformedRequest, is_stateless, read_required_meta
+from ...basic.versioning import MODERN_ERROR_CODES, MalformedRequest, is_stateless, read_required_meta
 from ...jsonrpc.dispatcher import respond, writable
 from ...jsonrpc.errors import ProtocolError
 from ...jsonrpc.messages import METHOD_NOT_FOUND, ErrorResponse, Notification, Object, Request, Response, encode
@@ -44,7 +44,7 @@ def status_of(response: Response | ErrorResponse) -> int:
     code = response.error.code if isinstance(response, ErrorResponse) else 0
     if code == METHOD_NOT_FOUND:
         return 404  # [2026-07-28 basic/transports/streamable-http#protocol-version-header] MUST be 404
-    return 400 if code in MODERN_ERRORS else 200
+    return 400 if code in MODERN_ERROR_CODES else 200
 
 
 def check_request(request: Request, checked: CheckedRequest, headers: Headers, parameters: ParameterHeaders) -> None:

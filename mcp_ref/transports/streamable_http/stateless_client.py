@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...basic.headers import ParameterHeaders, request_headers
-from ...basic.versioning import MODERN_ERRORS
-from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestId, Response, Undelivered, decode, encode
+from ...basic.versioning import MODERN_ERROR_CODES
+from ...jsonrpc.messages import ErrorResponse, Malformed, Request, RequestFailure, RequestId, Response, decode, encode
 from ...lib.http.client import HttpError, HttpResponse
 from ...lib.http.sse import EventParser, EventTooLarge
 from ..base import Receive, Trace, finish, no_trace
@@ -90,9 +90,9 @@ class StatelessRequests:
             async with posting as response:
                 if (why := await self._read(request, response, receive)) is not None:
                     why = f"{public_url(self._url)}: {why}"
-                    receive(Undelivered(request.id, why, suggests_legacy_era(response.status)))
+                    receive(RequestFailure(request.id, why, suggests_legacy_era(response.status)))
         except (HttpError, EventTooLarge, ValueError) as error:
-            receive(Undelivered(request.id, f"{public_url(self._url)}: {error}"))
+            receive(RequestFailure(request.id, f"{public_url(self._url)}: {error}"))
 
     async def _read(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
         """Deliver the messages of a response. Return the reason if the JSON-RPC response is not among them."""
@@ -159,7 +159,7 @@ def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResp
     """
     if error.id is not None and error.id != request.id:
         return None
-    refused = status >= 300 and not suggests_legacy_era(status) and error.error.code not in MODERN_ERRORS
+    refused = status >= 300 and not suggests_legacy_era(status) and error.error.code not in MODERN_ERROR_CODES
     if request.method == "server/discover" and refused:
         return None
     return ErrorResponse(request.id, error.error)  # also for an error without an id: one POST has one request

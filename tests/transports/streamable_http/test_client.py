@@ -22,8 +22,8 @@ from mcp_ref.jsonrpc.messages import (
     Object,
     Outgoing,
     Request,
+    RequestFailure,
     Response,
-    Undelivered,
 )
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Exchange
@@ -84,7 +84,7 @@ class Talk:
     async def fails(self, id: int | str = 1, method: str = "ping") -> str:
         """Return the reason why a request failed."""
         found = await self.ask(id, method)
-        assert isinstance(found, Undelivered) and found.id == id, found
+        assert isinstance(found, RequestFailure) and found.id == id, found
         return found.reason
 
     def initialize(self) -> Request:
@@ -268,7 +268,7 @@ async def test_request_without_a_valid_response_fails_and_the_next_one_works(ste
         site.on("ping", step, *([step] if "404" in why else []))
         async with talk(site.url) as client:
             client.send(Request(1, "ping"))
-            while not isinstance(found := await client.next(), Undelivered):
+            while not isinstance(found := await client.next(), RequestFailure):
                 assert isinstance(found, Response) and found.id in (99, "1")
             assert found.id == 1
             assert any(one in found.reason for one in why.split("|")) and client.transport.url in found.reason
@@ -280,7 +280,7 @@ async def test_json_body_that_is_not_json_rpc_is_delivered_as_malformed_and_the_
         site.on("ping", status(200, b"{nonsense"), events(encode_event(b"[1, 2"), encode_event(result(1))))
         async with talk(site.url) as client:
             assert isinstance(await client.ask(), Malformed)
-            assert isinstance(await client.next(), Undelivered)
+            assert isinstance(await client.next(), RequestFailure)
             assert isinstance(await client.ask(), Malformed)
             assert await client.next() == Response(1, {})
 
@@ -705,7 +705,7 @@ async def test_a_stream_that_the_server_does_not_know_any_more_fails_its_call(co
         site.on("ping", events(encode_event(note("x"), id="a")))
         site.on("GET", status(code))
         assert isinstance(await client.ask(), Notification)
-        assert isinstance(await client.next(), Undelivered)
+        assert isinstance(await client.next(), RequestFailure)
         assert site.keys.count("GET") == 2
         assert await client.ask(2) == Response(2, {})
 
@@ -723,7 +723,7 @@ async def test_an_event_id_is_sent_back_in_utf_8_and_one_that_no_header_can_carr
         site.on("GET", events(encode_event(result(1))))
         found = await client.ask()
         if sent is None:
-            assert isinstance(found, Undelivered) and not site.asked[1:]
+            assert isinstance(found, RequestFailure) and not site.asked[1:]
         else:
             assert found == Response(1, {})
             assert site.headers("GET")[0]["last-event-id"].encode("latin-1").decode() == sent
