@@ -1,25 +1,26 @@
-"""JSON Schema, dialects 2020-12 and draft-07: validate a JSON value against a schema, and report its faults.
+"""JSON Schema (dialects 2020-12 and draft-07): a validator that checks a JSON value against a schema.
 
     check = compile_schema({"type": "object", "properties": {"days": {"type": "integer"}}, "required": ["days"]})
     check.is_valid({"days": 3})                    # True
     [str(e) for e in check.errors({"days": "3"})]  # ['days: expected an integer, got "3"']
 
-A *schema* is an object whose *keywords* constrain a value, the *instance*. Keywords may contain *subschemas*. A schema
-is compiled once, to Python functions. One pass over them validates an instance. A second pass collects the errors.
+A *schema* is a JSON object. Each of its *keywords* is a rule for a JSON value, the *instance*. A keyword can contain
+further schemas, the *subschemas*. `compile_schema` turns a schema into Python functions once. Each validation calls
+these functions. If the instance is invalid, a second pass collects the errors.
 
-Schemas and instances may come from an attacker (Core 13). So nothing is ever fetched (resources.py), the work of a
-validation is bounded (limits.py), and a regular expression cannot hang the process (patterns.py).
+An attacker can send a schema or an instance (Core 13). So the package never fetches a URI (resources.py), limits the
+work of a validation (limits.py), and limits the time for matching a regular expression (patterns.py).
 
 Reading order:
 
-    limits.py                               limits, and the budget of one validation
-    values.py, errors.py                    JSON's types and equality; exceptions and their messages
-    expressions.py, ecma262.py, patterns.py regular expressions with bounded time
-    formats.py                              the values of `format`
+    limits.py                               the limits, and the counter of a validation's steps
+    values.py, errors.py                    JSON's types and equality, and the exceptions
+    expressions.py, ecma262.py, patterns.py regular expressions with limited matching time
+    formats.py                              the formats that the keyword `format` can name
     model.py                                a schema before and after compilation
-    assertions.py                           keywords about one value
-    applicators.py, unevaluated.py          keywords that apply subschemas
-    resources.py, compiler.py               dialects, URIs and references; from a document to compiled schemas
+    assertions.py                           the keywords without subschemas
+    applicators.py, unevaluated.py          the keywords with subschemas
+    resources.py, compiler.py               URIs and dialects, and the compiler of a schema
 
 Spec:  https://json-schema.org/draft/2020-12/json-schema-core ("Core") and …/json-schema-validation ("Validation")
 """
@@ -40,7 +41,7 @@ _LIMITS = ValidationLimits()
 
 
 class Validator:
-    """A compiled schema that validates instances. It keeps no state between calls, so threads may share it.
+    """A compiled schema that validates instances. Several threads can share one validator.
 
     Args:
         root: The compiled schema.
@@ -51,7 +52,7 @@ class Validator:
         self._root, self._limits = root, limits
 
     def is_valid(self, instance: JSON) -> bool:
-        """Return True if an instance is valid. An instance that exceeds the limits is invalid.
+        """Return True if an instance is valid. An instance whose validation exceeds a limit is invalid.
 
         Args:
             instance: A value as `json.loads` returns it.
@@ -62,13 +63,13 @@ class Validator:
             return False
 
     def errors(self, instance: JSON, max_errors: int = 8) -> list[ValidationError]:
-        """Return the errors of an instance. The list is empty exactly if the instance is valid.
+        """Return the errors of an instance, or an empty list if the instance is valid.
 
         Args:
             instance: A value as `json.loads` returns it.
             max_errors: Maximum number of errors to return. Default 8.
         """
-        found: dict[str, ValidationError] = {}  # by text: several subschemas may report the same error
+        found: dict[str, ValidationError] = {}  # by text, because several subschemas can report the same error
         try:
             if self._root.check(instance, Budget(self._limits)):
                 return []
@@ -108,15 +109,15 @@ def compile_schema(
     """Return the validator of a schema.
 
     Args:
-        schema: An object or a boolean, as `json.loads` returns it. Its dialect is 2020-12, unless its `$schema` names
-            draft-07 or a metaschema among the documents.
-        documents: The schemas that references may lead to, by URI. Nothing else is loaded. Default: no documents.
-        assert_formats: True if `format` is checked. By default `format` only annotates, as in the standard.
+        schema: An object or a boolean, as `json.loads` returns it. The member `$schema` names the dialect: 2020-12 (the
+            default), draft-07, or a metaschema in `documents`.
+        documents: The schemas that a reference can name, by URI. The validator loads no other schema. Default: none.
+        assert_formats: True if a value that violates `format` is invalid. False (the default): `format` is ignored.
         limits: Limits of the schema and of each validation. Default: `ValidationLimits()`.
 
     Raises:
-        SchemaError: The schema is malformed or in an unknown dialect. It exceeds the limits. It has a reference that
-            leads nowhere, or back to itself without end, or a pattern whose matching time cannot be bounded.
+        SchemaError: The schema is malformed, exceeds a limit, or has an unknown dialect. Or it has a reference without
+            a target, an endless loop of references, or a pattern whose matching time has no upper bound.
     """
     try:
         root = Compiler(documents or {}, assert_formats, limits).compile_document(schema)

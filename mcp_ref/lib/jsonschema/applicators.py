@@ -1,9 +1,9 @@
-"""The keywords that apply other schemas: references, logic, and the subschemas of items and properties.
+"""The applicators: keywords that apply subschemas, such as `$ref`, `allOf`, `items` and `properties`.
 
-*In-place* applicators apply subschemas to the same instance as the schema that contains them. The others apply
-subschemas to items or properties of this instance. References are in-place applicators of a schema elsewhere.
+An *in-place* applicator, such as `allOf` or `$ref`, applies subschemas to the same instance as the schema that contains
+the applicator. Other applicators, such as `items`, apply subschemas to items or properties of this instance.
 
-Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" is a section of that draft's Validation document
+Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" means section 6.4.1 of draft-07's Validation document
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import islice
 
-from .errors import join_alternatives, quoted, quoted_names
+from .errors import format_count, join_alternatives, quoted, quoted_names
 from .limits import TOO_DEEP_MESSAGE, Budget, BudgetExceeded
 from .model import Applied, CompiledSchema, Keyword, SchemaReader, Vocabulary, VocabularyRow, accept_any, find_errors
 from .values import JSON
 
 
 def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
-    """Return the row of `$ref` or `$dynamicRef` (Core 8.2.3)."""
+    """Return the vocabulary row of `$ref` or `$dynamicRef` (Core 8.2.3)."""
 
     def build(reader: SchemaReader) -> Keyword:
         target = reader.resolve(name, dynamic=dynamic)
@@ -27,7 +27,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
             if budget.depth <= 0:
                 raise BudgetExceeded(TOO_DEEP_MESSAGE)
             budget.depth -= 1
-            valid = target.check(instance, budget)  # looked up late: the target may not be compiled yet
+            valid = target.check(instance, budget)  # `build` can run before `target.check` is set
             budget.depth += 1
             return valid
 
@@ -37,7 +37,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
 
 
 def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
-    """Return the row of `allOf`, which one False decides (Core 10.2.1.1), or `anyOf`, which one True (10.2.1.2)."""
+    """Return the vocabulary row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2). `deciding` ends the check early."""
 
     def build(reader: SchemaReader) -> Keyword:
         schemas = reader.apply_in_place(reader.subschemas(name))
@@ -91,14 +91,14 @@ def _applied_if_valid(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget],
 
 
 def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> str:
-    """Return a message with the errors of the alternatives that the instance was probably meant to match."""
+    """Return an error text about the alternatives that the author of the instance probably wanted to match."""
     failures = [list(islice(find_errors(schema, instance, budget), 8)) for schema in schemas[:20]]
     right_type = [errors for errors in failures if errors[0].keyword != "type" or errors[0].path]
     if not right_type:
         got = f", got {quoted(instance)}"
         types = [errors[0].message.removeprefix("expected ").removesuffix(got) for errors in failures]
         return f"expected {join_alternatives(list(dict.fromkeys(types)))}{got}"
-    # Alternatives often differ in a property with a fixed value, such as "kind". A match of this value was meant.
+    # Alternatives often differ in a property with a fixed value, such as "kind". Choose those whose value matches.
     fixed = [[error for error in errors if error.keyword in ("const", "enum")] for errors in right_type]
     meant = [errors[0] for errors, mismatches in zip(right_type, fixed, strict=True) if not mismatches]
     firsts = meant or [mismatches[0] for mismatches in fixed]
@@ -106,14 +106,14 @@ def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Bud
 
 
 def not_(reader: SchemaReader) -> Keyword:
-    """Build `not` (Core 10.2.1.4). An instance that satisfies `not` violates the subschema, so nothing is `applied`."""
+    """Build `not` (Core 10.2.1.4). It has no `applied`, because a valid instance violates the subschema."""
     [schema] = reader.apply_in_place([reader.subschema("not")])
     text = f"expected no match of {quoted(reader.schema['not'])}"
     return Keyword("not", lambda instance, budget: not schema.check(instance, budget), text)
 
 
 def if_then_else(reader: SchemaReader) -> Keyword | None:
-    """Build `if`, `then` and `else` (Core 10.2.2.1 to 10.2.2.3). Without `if` the other two are ignored."""
+    """Build `if`, `then` and `else` (Core 10.2.2.1 to 10.2.2.3). Without `if`, `then` and `else` are ignored."""
     names = [name for name in ("if", "then", "else") if name in reader]
     schemas = dict(zip(names, reader.apply_in_place([reader.subschema(name) for name in names]), strict=True))
     if "if" not in schemas:
@@ -139,7 +139,7 @@ def if_then_else(reader: SchemaReader) -> Keyword | None:
 
 
 def dependent_schemas(keyword: str) -> VocabularyRow:
-    """Return the row of `dependentSchemas` (Core 10.2.2.4), or of the schemas in `dependencies` (Draft-07 6.5.7)."""
+    """Return the vocabulary row of `dependentSchemas` (Core 10.2.2.4) or `dependencies` (Draft-07 6.5.7)."""
 
     def build(reader: SchemaReader) -> Keyword:
         given = reader.mapping(keyword).items()
@@ -163,13 +163,13 @@ def dependent_schemas(keyword: str) -> VocabularyRow:
 
 
 def items(reader: SchemaReader) -> Keyword:
-    """Build `prefixItems`, for the first items one by one, and `items`, for all others (Core 10.3.1.1, 10.3.1.2)."""
+    """Build `prefixItems` (a schema for each first item) and `items` (for the rest) (Core 10.3.1.1, 10.3.1.2)."""
     first = reader.subschemas("prefixItems") if "prefixItems" in reader else []
     return _items(first, reader.subschema("items") if "items" in reader else None)
 
 
 def items_of_draft_07(reader: SchemaReader) -> Keyword | None:
-    """Build `items`, one schema or an array, and `additionalItems` after the array (Draft-07 6.4.1, 6.4.2)."""
+    """Build `items`, a schema or an array of schemas, and `additionalItems` (Draft-07 6.4.1, 6.4.2)."""
     if "items" not in reader:
         return None
     if not isinstance(reader.schema["items"], list):
@@ -180,7 +180,7 @@ def items_of_draft_07(reader: SchemaReader) -> Keyword | None:
 
 def _items(first: list[CompiledSchema], rest: CompiledSchema | None) -> Keyword:
     if rest is not None and rest.false_error:
-        rest.set_false("items", f"unexpected item, expected at most {len(first)}")
+        rest.set_false("items", f"unexpected item, expected at most {format_count(len(first), 'items')}")
     count, checks = len(first), [schema.check for schema in first]
     check_rest = rest.check if rest is not None else None
 
@@ -225,7 +225,7 @@ def contains(reader: SchemaReader) -> Keyword:
 
     def message(instance: list[JSON], budget: Budget) -> str:
         bounds = f"at least {least}" if most is None else f"{least} to {most}"
-        return f"expected {bounds} matching {quoted(source)}, got {len(matches(instance, budget))}"
+        return f"expected {bounds} items that match {quoted(source)}, got {len(matches(instance, budget))}"
 
     def applied(instance: JSON, budget: Budget) -> Applied:
         return ((index, schema) for index in matches(instance, budget)) if isinstance(instance, list) else ()
@@ -236,7 +236,8 @@ def contains(reader: SchemaReader) -> Keyword:
 def properties(reader: SchemaReader) -> Keyword:
     """Build `properties`, `patternProperties` and `additionalProperties` (Core 10.3.2.1 to 10.3.2.3).
 
-    One property may match its name and several patterns. `additionalProperties` is for properties that match nothing.
+    One property can have several schemas: one for its name, and one for each matching pattern. `additionalProperties`
+    applies only to properties without such a schema.
     """
     named = reader.subschemas_by_name("properties") if "properties" in reader else {}
     by_pattern = reader.subschemas_by_name("patternProperties") if "patternProperties" in reader else {}
@@ -305,9 +306,9 @@ def property_names(reader: SchemaReader) -> Keyword:
 
 REFERENCE: Vocabulary = (_reference("$ref", dynamic=False),)
 CORE: Vocabulary = (*REFERENCE, _reference("$dynamicRef", dynamic=True))
-"""The references of the core vocabulary (Core 8). The other core keywords name schemas (resources.py)."""
+"""The references of the core vocabulary (Core 8). resources.py reads the other core keywords, such as `$id`."""
 
-# Cheap keywords with clear messages come first.
+# Keywords with a cheap check and a clear error message come first.
 APPLICATOR: Vocabulary = ((items, "prefixItems", "items"), (contains, "contains"))
 APPLICATOR += ((properties, "properties", "patternProperties", "additionalProperties"),)
 APPLICATOR += ((property_names, "propertyNames"), dependent_schemas("dependentSchemas"))

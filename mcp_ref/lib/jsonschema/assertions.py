@@ -1,6 +1,6 @@
-"""The keywords that assert something about one value: its type, its size, a set of allowed values, a pattern.
+"""The keywords without subschemas. They check the type, the size, the pattern, or the allowed values of an instance.
 
-Spec:  Validation 6 and 7. "Draft-07 6.5.7" is a section of that draft's Validation document
+Spec:  Validation 6 and 7. "Draft-07 6.5.7" means section 6.5.7 of draft-07's Validation document
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WITH_ARTICLE = {name: ("an " if name[0] in "aeiou" else "a ") + name for name i
 
 
 def enum(reader: SchemaReader) -> Keyword:
-    """Build `enum` (Validation 6.1.2). Nothing matches an empty array, which the standard discourages but allows."""
+    """Build `enum` (Validation 6.1.2). The standard allows an empty array, which no instance matches."""
     values = reader.schema["enum"]
     if not isinstance(values, list):
         raise reader.error("enum", "an array")
@@ -47,7 +47,7 @@ def enum(reader: SchemaReader) -> Keyword:
 
 
 def const(reader: SchemaReader) -> Keyword:
-    """Build `const` (Validation 6.1.3), an `enum` of one value."""
+    """Build `const` (Validation 6.1.3), which is the same as an `enum` of one value."""
     return _one_of("const", [reader.schema["const"]])
 
 
@@ -69,7 +69,7 @@ def _one_of(name: str, values: list[JSON]) -> Keyword:
 
 
 def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: str) -> VocabularyRow:
-    """Return the row of `multipleOf` (Validation 6.2.1), or of a bound on numbers (Validation 6.2.2 to 6.2.5)."""
+    """Return the vocabulary row of `multipleOf`, or of a limit such as `maximum` (Validation 6.2.1 to 6.2.5)."""
 
     def build(reader: SchemaReader) -> Keyword:
         bound = reader.number(name)
@@ -85,7 +85,7 @@ def _bound(name: str, holds: Callable[[int | float, int | float], bool], text: s
 
 
 def _size(name: str, kind: type[Sized], holds: Callable[[int, int], bool], unit: str) -> VocabularyRow:
-    """Return the row of a bound on a size (Validation 6.3 to 6.5). Strings are measured in Unicode characters."""
+    """Return the vocabulary row of a limit on a size, such as `maxLength`, in characters (Validation 6.3 to 6.5)."""
 
     def build(reader: SchemaReader) -> Keyword:
         bound = reader.size(name)
@@ -100,7 +100,7 @@ def _size(name: str, kind: type[Sized], holds: Callable[[int, int], bool], unit:
 
 
 def pattern(reader: SchemaReader) -> Keyword:
-    """Build `pattern` (Validation 6.3.3), which may match anywhere in the string."""
+    """Build `pattern` (Validation 6.3.3). The pattern can match any part of the string."""
     source = reader.string("pattern")
     compiled = reader.pattern("pattern", source)
 
@@ -135,7 +135,7 @@ def unique_items(reader: SchemaReader) -> Keyword | None:
 
 
 def contains_bounds(reader: SchemaReader) -> None:
-    """Check the values of `minContains` and `maxContains` (Validation 6.4.4, 6.4.5). `contains` evaluates them."""
+    """Refuse wrong values of `minContains` and `maxContains` (Validation 6.4.4, 6.4.5). `contains` uses the values."""
     for name in ("minContains", "maxContains"):
         if name in reader:
             reader.size(name)
@@ -159,7 +159,7 @@ def required(reader: SchemaReader) -> Keyword:
 
 
 def dependent_names(keyword: str) -> VocabularyRow:
-    """Return the row of `dependentRequired` (Validation 6.5.4), or of the arrays in `dependencies` (Draft-07 6.5.7)."""
+    """Return the vocabulary row of `dependentRequired` (Validation 6.5.4) or `dependencies` (Draft-07 6.5.7)."""
 
     def build(reader: SchemaReader) -> Keyword:
         given = reader.mapping(keyword).items()
@@ -185,12 +185,12 @@ def dependent_names(keyword: str) -> VocabularyRow:
 
 
 def format_(reader: SchemaReader) -> Keyword | None:
-    """Build `format` (Validation 7). Unknown formats are ignored, as all are unless `asserts_formats` is True."""
+    """Build `format` (Validation 7). Unknown formats are ignored. If `asserts_formats` is False, all are ignored."""
     name = reader.string("format")
     is_valid = FORMATS.get(name)
     if is_valid is None or not reader.asserts_formats:
         return None
-    cost = 100 if name == "regex" else 1  # parsing in Python is slower than matching with `re`
+    cost = 100 if name == "regex" else 1  # "regex" parses the string in Python, which is slow
 
     def check(instance: JSON, budget: Budget) -> bool:
         if not isinstance(instance, str):
@@ -209,7 +209,7 @@ VALIDATION += (_size("maxLength", str, le, "characters"), _size("minLength", str
 VALIDATION += ((pattern, "pattern"), _size("maxItems", list, le, "items"), _size("minItems", list, ge, "items"))
 VALIDATION += ((unique_items, "uniqueItems"), _size("maxProperties", dict, le, "properties"))
 VALIDATION += (_size("minProperties", dict, ge, "properties"), (required, "required"))
-"""The keywords of Validation 6 that draft-07 has too."""
+"""The keywords of Validation 6 that also exist in draft-07."""
 
 VALIDATION_2020_12 = (
     *VALIDATION,

@@ -1,10 +1,10 @@
-"""The compiler: from a document to compiled schemas, with every reference resolved in advance.
+"""The compiler of schemas. It finds the target of every reference before the first validation.
 
-A reference (`$ref`) is a URI with a fragment. The URI names a resource, the fragment a JSON Pointer or an anchor in it.
-`$dynamicRef` depends on the *dynamic scope* (Core 7.1): the resources that validation passed through before. Only one
-thing about them matters: for each dynamic anchor, the resource that defined it first. A `Scope` holds these pairs. A
-schema is compiled once for each scope, and most schemas have only the empty scope. So validation never has to look up a
-name.
+The value of `$ref` is a URI with a fragment. The URI names a schema resource (resources.py). The fragment is a JSON
+Pointer or an anchor, which names a schema in this resource. The target of `$dynamicRef` also depends on the *dynamic
+scope*: the resources through which a validation has come to the reference (Core 7.1). If several of them define the
+dynamic anchor, the first definition is the target. So a `Scope` stores the first definition of each dynamic anchor. The
+compiler compiles a schema once for each scope that leads to it. Most schemas have only the empty scope.
 
 Spec:  Core 7.1, 8.2.3, 9.4.1
 """
@@ -22,11 +22,11 @@ from .resources import SchemaResource, SchemaResources, decode_percent, escape_s
 from .values import JSON
 
 Scope = tuple[tuple[str, SchemaResource], ...]
-"""Names of dynamic anchors, each with the resource that defines it."""
+"""Names of dynamic anchors, each with the first resource in the dynamic scope that defines the anchor."""
 
 
 class ScopedSchema(SchemaReader):
-    """A schema object with its resource and its dynamic scope."""
+    """The reader of a schema object, with the resource that contains the schema, and with the dynamic scope."""
 
     __slots__ = ("compiler", "depth", "is_built", "resource", "scope")
 
@@ -63,7 +63,7 @@ class ScopedSchema(SchemaReader):
             if len(source) > limits.pattern_length:
                 raise self.error(keyword, f"patterns of at most {limits.pattern_length} characters")
             if len(known) >= limits.patterns:
-                raise SchemaError(f"more than {limits.patterns} patterns")
+                raise SchemaError(f"the schema has more than {limits.patterns} patterns")
             try:
                 known[source] = Pattern(source)
             except PatternError as error:
@@ -78,11 +78,11 @@ class Compiler:
         self.assert_formats, self.limits = assert_formats, limits
         self._resources = SchemaResources(documents, limits)
         self._schemas: dict[tuple[int, str, Scope], ScopedSchema] = {}
-        self._unbuilt: list[ScopedSchema] = []  # targets of references, built after the schema that refers to them
-        self.patterns: dict[str, Pattern] = {}  # each is compiled only once
+        self._unbuilt: list[ScopedSchema] = []  # targets of references, to be built later
+        self.patterns: dict[str, Pattern] = {}  # by source, so that each pattern is compiled only once
 
     def compile_document(self, schema: JSON) -> CompiledSchema:
-        """Return a document as a compiled schema."""
+        """Compile a document, with all schemas that it refers to, and return the document's root schema."""
         resource = self._resources.read("", schema)
         root = self.compile(resource.schema, resource, (), "#", 0)
         while self._unbuilt:
@@ -99,7 +99,7 @@ class Compiler:
         return scoped.compiled
 
     def find_target(self, origin: ScopedSchema, reference: str, dynamic: bool) -> CompiledSchema:
-        """Return the target of a reference (Core 8.2.3.1, 8.2.3.2), and add it to `_unbuilt`, to be built later."""
+        """Return the target of a reference (Core 8.2.3.1, 8.2.3.2). Add the target to `_unbuilt`, to be built later."""
         uri, _, fragment = reference.partition("#")
         resource = self._resources.find(uri, origin.resource) if uri else origin.resource
         fragment = decode_percent(fragment)
@@ -119,7 +119,7 @@ class Compiler:
         return target.compiled
 
     def _scoped(self, schema: JSON, resource: SchemaResource, scope: Scope, location: str, depth: int) -> ScopedSchema:
-        """Return a ScopedSchema. Its scope is the given scope plus the dynamic anchors of the schema's resource."""
+        """Return the ScopedSchema of a schema. Add the dynamic anchors of the schema's resource to the scope."""
         if isinstance(schema, bool):
             scoped = ScopedSchema(self, {}, resource, scope, location, depth)
             scoped.is_built = True
@@ -136,12 +136,12 @@ class Compiler:
         key = id(schema), resource.uri, scope
         if key not in self._schemas:
             if len(self._schemas) >= self.limits.subschemas:
-                raise SchemaError(f"more than {self.limits.subschemas} subschemas")
+                raise SchemaError(f"the schema has more than {self.limits.subschemas} subschemas")
             self._schemas[key] = ScopedSchema(self, schema, resource, scope, location, depth)
         return self._schemas[key]
 
     def _build(self, scoped: ScopedSchema) -> None:
-        """Build the keywords of a schema, once, in the order of their ranks."""
+        """Build the keywords of a schema in the order of their ranks, unless they are already built."""
         if scoped.is_built:
             return
         scoped.is_built = True
@@ -155,7 +155,7 @@ class Compiler:
         scoped.compiled.set_keywords(scoped.keywords)
 
     def _refuse_loops(self) -> None:
-        """Raise SchemaError if a schema applies itself to the same instance, which would never end (Core 9.4.1)."""
+        """Raise SchemaError if a schema applies itself to the same instance, which would not end (Core 9.4.1)."""
         finished: set[CompiledSchema] = set()
         for scoped in self._schemas.values():
             path: dict[CompiledSchema, Iterator[CompiledSchema]] = {scoped.compiled: iter(scoped.compiled.in_place)}
@@ -163,7 +163,7 @@ class Compiler:
                 schema, following = next(reversed(path.items()))
                 for applied in following:
                     if applied in path:
-                        raise SchemaError(f"{applied.location}: refers to itself without end")
+                        raise SchemaError(f"{applied.location}: the schema refers to itself without end")
                     if applied not in finished:
                         path[applied] = iter(applied.in_place)
                         break

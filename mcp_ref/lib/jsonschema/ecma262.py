@@ -1,6 +1,6 @@
-"""The parser of regular expressions in the syntax of ECMA-262, which JSON Schema recommends.
+"""A parser of regular expressions in the syntax of ECMA-262 (JavaScript), which JSON Schema recommends.
 
-The grammar is that of Unicode patterns. Like browsers, the parser also accepts a lone `{` or `]`.
+The grammar is that of patterns with the flag `u` (Unicode). The parser also accepts a `{` or `]` without a backslash.
 
 Spec:  ECMA-262 22.2.1; Core 6.4
 """
@@ -8,19 +8,9 @@ Spec:  ECMA-262 22.2.1; Core 6.4
 from __future__ import annotations
 
 import re
+from sys import maxunicode
 
-from .expressions import (
-    LAST_CODE,
-    Boundary,
-    CharacterSet,
-    Choice,
-    Node,
-    NonRegular,
-    PatternError,
-    Repeat,
-    Sequence,
-    invert,
-)
+from .expressions import Boundary, CharacterSet, Choice, Node, NonRegular, PatternError, Repeat, Sequence, invert
 
 _SYNTAX = frozenset("^$\\.*+?()[]{}|")
 _DIGIT = [(0x30, 0x39)]
@@ -40,17 +30,17 @@ _NAMES_OF_CATEGORIES = """
     Line_Separator=Zl Paragraph_Separator=Zp Other=C Control=Cc Format=Cf Surrogate=Cs Private_Use=Co Unassigned=Cn
 """
 _CATEGORIES = dict(pair.split("=") for pair in _NAMES_OF_CATEGORIES.split())
-"""General categories, long name to short name. Scripts and other properties are not supported."""
+"""Unicode's general categories, long name to short name. `\\p{…}` supports only these, and `Any` and `ASCII`."""
 
 
 class Parser:
-    """A recursive-descent parser, whose methods are named after the rules of the grammar."""
+    """A recursive-descent parser. A method that parses a rule of the grammar has the name of the rule."""
 
     def __init__(self, source: str) -> None:
         self.source, self.position = source, 0
-        self.is_regular = True  # False after a construct that an automaton cannot match
-        self.uses_categories = False  # True after a construct that `re` cannot match
-        self._names: list[str | None] = []  # the names of the groups so far
+        self.is_regular = True  # False if the pattern has lookaround or backreferences
+        self.uses_categories = False  # True if the pattern has `\p{…}`, which `re` does not support
+        self._names: list[str | None] = []  # the names of the capturing groups; None for a group without a name
 
     def parse(self) -> Node:
         """Parse the whole source. Raise PatternError if it is malformed."""
@@ -110,7 +100,7 @@ class Parser:
     def _quantified(self, atom: Node) -> Node:
         if self.position >= len(self.source) or self.source[self.position] not in "*+?{":
             return atom
-        found = self._take_match(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # lazy or greedy: both match the same texts
+        found = self._take_match(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # a lazy and a greedy one match the same texts
         if found is None:
             return atom
         if found[2] is None:
@@ -179,7 +169,7 @@ class Parser:
             if found := self._take_match(r"([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"):
                 return _character(0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF))
             found = self._take_match(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")
-            if found and (code := int(found[1] or found[2], 16)) <= LAST_CODE:
+            if found and (code := int(found[1] or found[2], 16)) <= maxunicode:
                 return _character(code)
         if char.isascii() and char.isalnum():
             raise self._error(f"unknown escape \\{char}")
@@ -189,7 +179,7 @@ class Parser:
         found = self._take_match(r"\{(?:(?:General_Category|gc)=)?(\w+)\}")
         name = found[1] if found else ""
         if name in ("Any", "ASCII"):
-            ranges = [(0, LAST_CODE if name == "Any" else 0x7F)]
+            ranges = [(0, maxunicode if name == "Any" else 0x7F)]
             return CharacterSet(invert(ranges) if negated else ranges, [])
         short = _CATEGORIES.get(name, name)
         if short not in _CATEGORIES.values():
@@ -210,7 +200,7 @@ class Parser:
                         raise self._error("the range is in the wrong order")
                     part = CharacterSet([(part.ranges[0][0], end.ranges[0][0])], [])
                 else:
-                    parts += [_character(ord("-")), end]  # [\w-.]: accepted as a literal hyphen
+                    parts += [_character(ord("-")), end]  # the hyphen in `[\w-.]` is a plain character
             parts.append(part)
         ranges = sorted(each for part in parts for each in part.ranges)
         return CharacterSet(ranges, [each for part in parts for each in part.categories], negated)

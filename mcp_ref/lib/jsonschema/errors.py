@@ -1,7 +1,7 @@
-"""The two exceptions of the package, and the text of their messages.
+"""The two exceptions of the package, and functions that write their messages.
 
 A message contains the location in the instance, the expected value and the actual value. People and language models
-need all three to correct their input. Quoted values are cut, because an instance may be megabytes long.
+need all three to correct their input. Messages shorten long values, because an instance can be megabytes long.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from .values import JSON, Path
 
 
 class SchemaError(ValueError):
-    """A schema that cannot be used: malformed, in an unknown dialect, too large, or with an unresolvable reference."""
+    """The error of an unusable schema, such as a malformed schema or one that exceeds a limit. See `compile_schema`."""
 
 
 class ValidationError(ValueError):
-    """One fault of an instance. Its text contains the location, the expected value and the actual value.
+    """One error of an instance. The text contains the location, the expected value and the actual value.
 
     Args:
-        path: Property names and array indices that lead from the root of the instance to the fault.
-        keyword: Name of the keyword that failed, or "limits" if the validation ran out of its budget.
+        path: Property names and array indices, from the root of the instance to the wrong value.
+        keyword: Name of the keyword that the value violates, or "limits" if the validation exceeded a limit.
         message: The text of the error, without the path.
     """
 
@@ -31,7 +31,7 @@ class ValidationError(ValueError):
 
 
 def format_path(path: Path) -> str:
-    """Return a path as text: `trips[0].days`, with `["odd name"]` for a name that is not an identifier."""
+    """Return a path as text, such as `trips[0].days`. A name that is not an identifier becomes `["odd name"]`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -44,7 +44,7 @@ def format_path(path: Path) -> str:
 
 
 def quoted(value: JSON, max_length: int = 80) -> str:
-    """Return a value as JSON, cut to `max_length` characters."""
+    """Return a value as JSON. A value with more than `max_length` characters or members is shortened."""
     if isinstance(value, str) and len(value) > max_length:
         return json.dumps(value[: max_length - 20], ensure_ascii=False) + f"… ({len(value)} characters)"
     if isinstance(value, list) and len(value) > max_length:
@@ -53,18 +53,18 @@ def quoted(value: JSON, max_length: int = 80) -> str:
         return f"an object with {len(value)} properties"
     try:
         text = json.dumps(value, ensure_ascii=False)
-    except ValueError:  # an integer with more digits than Python writes
+    except ValueError:  # Python refuses to write an integer of so many digits
         return "a number with too many digits"
     return text if len(text) <= max_length else text[: max_length - 1] + "…"
 
 
 def quoted_names(names: list[str]) -> list[str]:
-    """Return the first thirteen names, quoted. `join_alternatives` prints twelve and replaces the thirteenth by `…`."""
+    """Return the first thirteen names, quoted. `join_alternatives` shows twelve, and `…` for the thirteenth."""
     return [quoted(name) for name in names[:13]]
 
 
 def join_alternatives(texts: list[str], separator: str = " or ") -> str:
-    """Return at most twelve texts as `a, b or c`."""
+    """Return at most twelve texts as `a, b or c`. `…` replaces all further texts."""
     texts = texts[:12] + (["…"] if len(texts) > 12 else [])
     if separator != " or " or len(texts) < 2:
         return separator.join(texts)
@@ -72,11 +72,11 @@ def join_alternatives(texts: list[str], separator: str = " or ") -> str:
 
 
 def format_count(number: int, unit: str) -> str:
-    """Return a number with its unit: `1 property`, `2 properties`."""
+    """Return a number with its unit, such as `1 property` or `2 properties`. `unit` is a plural."""
     return f"{number} {unit}" if number != 1 else "1 " + unit.removesuffix("s").replace("ie", "y")
 
 
 def missing_properties_message(names: list[str], instance: dict[str, JSON]) -> str:
-    """Return the message about required properties that an object lacks."""
+    """Return the error text that lists the required properties which an object does not have."""
     lacking = quoted_names([name for name in names if name not in instance])
     return f"missing required propert{'y' if len(lacking) == 1 else 'ies'} {', '.join(lacking)}"

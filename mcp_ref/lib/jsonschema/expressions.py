@@ -1,35 +1,39 @@
-"""Regular expressions as trees, and the automaton that is made from a tree.
+"""The tree of a regular expression, and the automaton that finds its matches.
 
-Each kind of node has three methods (patterns.py chooses between `re` and the automaton by the cost):
+Each class of nodes has three methods:
 
 - `to_re` returns the node in the syntax of Python's `re`.
-- `cost` returns two bounds for a backtracking matcher on a text of a given length: the number of ways in which the node
-  can match from one position, and the number of steps that trying all of them takes.
-- `add_to` adds the node to an automaton. An automaton is in several states at once instead of trying one after the
-  other, so its time is linear in the length of the text.
+- `cost` returns two maximums for a backtracking matcher, such as `re`, on a text of `length` characters: the number of
+  ways in which the node can match from one position, and the number of steps to try all these ways.
+- `add_to` adds the node to an automaton, before the state `following`. It returns the number of the node's first state.
+
+An automaton tries all ways at the same time, so its time is linear in the length of the text.
 """
 
 from __future__ import annotations
 
 from math import inf
+from sys import maxunicode
 
 from .limits import Budget
 
 Ranges = list[tuple[int, int]]
-"""Code points, as the first and last of each range."""
-LAST_CODE = 0x10FFFF  # the last code point of Unicode
+"""Ranges of code points. Each has the first and the last code point of the range."""
 MAX_STATES = 4_000
 """Maximum number of states of an automaton. `(a{100}){100}` would need more."""
 MAX_TRANSITIONS = 20_000
-"""Maximum number of transitions that an automaton remembers. At the limit, it forgets all of them."""
+"""Maximum number of transitions that an automaton stores. An automaton at this limit deletes its transitions."""
 
 
 class PatternError(ValueError):
-    """A regular expression that is malformed, that uses an unsupported feature, or that could take too long."""
+    """The error for a regular expression that is malformed or not supported, or whose matching could take too long."""
 
 
 class CharacterSet:
-    """One character of a set: ranges of code points, general categories (`\\p{Lu}`), or the complement of both."""
+    """A node that matches one character: of these ranges and categories or, if `negated` is True, any other.
+
+    A category is a pair: True if it is negated (`\\P{Lu}`), and its names in Unicode (`Lu`).
+    """
 
     def __init__(self, ranges: Ranges, categories: list[tuple[bool, tuple[str, ...]]], negated: bool = False) -> None:
         self.ranges, self.categories, self.negated = ranges, categories, negated
@@ -50,7 +54,7 @@ class CharacterSet:
         return found != self.negated
 
     def excludes(self, other: CharacterSet) -> bool:
-        """Return True if the two sets are known to have no character in common."""
+        """Return True if the two sets have no common character. Return False if a set has categories."""
         if self.categories or other.categories:
             return False
         mine, others = (invert(chars.ranges) if chars.negated else chars.ranges for chars in (self, other))
@@ -70,7 +74,7 @@ class CharacterSet:
 
 
 class Sequence:
-    """Several nodes, one after the other. If `captures` is True, a backreference can refer to their match."""
+    """Several nodes that match one after the other. `captures` is True for a group that backreferences can name."""
 
     def __init__(self, items: list[Node], *, captures: bool = False) -> None:
         self.items, self.captures = items, captures
@@ -87,7 +91,7 @@ class Sequence:
             if isinstance(item, Repeat) and isinstance(item.body, CharacterSet):
                 first = _first_characters(Sequence(self.items[index + 1 :]))
                 if first is not None and item.body.excludes(first):
-                    steps += ways * item_ways  # all ends of the repetition are tried, but only the last can continue
+                    steps += ways * item_ways  # all lengths are tried, but only the longest can continue
                     item_ways = 1
             ways *= item_ways
         return ways, steps
@@ -99,7 +103,7 @@ class Sequence:
 
 
 class Choice:
-    """One of several nodes."""
+    """Several nodes, of which one has to match."""
 
     def __init__(self, items: list[Node]) -> None:
         self.items = items
@@ -116,7 +120,7 @@ class Choice:
 
 
 class Repeat:
-    """A node, repeated from `least` to `most` times (None: without an upper bound)."""
+    """A node that matches `least` to `most` times. Without `most`, the number has no maximum."""
 
     def __init__(self, body: Node, least: int, most: int | None) -> None:
         self.body, self.least, self.most = body, least, most
@@ -131,7 +135,7 @@ class Repeat:
             times = min(times, length + 1)
         if ways <= 1:
             return max(times - self.least, 0) + 1, times * steps + 1
-        # Each repetition multiplies the ways. 2**40 of them would take as long as an infinite number.
+        # Each repetition multiplies the ways. More than 2**40 ways count as infinite, because all take too long.
         if self.most is None or self.most > 40 or ways > 2**40 or ways**self.most > 2**40:
             return inf, inf
         ways_of = [ways**times for times in range(self.most + 1)]
@@ -152,13 +156,13 @@ class Repeat:
 
 
 class Boundary:
-    """A condition on a position between two characters: `^`, `$`, `\\b` or `\\B`."""
+    """A node that matches a position between two characters: `^`, `$`, `\\b` or `\\B`."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
     def to_re(self) -> str:
-        # Before Python 3.14, an empty text matches neither \b nor \B in `re`.
+        # Before Python 3.14, \B does not match an empty text in `re`, but (?!\b) does.
         return {"^": r"\A", "$": r"\Z", r"\B": r"(?!\b)"}.get(self.kind, self.kind)
 
     def cost(self, length: int) -> tuple[float, float]:
@@ -168,14 +172,14 @@ class Boundary:
         return automaton.add(self, following)
 
     def holds(self, before: str, after: str) -> bool:
-        """Return True if the condition holds between two characters. "" stands for the beginning or end of the text."""
+        """Return True if the node matches between two characters. "" stands for the beginning or end of the text."""
         if self.kind in "^$":
             return not (before if self.kind == "^" else after)
         return (is_word(before) != is_word(after)) == (self.kind == r"\b")
 
 
 class NonRegular:
-    """A lookaround or a backreference, which no automaton can match. A lookaround matches in at most one way."""
+    """A lookaround such as `(?=a)`, or a backreference such as `\\1`, without a body. No automaton matches these."""
 
     def __init__(self, prefix: str, body: Node | None = None) -> None:
         self.prefix, self.body = prefix, body
@@ -195,7 +199,7 @@ Node = CharacterSet | Sequence | Choice | Repeat | Boundary | NonRegular
 
 
 def _first_characters(item: Node) -> CharacterSet | None:
-    """Return the characters that a match of a node must begin with, if they are known."""
+    """Return the set of characters that can begin a match of the node, or None if the set is unknown."""
     if isinstance(item, Repeat) and item.least > 0:
         return _first_characters(item.body)
     if isinstance(item, Sequence) and item.items:
@@ -204,21 +208,21 @@ def _first_characters(item: Node) -> CharacterSet | None:
 
 
 class _StateSet:
-    """The states that an automaton is in at one position, with the next set for each character that has followed."""
+    """The states that an automaton is in at one position of a text."""
 
     __slots__ = ("before", "members", "transitions")
 
     def __init__(self, members: frozenset[int], before: str) -> None:
         self.members = members
-        self.before = before  # the preceding character, or one of the same kind (a word character or not)
-        self.transitions: dict[str, _StateSet | None] = {}  # None: the pattern has matched
+        self.before = before  # stands for the preceding character: "a" word character, " " another one, "" none
+        self.transitions: dict[str, _StateSet | None] = {}  # by the next character; None: the pattern has matched
 
 
 class Automaton:
-    """A nondeterministic automaton (Thompson's construction), run as a deterministic one that is built on demand.
+    """A nondeterministic automaton (Thompson's construction). A search follows all its states at the same time.
 
-    State 0 is the match. `conditions` has the condition for leaving each state: a character of a set (consumed), a
-    boundary, or None (always). `targets` has the states that follow each state.
+    The pattern has matched in state 0. `conditions` has the node that must match to leave a state, or None. `targets`
+    has the states that follow a state.
     """
 
     def __init__(self, root: Node) -> None:
@@ -252,7 +256,7 @@ class Automaton:
         return 0 in self._reachable(states, "", budget)
 
     def _next(self, states: _StateSet, char: str, budget: Budget) -> _StateSet | None:
-        """Compute and remember the transition for a character."""
+        """Compute and store the states after a character, or None if the pattern has matched before it."""
         reachable = self._reachable(states, char, budget)
         following = None
         if 0 not in reachable:
@@ -271,7 +275,7 @@ class Automaton:
         return following
 
     def _reachable(self, states: _StateSet, after: str, budget: Budget) -> set[int]:
-        """Return all states that are reachable without consuming a character, given the character that follows."""
+        """Return the states, and all states that the automaton can reach before it consumes the character `after`."""
         reached, ahead = set(states.members), list(states.members)
         while ahead:
             state = ahead.pop()
@@ -291,7 +295,7 @@ def invert(ranges: Ranges) -> Ranges:
         if low > next_low:
             found.append((next_low, low - 1))
         next_low = max(next_low, high + 1)
-    return [*found, (next_low, LAST_CODE)] if next_low <= LAST_CODE else found
+    return [*found, (next_low, maxunicode)] if next_low <= maxunicode else found
 
 
 def is_word(char: str) -> bool:

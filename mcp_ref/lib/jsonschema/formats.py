@@ -1,7 +1,7 @@
-"""The values of the keyword `format`: one function for each, which returns True if a string has the format.
+"""The formats that the keyword `format` can name. For each format, a function checks the syntax of a string.
 
-Formats are about syntax: a valid email address need not exist. All formats of the standard are here. The regular
-expressions are written so that `re` never backtracks (patterns.py gives the reason).
+All formats of the standard are here. The regular expressions are written so that `re` does not backtrack, because
+backtracking can take too long (patterns.py).
 
 Spec:  Validation 7.3
 """
@@ -16,12 +16,12 @@ from .patterns import Pattern
 
 
 def _regex_check(expression: str) -> Callable[[str], bool]:
-    """Return the check of a format that one regular expression describes. The expression is compiled on first use."""
+    """Return a function that checks strings with a regular expression, which `re` compiles at the first check."""
     return lambda text: re.fullmatch(expression, text, re.ASCII) is not None
 
 
 def is_date(text: str) -> bool:
-    """Return True for a full-date of RFC 3339, which must be a day of the calendar."""
+    """Return True for a full-date of RFC 3339 that exists in the calendar."""
     found = re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text, re.ASCII)
     if found is None:
         return False
@@ -49,7 +49,7 @@ def is_date_time(text: str) -> bool:
 
 
 def is_hostname(text: str) -> bool:
-    """Return True for a host name (RFC 1123 2.1). A label in Punycode must be decodable."""
+    """Return True for a host name (RFC 1123 2.1). Each label that begins with `xn--` must be valid Punycode."""
     if len(text) > 253 or re.fullmatch(r"[a-zA-Z0-9.-]+", text) is None:
         return False
     return all(
@@ -143,12 +143,12 @@ def _is_authority(text: str) -> bool:
 
 
 def is_iri(text: str) -> bool:
-    """Return True for an absolute IRI: one with a scheme (RFC 3987)."""
+    """Return True for an IRI with a scheme (RFC 3987)."""
     return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", text) is not None and is_iri_reference(text)
 
 
 def _ascii_check(check: Callable[[str], bool]) -> Callable[[str], bool]:
-    """Return a check that also demands ASCII, as RFC 3986 and RFC 5321 4.1.2 do."""
+    """Return a check that also refuses all characters outside ASCII (RFC 3986, RFC 5321 4.1.2)."""
     return lambda text: text.isascii() and check(text)
 
 
@@ -161,10 +161,10 @@ def is_regex(text: str) -> bool:
     return True
 
 
-# RFC 3339 appendix A: the units of a duration stand in order, without a gap between two of them.
+# RFC 3339 appendix A: a duration names units in order and skips no unit between two others (not `PT1H1S`).
 _DURATION_TIME = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
 _DURATION_DATE = r"(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)"
-# RFC 6570 2: a URI template consists of literals, and of expressions in braces.
+# RFC 6570 2: a URI template consists of literals and of variables in braces.
 _URI_VARIABLE = r"(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+(?:\.(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+)*(?::[1-9][0-9]{0,3}|\*)?"
 _URI_LITERAL = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
 

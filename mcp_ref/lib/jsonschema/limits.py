@@ -1,7 +1,7 @@
-"""Limits on the cost of a schema, and the budget of one validation.
+"""Limits on the cost of a schema, and the counter of a validation's steps.
 
-Schemas and instances often come from strangers. A schema of two kilobytes can demand a billion steps, so the standard
-warns validators about resources (Core 13). The compiler counts subschemas, and each validation has a budget of steps.
+An attacker can write a schema of two kilobytes whose validation takes a billion steps (Core 13). So the compiler limits
+the number of subschemas, and a `Budget` limits the number of steps of each validation.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ TOO_DEEP_MESSAGE = "too deeply nested to check against this schema"
 
 
 class ValidationLimits:
-    """Limits of one compiled schema, and of each validation with it. The arguments replace the defaults below.
+    """Limits of one compiled schema, and of each validation with this schema. An argument replaces a default.
 
     Args:
         depth: Maximum nesting, in levels.
@@ -21,13 +21,13 @@ class ValidationLimits:
     """
 
     depth: int = 100
-    """Maximum nesting of subschemas, and of references that are being followed, in levels."""
+    """Maximum nesting of subschemas in a schema, and of references during a validation, in levels."""
     subschemas: int = 20_000
     """Maximum number of compiled subschemas, in all documents together."""
     steps: int = 2_000_000
-    """Maximum number of steps of one validation. A step applies one subschema. The default takes about a second."""
+    """Maximum number of steps of one validation. One step checks one subschema. The default is about one second."""
     patterns: int = 500
-    """Maximum number of different regular expressions."""
+    """Maximum number of different regular expressions in a schema."""
     pattern_length: int = 2_000
     """Maximum length of one regular expression, in characters."""
 
@@ -45,11 +45,11 @@ class ValidationLimits:
 
 
 class BudgetExceeded(Exception):
-    """A validation that reached one of its limits. The text names the limit."""
+    """The error that ends a validation when it exceeds a limit. The text describes the limit."""
 
 
 class Budget:
-    """The remaining depth and steps of one validation."""
+    """The levels and steps that one validation still has left."""
 
     __slots__ = ("depth", "steps")
 
@@ -57,7 +57,7 @@ class Budget:
         self.depth, self.steps = limits.depth, limits.steps
 
     def spend(self, steps: int) -> None:
-        """Subtract steps before the work is done. Raise BudgetExceeded if none are left."""
+        """Subtract steps from the budget. Raise BudgetExceeded if too few steps are left."""
         self.steps -= steps
         if self.steps < 0:
             raise BudgetExceeded("too costly to check against this schema")

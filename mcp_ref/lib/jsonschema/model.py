@@ -1,14 +1,14 @@
-"""A schema before and after compilation: `SchemaReader` gives access to its keywords, `CompiledSchema` validates.
+"""A schema before compilation (`SchemaReader`) and after compilation (`CompiledSchema`).
 
-Each keyword of a schema becomes a `Keyword` with up to three functions:
+Compilation turns each keyword of a schema into a `Keyword` with up to three functions:
 
-- `check` *asserts* (Core 7.6): it returns True if an instance is valid. Validation calls only this function.
-- `applied` returns the subschemas that the keyword *applies* (Core 7.5), each with a part of the instance. If an
-  instance is invalid, a second walk finds the errors of these subschemas. unevaluated.py uses the function too.
-- `message` returns the text of the error, if the keyword itself is violated and not one of its subschemas.
+- `check` returns True if an instance is valid (Core 7.6). A validation calls only the `check` functions.
+- `applied` returns the subschemas that the keyword *applies* (Core 7.5), each with its part of the instance. If an
+  instance is invalid, `find_errors` looks for the errors in these subschemas. unevaluated.py uses `applied` too.
+- `message` returns the error text, if an instance can violate the keyword without violating an applied subschema.
 
-A `KeywordBuilder` is a function that builds one keyword, or a few that belong together. It reads their values with the
-`SchemaReader` and prepares all that does not depend on the instance. It returns None if there is nothing to check.
+A `KeywordBuilder` is a function that builds a `Keyword` from the values that a `SchemaReader` returns. Some builders
+build several keywords as one, such as `if`, `then` and `else`. A builder returns None if there is nothing to check.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from .patterns import Pattern
 from .values import JSON, Check, Path, Step, is_integer, is_number
 
 Applied = Iterable[tuple[Step | None, "CompiledSchema"]]
-"""Subschemas that were applied, each with the step to its part of the instance, or None for the instance itself."""
+"""Applied subschemas. Each has the name or index of its part of the instance, or None for the whole instance."""
 Apply = Callable[[JSON, Budget], Applied]
 Message = str | Callable[..., str]
-"""The beginning of an error text, before the instance. Or a function that returns the whole text for an instance."""
+"""An error text without the instance, which `find_errors` adds. Or a function that returns the complete error text."""
 KeywordBuilder = Callable[["SchemaReader"], "Keyword | None"]
 VocabularyRow = tuple[KeywordBuilder, *tuple[str, ...]]
-"""A function, and the names of the keywords that it builds."""
+"""A builder, and the names of the keywords that it builds."""
 Vocabulary = tuple[VocabularyRow, ...]
-"""The rows of a vocabulary, in the order of evaluation."""
+"""A set of keywords (Core 8.1.2), in the order in which a validation checks the keywords."""
 
 
 class Keyword:
-    """One keyword of a schema, or several that are evaluated together, such as `if`, `then` and `else`.
+    """One keyword of a schema, or several that are checked together, such as `if`, `then` and `else`.
 
     Args:
         name: Name of the keyword, for errors.
         check: Returns True if the instance is valid.
-        message: Text of the error. Without it, the keyword fails exactly when a subschema that it applies fails.
+        message: Text of the error. If it is empty, the applied subschemas report the errors.
         applied: Returns the subschemas that the keyword applies to an instance.
     """
 
@@ -49,19 +49,19 @@ class Keyword:
 
 
 class CompiledSchema:
-    """A schema or subschema that can validate instances. `check` combines the checks of all its keywords."""
+    """A schema or subschema that can validate instances. `check` calls the checks of all its keywords."""
 
     __slots__ = ("check", "false_error", "in_place", "keywords", "location")
 
     def __init__(self, location: str) -> None:
-        self.location = location  # a URI with a JSON Pointer, for messages
+        self.location = location  # URI and JSON Pointer of the schema, for error messages
         self.check: Check = accept_any
         self.keywords: list[Keyword] = []
-        self.false_error: tuple[str, str] | None = None  # keyword and message, if this is the schema `false`
-        self.in_place: list[CompiledSchema] = []  # the schemas that this schema applies to the same instance
+        self.false_error: tuple[str, str] | None = None  # for the schema `false`: the keyword and the message
+        self.in_place: list[CompiledSchema] = []  # schemas that are applied to the same instance as this schema
 
     def set_keywords(self, keywords: list[Keyword]) -> None:
-        """Set the keywords of the schema, and combine their checks into one."""
+        """Set the keywords of the schema, and combine their checks into one function."""
         self.keywords = keywords
         checks = [keyword.check for keyword in keywords]
         match checks:
@@ -84,7 +84,7 @@ class CompiledSchema:
                 self.check = check_all
 
     def set_false(self, keyword: str, message: str) -> None:
-        """Turn this schema into `false` (Core 4.3.2), which reports this message."""
+        """Turn this schema into the schema `false` (Core 4.3.2). It refuses every instance with this message."""
         self.check, self.false_error = lambda instance, budget: False, (keyword, message)
 
 
@@ -94,7 +94,7 @@ def accept_any(instance: JSON, budget: Budget) -> bool:
 
 
 def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Path = ()) -> Iterator[ValidationError]:
-    """Yield all errors of an instance that is known to be invalid, in the order of the keywords."""
+    """Yield all errors of an invalid instance, in the order of the keywords."""
     budget.spend(1)
     if schema.false_error:
         yield ValidationError(path, *schema.false_error)
@@ -112,45 +112,43 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
 
 
 class SchemaReader:
-    """Access to the keywords of one schema object, for the functions that build them.
+    """Access to the keywords of one schema object, for the builders.
 
-    A method returns a keyword's value in its standard form, or raises SchemaError. The compiler has the last three.
+    A method checks a keyword's value and returns it, or raises SchemaError. compiler.py implements the last three.
     """
 
-    __slots__ = ("asserts_formats", "compiled", "keywords", "location", "schema", "supported")
+    __slots__ = ("asserts_formats", "compiled", "keywords", "known", "location", "schema")
 
-    def __init__(
-        self, schema: dict[str, JSON], location: str, supported: Container[str], asserts_formats: bool
-    ) -> None:
+    def __init__(self, schema: dict[str, JSON], location: str, known: Container[str], asserts_formats: bool) -> None:
         self.schema, self.location = schema, location
-        self.supported = supported  # the keywords of the schema's dialect
+        self.known = known  # the keywords of the schema's dialect
         self.asserts_formats = asserts_formats
         self.keywords: list[Keyword] = []  # the keywords that are already built
         self.compiled = CompiledSchema(location)
 
     def __contains__(self, keyword: str) -> bool:
-        return keyword in self.schema and keyword in self.supported
+        return keyword in self.schema and keyword in self.known
 
     def error(self, keyword: str, expected: str) -> SchemaError:
-        """Return the error for a keyword whose value is not as expected."""
+        """Return the error for a keyword with a wrong value."""
         return SchemaError(f"{self.location}/{keyword}: expected {expected}, got {quoted(self.schema[keyword])}")
 
     def string(self, keyword: str) -> str:
-        """Return a value that must be a string."""
+        """Return the value of a keyword, which must be a string."""
         value = self.schema[keyword]
         if not isinstance(value, str):
             raise self.error(keyword, "a string")
         return value
 
     def mapping(self, keyword: str) -> dict[str, JSON]:
-        """Return a value that must be an object."""
+        """Return the value of a keyword, which must be an object."""
         value = self.schema[keyword]
         if not isinstance(value, dict):
             raise self.error(keyword, "an object")
         return value
 
     def strings(self, keyword: str, value: JSON) -> list[str]:
-        """Return a value, or a part of one, that must be an array of different strings."""
+        """Return the value of a keyword, or a part of this value, which must be an array of different strings."""
         if isinstance(value, list):
             found = [item for item in value if isinstance(item, str)]
             if len(set(found)) == len(value):
@@ -158,45 +156,45 @@ class SchemaReader:
         raise self.error(keyword, "an array of different strings")
 
     def number(self, keyword: str) -> int | float:
-        """Return a value that must be a number."""
+        """Return the value of a keyword, which must be a number."""
         value = self.schema[keyword]
         if not is_number(value):
             raise self.error(keyword, "a number")
         return value  # type: ignore[return-value]
 
     def size(self, keyword: str) -> int:
-        """Return a value that must be an integer, at least 0."""
+        """Return the value of a keyword, which must be an integer of at least 0."""
         value = self.schema[keyword]
         if not is_integer(value) or value < 0:  # type: ignore[operator]
             raise self.error(keyword, "an integer, at least 0")
         return int(value)  # type: ignore[arg-type]
 
     def subschema(self, keyword: str) -> CompiledSchema:
-        """Compile a value that must be a schema."""
+        """Compile the value of a keyword, which must be a schema."""
         return self.compile(self.schema[keyword], keyword)
 
     def subschemas(self, keyword: str, may_be_empty: bool = False) -> list[CompiledSchema]:
-        """Compile a value that must be an array of schemas."""
+        """Compile the value of a keyword, which must be an array of schemas."""
         value = self.schema[keyword]
         if not isinstance(value, list) or not (value or may_be_empty):
             raise self.error(keyword, "an array of schemas")
         return [self.compile(schema, keyword, index) for index, schema in enumerate(value)]
 
     def subschemas_by_name(self, keyword: str) -> dict[str, CompiledSchema]:
-        """Compile a value that must be an object of schemas."""
+        """Compile the value of a keyword, which must be an object whose members are schemas."""
         return {name: self.compile(schema, keyword, name) for name, schema in self.mapping(keyword).items()}
 
     def apply_in_place(self, schemas: list[CompiledSchema]) -> list[CompiledSchema]:
-        """Return these schemas, and record that they are applied to the same instance as this schema."""
+        """Record that subschemas are applied to the same instance as this schema, and return the subschemas."""
         self.compiled.in_place += schemas
         return schemas
 
     def compile(self, schema: JSON, *steps: str | int) -> CompiledSchema:
-        """Compile a subschema, to which the steps of a JSON Pointer lead from this schema."""
+        """Compile a subschema. `steps` is the path from this schema to the subschema, as in a JSON Pointer."""
         raise NotImplementedError
 
     def resolve(self, keyword: str, *, dynamic: bool) -> CompiledSchema:
-        """Return the schema that a reference names. Its `check` is set later, when the schema is compiled."""
+        """Return the schema that a reference names. Read its `check` only in a validation: it can be set later."""
         raise NotImplementedError
 
     def pattern(self, keyword: str, source: str) -> Pattern:

@@ -1,16 +1,16 @@
-"""Compiled regular expressions whose matching time is bounded, with the meaning that JSON Schema gives them.
+"""Regular expressions of JSON Schema. The time to match a text has an upper bound.
 
-A matcher that backtracks, such as Python's `re`, can take years for `^(a+)+$` and a text of fifty characters. Pattern
-and text may come from an attacker (regular-expression denial of service, ReDoS; Validation 10). So each pattern is
-parsed. Its structure gives an upper bound on the cost of matching a text. This bound decides between two matchers:
+A matcher that backtracks, such as Python's `re`, can need years to match `^(a+)+$` with a text of fifty characters. An
+attacker can send such a pattern or text (regular-expression denial of service, ReDoS; Validation 10). So `Pattern`
+parses the expression and computes the maximum cost of backtracking. The cost decides between two matchers:
 
-- `re`, if backtracking is cheap. The pattern is translated first: JSON Schema uses ECMA-262 (Core 6.4), where `\\d` is
-  only 0 to 9, `$` does not match before a last newline, and `\\p{…}` exists.
-- an automaton otherwise. Its time is linear in the length of the text.
+- `re`, if the cost is low. `Pattern` translates the expression first, because JSON Schema uses ECMA-262 (Core 6.4): for
+  example, `$` does not match before a final newline, and `\\d` matches only 0 to 9.
+- an automaton, if the cost is high or the expression contains `\\p{…}`. Its time is linear in the length of the text.
 
-Lookaround and backreferences have no automaton, and the automaton of `.{9999}` would be too large. For such patterns
-`re` may take more steps (MAX_COST). A pattern is refused if these steps do not suffice for 63 characters. A text is
-invalid if they do not suffice for its length.
+Lookaround and backreferences have no automaton, and the automaton of `.{9999}` would be too large. For such a pattern,
+`re` gets up to MAX_COST steps. `Pattern` refuses a pattern that could need more steps for a text of 63 characters.
+`search` refuses a longer text for which the pattern could need more steps.
 
 Spec:  Core 6.4, Validation 10
 """
@@ -24,19 +24,19 @@ from .expressions import Automaton, Boundary, Choice, Node, PatternError, Sequen
 from .limits import Budget, BudgetExceeded
 
 MAX_CHEAP_COST = 4_096
-"""Maximum number of backtracking steps for which `re` is preferred to the automaton (some tens of microseconds)."""
+"""Maximum number of backtracking steps of `re` if a pattern has an automaton. They take tens of microseconds."""
 MAX_COST = 1_000_000
-"""Maximum number of backtracking steps if a pattern has no automaton (some tens of milliseconds)."""
+"""Maximum number of backtracking steps of `re` if a pattern has no automaton. They take tens of milliseconds."""
 
 
 class Pattern:
-    """A compiled pattern.
+    """A compiled regular expression.
 
     Args:
         source: A regular expression in the syntax of ECMA-262.
 
     Raises:
-        PatternError: The expression is malformed or not supported, or its matching time cannot be bounded.
+        PatternError: The expression is malformed or not supported, or its matching could take too long.
     """
 
     def __init__(self, source: str) -> None:
@@ -45,20 +45,20 @@ class Pattern:
         self._root = parser.parse()
         self._is_anchored = _is_anchored(self._root)
         self._suits_re, self._suits_automaton = not parser.uses_categories, parser.is_regular
-        self._costs: dict[int, float] = {}  # by the bit length of a text's length
+        self._costs: dict[int, float] = {}  # maximum cost, by the bit length of a text's length
         self._re: re.Pattern[str] | None = None
         self._automaton: Automaton | None = None
         if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:
             self._make_automaton()
         if not self._suits_automaton:
             if not self._suits_re:
-                raise PatternError("\\p is not supported with lookaround, backreferences, or in so large a pattern")
+                raise PatternError("\\p is not supported in a large pattern, or with lookaround or backreferences")
             self._make_re()
             if self._cost(6) > MAX_COST:
-                raise PatternError("it could take too long: it backtracks, and is too large or has lookaround")
+                raise PatternError("it could take too long: it is too large, or has lookaround or a backreference")
 
     def search(self, text: str, budget: Budget) -> bool:
-        """Return True if the pattern matches anywhere in a text. Raise BudgetExceeded if that would cost too much."""
+        """Return True if the pattern matches a part of a text. Raise BudgetExceeded if the search costs too much."""
         bits = len(text).bit_length()
         cost = self._costs.get(bits) or self._cost(bits)
         if cost > MAX_CHEAP_COST or not self._suits_re:
@@ -72,7 +72,7 @@ class Pattern:
         return (compiled.match(text) if self._is_anchored else compiled.search(text)) is not None
 
     def _cost(self, bits: int) -> float:
-        """Return the maximum number of backtracking steps on a text whose length has so many bits."""
+        """Return the maximum number of backtracking steps for a text with fewer than 2**bits characters."""
         length = (1 << bits) - 1
         _, steps = self._root.cost(length)
         self._costs[bits] = max(steps, 1.0) * (1 if self._is_anchored else length + 1)
@@ -88,7 +88,7 @@ class Pattern:
 
     def _make_re(self) -> re.Pattern[str]:
         try:
-            self._re = re.compile(self._root.to_re(), re.ASCII)  # ASCII matters only for \\b
+            self._re = re.compile(self._root.to_re(), re.ASCII)  # ASCII: \\b as in ECMA-262
         except re.error as error:  # a backreference or a lookbehind that re does not support
             raise PatternError(str(error)) from None
         return self._re

@@ -1,12 +1,12 @@
-"""Dialects and schema resources: the keywords that a schema may use, and the URIs by which other schemas refer to it.
+"""Dialects and schema resources: the keywords that a schema can use, and the URIs that a reference can name.
 
-A *dialect* is a set of keywords: those of draft-07, or of the vocabularies of 2020-12 that a metaschema chooses.
+A *dialect* is a set of keywords: draft-07, or vocabularies of 2020-12 that a metaschema lists in `$vocabulary`.
 A *schema resource* (Core 4.3.5) is a schema with a URI of its own: the root of a document, or a subschema with `$id`.
 An *anchor* names a subschema of a resource. One scan of a document finds all resources and anchors.
 
-Nothing is ever fetched. Core 9.1.2: a URI is only a name; a validator need not download anything from it. If a
-validator opened the URIs in the schema of a stranger, the stranger could read files (`file:///etc/passwd`) or reach
-servers inside our network (server-side request forgery, SSRF). All documents come from the caller of `compile_schema`.
+The validator never fetches a URI. A URI is only a name (Core 9.1.2). If the validator opened the URIs in a schema, the
+author of the schema could read files (`file:///etc/passwd`) or send requests to servers inside our network (server-side
+request forgery, SSRF). All documents come from the caller of `compile_schema`.
 
 Spec:  Core 8.1 (dialects and vocabularies), 8.2 ($id and anchors), 9.1 and 9.2; RFC 3986 5.2; RFC 6901
 """
@@ -27,21 +27,17 @@ from .values import JSON
 _URI_2020_12 = "https://json-schema.org/draft/2020-12/"
 _URI_DRAFT_07 = "http://json-schema.org/draft-07/schema"
 
-# The keywords whose value is one subschema, an array of subschemas, or an object of subschemas, in either dialect.
-# The values of all other keywords are data and are not scanned.
-_WITH_SUBSCHEMA = frozenset(
-    ["additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"]
-)
+# Keywords of both dialects whose value is a subschema, an array of subschemas, or an object with subschemas as members.
+# The scan ignores all other keywords, because their values are data.
+_WITH_SUBSCHEMA = {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
 _WITH_SUBSCHEMA |= {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
-_WITH_SUBSCHEMA_ARRAY = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
-_WITH_SUBSCHEMA_MAP = frozenset(
-    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
-)
+_WITH_SUBSCHEMA_ARRAY = {"allOf", "anyOf", "items", "oneOf", "prefixItems"}
+_WITH_SUBSCHEMA_MAP = {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 
 _VOCABULARIES: dict[str, Vocabulary] = {"core": CORE, "applicator": APPLICATOR, "unevaluated": UNEVALUATED}
 _VOCABULARIES |= {"validation": VALIDATION_2020_12, "format-annotation": FORMAT, "format-assertion": FORMAT}
 _VOCABULARIES |= {"content": (), "meta-data": ()}
-"""The vocabularies of 2020-12 (Core 8.1.2). The last two only annotate (Validation 8 and 9)."""
+"""The vocabularies of 2020-12 (Core 8.1.2). The last two never refuse an instance (Validation 8 and 9)."""
 
 _ROWS_2020_12 = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
 
@@ -52,7 +48,7 @@ _ROWS_DRAFT_07 += (dependent_names("dependencies"), dependent_schemas("dependenc
 
 
 class Dialect:
-    """The keywords of a dialect: for each, the functions that build it, with their ranks in the order of evaluation."""
+    """The keywords of a dialect. `builders` has, for each keyword, its builders and their ranks in the build order."""
 
     def __init__(self, rows: Vocabulary, *, asserts_formats: bool = False, is_draft_07: bool = False) -> None:
         self.asserts_formats, self.is_draft_07 = asserts_formats, is_draft_07
@@ -71,7 +67,7 @@ _DIALECTS = {
 
 
 class SchemaResource:
-    """A schema with a URI, its anchors, and the names of those anchors that are dynamic."""
+    """A schema with a URI, and its anchors. `dynamic_anchors` are the names from `$dynamicAnchor`."""
 
     def __init__(self, uri: str, schema: JSON, dialect: Dialect) -> None:
         self.uri, self.schema, self.dialect = uri, schema, dialect
@@ -94,7 +90,7 @@ class SchemaResources:
         self._scanned = 0
 
     def read(self, uri: str, schema: JSON, default: Dialect | None = None) -> SchemaResource:
-        """Scan a document and register it under this URI. Without `$schema` it uses the default dialect, or 2020-12."""
+        """Scan a document, and store it by its URI. Its dialect is that of `$schema`, or else `default`, or 2020-12."""
         resource = SchemaResource(uri, schema, self._dialect_of(schema, default))
         self._by_uri[uri] = resource
         if isinstance(schema, dict):
@@ -107,16 +103,16 @@ class SchemaResources:
         return resource
 
     def find(self, uri: str, base: SchemaResource) -> SchemaResource:
-        """Return the resource with a URI, which may be relative to the base. Read its document if necessary."""
+        """Return the resource of a URI, which can be relative to the URI of `base`. Read its document if necessary."""
         uri = resolve_uri(base.uri, uri)
         if uri not in self._by_uri and uri in self._documents:
             self.read(uri, self._documents[uri], default=base.dialect)
         if uri not in self._by_uri:
-            raise SchemaError(f"unknown schema {quoted(uri)}: pass it as a document, because nothing is fetched")
+            raise SchemaError(f"unknown schema {quoted(uri)}: pass it in `documents`, because no URI is fetched")
         return self._by_uri[uri]
 
     def owner_of(self, schema: JSON, parent: SchemaResource) -> SchemaResource:
-        """Return the resource whose root is this schema, or else the resource of its parent."""
+        """Return the resource that a schema is the root of, or else `parent`."""
         return self._by_schema.get(id(schema), parent)
 
     def follow_pointer(self, pointer: str, resource: SchemaResource) -> tuple[JSON, SchemaResource]:
@@ -139,11 +135,11 @@ class SchemaResources:
             return
         self._scanned += 1
         if self._scanned > self._limits.subschemas:
-            raise SchemaError(f"more than {self._limits.subschemas} subschemas")
+            raise SchemaError(f"the schema has more than {self._limits.subschemas} subschemas")
         if depth > self._limits.depth:
             raise SchemaError(f"{location[:200]}…: schemas nested deeper than {self._limits.depth}")
         own_uri = self._own_uri(schema, resource) if schema is not resource.schema else None
-        if own_uri is not None:  # Core 8.2.1: a subschema with $id is a resource; URIs in it are relative to its URI
+        if own_uri is not None:  # Core 8.2.1: $id makes a subschema a resource, and is the base of its relative URIs
             resource = SchemaResource(own_uri, schema, self._dialect_of(schema, resource.dialect))
             location = own_uri + "#"
             self._by_uri[own_uri] = self._by_schema[id(schema)] = resource
@@ -159,14 +155,14 @@ class SchemaResources:
                 self._scan(value, resource, f"{location}/{keyword}", depth + 1)
 
     def _own_uri(self, schema: dict[str, JSON], resource: SchemaResource) -> str | None:
-        """Return the URI that `$id` gives to a schema, if it gives one."""
+        """Return the URI of a schema from its `$id`, or None if it has no URI of its own."""
         own_id = schema.get("$id")
         if not isinstance(own_id, str):
             return None
         uri, _, fragment = own_id.partition("#")
         if resource.dialect.is_draft_07:
             if "$ref" in schema or not uri:
-                return None  # Draft-07 8.3: $ref disables keywords beside it; 8.2.3: $id with fragment only: an anchor
+                return None  # Draft-07 8.3: $ref disables $id. Draft-07 8.2.3: a fragment alone is an anchor
         elif fragment:
             raise SchemaError(f"$id {quoted(own_id)}: Core 8.2.1 allows no fragment")
         return resolve_uri(resource.uri, uri)
@@ -204,7 +200,7 @@ class SchemaResources:
             name = vocabulary.removeprefix(_URI_2020_12 + "vocab/")
             if name in _VOCABULARIES:
                 names.append(name)
-            elif is_required:  # Core 8.1.2: refuse to process a schema that requires an unknown vocabulary
+            elif is_required:  # Core 8.1.2: refuse a schema that requires an unknown vocabulary
                 raise SchemaError(f"$schema {quoted(uri)} requires the unknown vocabulary {quoted(vocabulary)}")
         rows = {row for name in ["core", *names] for row in _VOCABULARIES[name]}
         dialect = Dialect(
@@ -235,7 +231,7 @@ def resolve_uri(base: str, reference: str) -> str:
 
 
 def _without_dot_segments(path: str) -> str:
-    """Return a path with `.` and `..` applied (RFC 3986 5.2.4)."""
+    """Return a path without its `.` and `..` segments (RFC 3986 5.2.4)."""
     kept: list[str] = []
     for segment in path.split("/"):
         if segment == "..":

@@ -1,8 +1,8 @@
 """The keywords for the properties and items that no other keyword has evaluated.
 
-`unevaluatedProperties` depends on the properties that its sibling keywords have evaluated, and on those that subschemas
-for the same instance have evaluated. Core 11 defines these sets by annotations. Here they are computed by a second walk
-over the schema, and only if the schema has one of the two keywords.
+`unevaluatedProperties` applies to the properties of an instance to which no other keyword of the schema, and no keyword
+of an in-place subschema, has applied a subschema. `unevaluatedItems` does the same for items. Core 11 finds these parts
+by annotations. This module finds them in a second walk over a schema, only if the schema has one of the two keywords.
 
 Spec:  Core 11
 """
@@ -21,7 +21,7 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
         schema = reader.subschema(name)
         if schema.false_error:
             schema.set_false(name, false_message)
-        siblings = list(reader.keywords)  # complete, because this vocabulary is evaluated last
+        siblings = list(reader.keywords)  # complete, because this vocabulary is built last
 
         def applied(instance: JSON, budget: Budget) -> Iterator[tuple[Step, CompiledSchema]]:
             if isinstance(instance, container_type) and isinstance(instance, (list, dict)):
@@ -32,7 +32,8 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
                         yield step, schema
 
         def check(instance: JSON, budget: Budget) -> bool:
-            return all(schema.check(instance[step], budget) for step, _ in applied(instance, budget))  # type: ignore[index]
+            parts = applied(instance, budget)
+            return all(schema.check(instance[step], budget) for step, _ in parts)  # type: ignore[index]
 
         return Keyword(name, check, applied=applied)
 
@@ -40,7 +41,7 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
 
 
 def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[Step]:
-    """Return the properties or items of a valid instance that these keywords, and their subschemas, have evaluated."""
+    """Return the properties or items to which these keywords and their in-place subschemas apply schemas."""
     budget.spend(1)
     found: set[Step] = set()
     for keyword in keywords:
@@ -55,4 +56,4 @@ def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[S
 
 UNEVALUATED: Vocabulary = (_unevaluated("unevaluatedItems", list, "unexpected item"),)
 UNEVALUATED += (_unevaluated("unevaluatedProperties", dict, "unexpected property"),)
-"""The unevaluated vocabulary (Core 11), which must be evaluated last."""
+"""The unevaluated vocabulary (Core 11), which must be built last."""

@@ -1,4 +1,4 @@
-"""The types and the equality of JSON values. In JSON `1.0` is an integer and equals `1`, and `true` equals neither.
+"""The types and the equality of JSON values. Python differs: in JSON, `1.0` is an integer, and `true` is not `1`.
 
 Core 4.2.2 defines the equality that `enum`, `const` and `uniqueItems` use. Validation 6.1.1 defines the types.
 """
@@ -20,12 +20,12 @@ Check = Callable[[JSON, Budget], bool]
 
 
 def is_number(value: JSON, budget: Budget | None = None) -> bool:
-    """Return True for a JSON number. Python counts `True` as an int, JSON does not."""
+    """Return True for a JSON number. `True` is an int in Python, but not a number in JSON."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def is_integer(value: JSON, budget: Budget | None = None) -> bool:
-    """Return True for a number without a fractional part, however it is written (Core 4.2.3)."""
+    """Return True for a number without a fractional part, such as 1 or 1.0 (Core 4.2.3)."""
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 
@@ -38,14 +38,14 @@ TYPES: dict[str, Check] = {
     "boolean": lambda value, budget: value is True or value is False,
     "null": lambda value, budget: value is None,
 }
-"""The check of each type name: the six types of Core 4.2.1, and `integer` (Validation 6.1.1)."""
+"""A check for each type that `type` can name: the six types of Core 4.2.1, and `integer` (Validation 6.1.1)."""
 
 
 def canonical_text(value: JSON, budget: Budget | None = None) -> str:
-    """Return a text that two values share exactly when they are equal in JSON.
+    """Return the canonical text of a value. Two JSON values are equal if and only if their canonical texts are equal.
 
-    A set of these texts stays fast, because Python salts the hashes of strings. The hashes of numbers are predictable:
-    an attacker can choose many numbers with the same hash, which makes a set slow.
+    Callers put these texts into sets. A set of numbers would be unsafe, because Python's hashes of numbers are
+    predictable: an attacker can send many numbers with the same hash, and each look-up would be slow.
     """
     if isinstance(value, str):
         if budget is not None:
@@ -68,11 +68,11 @@ def canonical_text(value: JSON, budget: Budget | None = None) -> str:
 
 
 def is_multiple(value: int | float, of: int | float) -> bool:
-    """Return True for an exact multiple (Validation 6.2.1). As decimals, 0.3 is a multiple of 0.1."""
+    """Return True for an exact multiple of `of` (Validation 6.2.1), in decimal digits: 0.3 is a multiple of 0.1."""
     if isinstance(value, int) and isinstance(of, int):
         return value % of == 0
     if isinstance(value, float) and value - value != 0:
-        return False  # infinity: a number too large for a float, whose digits are lost
+        return False  # infinity: the JSON number was too large for a float, so its digits are unknown
     (digits, exponent), (of_digits, of_exponent) = _decimal(value), _decimal(of)
     least = min(exponent, of_exponent)
     dividend, divisor = digits * int(10 ** (exponent - least)), of_digits * int(10 ** (of_exponent - least))
@@ -80,7 +80,7 @@ def is_multiple(value: int | float, of: int | float) -> bool:
 
 
 def _decimal(value: int | float) -> tuple[int, int]:
-    """Return the decimal digits and the exponent of a number, as Python prints the number."""
+    """Return the decimal digits of a number as an integer, and the exponent of ten."""
     if isinstance(value, int):
         return value, 0
     mantissa, _, exponent = repr(value).partition("e")
