@@ -12,15 +12,15 @@
         "additionalProperties": False,
     }
 
-In `Annotated`, the first string is the description, and a dict adds keywords. Before Python 3.13, a dict must stand
-outside a union, as in `Annotated[int | None, {"minimum": 1}]`.
+In `Annotated`, the first string is the description, and a dict adds keywords. Before Python 3.13, a dict must not be
+inside a union. Write `Annotated[int | None, {"minimum": 1}]`.
 
 Reading order:
 
-    values.py       `to_json`, and the types that JSON holds as strings
-    unions.py       `A | B`
+    values.py       `to_json`, and the Python types that become strings in JSON
+    unions.py       the schema of a union `A | B`, and the conversion from JSON
     annotations.py  `schema_of` and `reader_of`, for one annotation
-    docstrings.py   the description of a function, and those of its parameters
+    docstrings.py   the descriptions of a function and of its parameters
     signatures.py   `signature_of`, for a whole function
 
 Spec:  JSON Schema 2020-12

@@ -1,8 +1,8 @@
-"""Conversion of a Python annotation to a JSON Schema, and to a reader of the JSON that satisfies the schema.
+"""The JSON Schema of a Python annotation, and its reader: a function that converts JSON to the annotated type.
 
-One walk over the annotation makes both, when a function is registered. Language models read the schemas. So a schema
-has no `$ref` and no `title`, and `{"type": ["integer", "null"]}` rather than an equivalent `anyOf`. Objects may have
-further properties, as a later version may add some. `Annotated[X, {"additionalProperties": False}]` forbids them.
+Language models read the schemas. So a schema is simple: it has no `$ref` and no `title`, and it has a list of types,
+such as `{"type": ["integer", "null"]}`, instead of an `anyOf`. A schema of an object allows further properties, so that
+a later version can add some. Write `Annotated[X, {"additionalProperties": False}]` to forbid further properties.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ SUPPORTED: Final = (
 
 
 class UnsupportedType(TypeError):
-    """An annotation without a JSON Schema. The text contains the location, the supported types, and advice."""
+    """The error for an annotation without a JSON Schema. The text lists the supported types."""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """The schema of an annotation, and its reader. Values that are the same in JSON and Python need no reader."""
+    """The schema of an annotation, and its reader. Without a reader, the JSON value is also the Python value."""
 
     schema: Schema
     read: Reader | None = None
@@ -42,13 +42,13 @@ class Conversion:
 
 @dataclass(frozen=True)
 class AnnotationScope:
-    """The context of one part of an annotation. `path` is its location, for messages."""
+    """The context of one part of an annotation. `path` is the location of the part, for error messages."""
 
     path: str
     names: dict[str, object] = field(default_factory=dict)
-    """Local names that a quoted annotation may use."""
+    """Local variables that an annotation in quotes can name."""
     enclosing: tuple[object, ...] = ()
-    """The types that contain the part. The schema of a type that contains itself would be infinite."""
+    """The types that contain the part. They show if a type contains itself, because its schema would be infinite."""
 
     def part(self, step: str) -> AnnotationScope:
         return replace(self, path=self.path + step)
@@ -60,7 +60,7 @@ class AnnotationScope:
 
     def error(self, annotation: object, why: str = "has no JSON Schema here") -> UnsupportedType:
         shown = annotation.__qualname__ if isinstance(annotation, type) else str(annotation)
-        advice = f"Use one of these, or give the schema by hand. Supported: {SUPPORTED}"
+        advice = f"Use a supported type, or write the schema by hand. Supported: {SUPPORTED}"
         return UnsupportedType(f"{self.path}: {shown} {why}. {advice}.")
 
     def type_hints(self, owner: Any) -> dict[str, Any]:
@@ -71,9 +71,9 @@ class AnnotationScope:
         try:
             return typing.get_type_hints(owner, localns=names, include_extras=True)
         except (NameError, AttributeError, SyntaxError, TypeError, RecursionError) as error:
-            why = "all names in the annotation must be visible from its module"
+            why = "all names in the annotation must be visible in its module"
             if "unhashable" in str(error):  # before Python 3.13, members of a union must be hashable
-                why = "a dict goes outside the union, as in Annotated[int | None, {…}]"
+                why = "write the dict outside the union, as in Annotated[int | None, {…}]"
             why = f"has an annotation that cannot be evaluated ({error}); {why}"
             raise self.error(owner.__qualname__, why) from error
 
@@ -82,7 +82,7 @@ def schema_of(annotation: object) -> Schema:
     """Return the JSON Schema (2020-12) of an annotation.
 
     Args:
-        annotation: A type, or any other annotation. The text of UnsupportedType lists the supported ones.
+        annotation: A supported annotation. SUPPORTED lists all supported types.
 
     Raises:
         UnsupportedType: The annotation, or a part of it, has no JSON Schema.
@@ -137,7 +137,7 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
         return _tuple(arguments, scope)
     if cls in _MAPPING_CLASSES:
         return _mapping(annotation, arguments or (Any, Any), scope)
-    if cls is not annotation:  # a generic class of the user's, with arguments
+    if cls is not annotation:  # a generic class with type arguments
         raise scope.error(annotation)
     if issubclass(cls, Enum):
         return _enum(cls, scope)
@@ -152,14 +152,14 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
 def _read_float(value: float) -> float:
     try:
         number = float(value)
-    except OverflowError:  # an integer of hundreds of digits
+    except OverflowError:  # an integer with hundreds of digits
         number = inf
     if isfinite(number):  # json.loads turns 1e999 into infinity
         return number
     raise ConversionError("expected a number up to about 1.8e308")
 
 
-# `int` has a reader because 1.0 is an integer in JSON Schema, and some clients write integers like that.
+# `int` has a reader because 1.0 is an integer in JSON Schema, and some clients send 1.0 for 1.
 _SIMPLE_TYPES: dict[Any, tuple[str | None, Reader | None]] = {
     object: (None, None),
     Any: (None, None),
@@ -177,7 +177,7 @@ def _text_reader(text: StringType, cls: type) -> Reader:
 
     def read(value: str) -> object:
         try:
-            if pattern.search(value):  # a union calls readers without validating the pattern
+            if pattern.search(value):  # the reader of a union has not checked the pattern
                 return text.read(cls, value)
         except (ValueError, ArithmeticError):
             pass
@@ -187,7 +187,7 @@ def _text_reader(text: StringType, cls: type) -> Reader:
 
 
 def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
-    """Return a conversion with metadata: the first string is the description, each dict adds keywords."""
+    """Return the conversion of an `Annotated`: the first string is the description, and each dict adds keywords."""
     conversion = conversion_of(arguments[0], scope)
     schema = dict(conversion.schema)
     for extra in arguments[1:]:
@@ -199,7 +199,7 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
 
 
 def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, kinds: str) -> Schema:
-    """Return the schema of a set of values: an `enum`, also for one value. Models know `enum` better than `const`."""
+    """Return an `enum` of the values. One value is also an `enum`, because models know `enum` better than `const`."""
     if any(type(value) not in _JSON_TYPES for value in values):
         raise scope.error(owner, f"has values that are not strings, {kinds}, booleans or None")
     names = list(dict.fromkeys(_JSON_TYPES[type(value)] for value in values))
@@ -238,13 +238,13 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
         try:
             return build(items)
         except TypeError:
-            raise ConversionError("expected items that a set can hold, not objects or arrays") from None
+            raise ConversionError("expected items without objects and arrays, which a set cannot contain") from None
 
     return Conversion({**schema, "uniqueItems": True}, read)
 
 
 def _collect(converted: Iterable[object]) -> list[object]:
-    """Return converted items as a list. If a conversion fails, the error gets the index of the item."""
+    """Return converted items as a list. If a conversion fails, add the index of the item to the error's path."""
     items: list[object] = []
     try:
         for item in converted:
@@ -267,7 +267,7 @@ def _tuple(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
 
 def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     if conversion_of(arguments[0], scope).schema not in ({}, {"type": "string"}):
-        raise scope.error(annotation, "has keys that are not plain strings, as those of a JSON object are")
+        raise scope.error(annotation, "has keys that are not plain strings, but a JSON object has only string keys")
     value = conversion_of(arguments[1], scope.part("{}"))
     schema: Schema = {"type": "object", **({"additionalProperties": value.schema} if value.schema else {})}
     if (read_value := value.read) is None:
@@ -276,7 +276,7 @@ def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope
 
 
 def convert_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
-    """Return a copy of an object in which the members with a reader are converted."""
+    """Return a copy of an object. Convert each member that has a reader."""
     result = dict(members)
     name = ""
     try:
@@ -294,7 +294,7 @@ class _Field:
     required: bool
     default: object = None
     read_only: bool = False
-    """True if the class itself sets the field, which is then ignored in JSON."""
+    """True if only the class itself sets the field. A value in JSON is ignored."""
 
 
 def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
@@ -315,7 +315,7 @@ def _fields(cls: Any, hints: dict[str, Any]) -> list[_Field]:
 
 
 def _is_required(hint: Any, otherwise: bool) -> bool:
-    """Return True if a key is required. `__required_keys__` misses a Required or NotRequired inside quotes."""
+    """Return True if a TypedDict's key is required. Python's `__required_keys__` ignores annotations in quotes."""
     while (origin := get_origin(hint)) is Annotated or origin in _QUALIFIERS:
         if origin in (Required, NotRequired):
             return origin is Required
@@ -327,7 +327,7 @@ def _record(cls: Any, scope: AnnotationScope) -> Conversion:
     scope = scope.enter(cls)
     hints = scope.type_hints(cls)
     if any(isinstance(hint, InitVar) for hint in hints.values()):
-        raise scope.error(cls, "has an InitVar, which is not a field")
+        raise scope.error(cls, "has an InitVar, which is not supported")
     record = _fields(cls, hints)
     properties: dict[str, JSON] = {}
     readers: dict[str, Reader] = {}
@@ -346,7 +346,7 @@ def _record(cls: Any, scope: AnnotationScope) -> Conversion:
         given = convert_members({name: members[name] for name in names if name in members}, readers)
         try:
             return cls(**given)
-        except ValueError as error:  # from a __post_init__, with the reason
+        except ValueError as error:  # `__post_init__` of a dataclass refuses the values
             raise ConversionError(str(error)) from error
 
     return Conversion(schema, read)
@@ -358,7 +358,7 @@ def object_schema(properties: dict[str, JSON], required: list[str]) -> Schema:
 
 
 def with_default(schema: Schema, default: object) -> Schema:
-    """Return the schema with a default, if the default has a JSON form. None is left out: `required` expresses it."""
+    """Add a default to the schema, if the default has a JSON form. Leave out None, which `required` already shows."""
     if default is None:
         return schema
     try:

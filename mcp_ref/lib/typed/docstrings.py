@@ -1,7 +1,7 @@
-"""The parser of docstrings, which separates the description of a function from those of its parameters.
+"""A parser of docstrings. It separates the description of a function from the descriptions of its parameters.
 
 The parser knows three conventions: Google ("Args:" and an indented block), NumPy (an underlined "Parameters") and reST
-(":param name: …"). Only the text about parameters is removed. The rest is the description of the function.
+(":param name: …"). It removes the text about parameters. The rest is the description of the function.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REST = re.compile(r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """Return the description, and the text about each parameter. Both may be empty."""
+    """Return the description of a function, and the text about each parameter by name."""
     lines = inspect.cleandoc(text or "").splitlines()
     kept: list[str] = []
     found: dict[str, str] = {}
@@ -43,7 +43,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def _end_of_block(lines: list[str], at: int) -> int:
-    """Return the line after an indented block, which begins at line `at` and may contain blank lines."""
+    """Return the number of the line after the indented block that begins at line `at`. It can contain blank lines."""
     end = at
     while at < len(lines) and (not lines[at] or lines[at].startswith((" ", "\t"))):
         at += 1
@@ -53,17 +53,17 @@ def _end_of_block(lines: list[str], at: int) -> int:
 
 
 def _end_of_section(lines: list[str], at: int) -> int:
-    """Return the line of the next underlined heading, or the end of the docstring."""
+    """Return the number of the line with the next underlined heading, or the number of lines."""
     while at < len(lines) and not _UNDERLINE.match("".join(lines[at + 1 : at + 2])):
         at += 1
     return at
 
 
 def _read_entries(lines: list[str], entry_line: re.Pattern[str], found: dict[str, str]) -> None:
-    """Read the entries of a block: names and perhaps a text, then lines that continue the text."""
+    """Add the entries of a block to `found`. An entry begins with names, and its text can have several lines."""
     names: list[str] = []
     for line in lines:
-        if entry := entry_line.match(line):  # only without indentation: an indented line continues an entry
+        if entry := entry_line.match(line):  # an indented line does not match: it continues an entry
             names = [name.strip(" *") for name in entry[1].split(",")]
             found.update(dict.fromkeys(names, entry[2] or ""))
         else:

@@ -1,7 +1,7 @@
-"""The signature of a function in JSON Schema: the arguments that it accepts and the result that it returns.
+"""The signature of a function, with JSON Schemas for its arguments and for its result.
 
-A program calls `signature_of` once for each function. A call of the function then needs one `bind` for the arguments
-and one `to_json` for the result. Before `bind`, a validator must check the arguments against `input_schema`.
+A program calls `signature_of` once for each function. For each function call, a validator first checks the arguments
+against `input_schema`. Then `Signature.bind` converts the arguments to Python, and `to_json` converts the result.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from .values import ConversionError
 
 @dataclass
 class Parameter:
-    """One parameter of a function that a caller may send an argument for."""
+    """One parameter of a function, for which a caller can send an argument."""
 
     name: str
     description: str
-    """Text from the annotation, or else from the docstring. May be empty."""
+    """Text from the annotation, or else from the docstring. It can be empty."""
     required: bool
     """True if the parameter has no default."""
     default: object
     """The default as a Python value, or None if the parameter is required."""
     annotation: object
     schema: Schema = field(repr=False)
-    """The property of `input_schema`, with description and default."""
+    """The JSON Schema of the parameter, with description and default."""
 
 
 @dataclass
 class Signature:
-    """A function as its callers see it."""
+    """The name, the description and the schemas of a function, and the conversion of its arguments."""
 
     name: str
     description: str
-    """The docstring without the text about parameters. May be empty."""
+    """The docstring without the text about parameters. It can be empty."""
     parameters: list[Parameter]
     input_schema: Schema
-    """The schema of all arguments, as one object. Unknown names are refused, unless the function has **kwargs."""
+    """The schema of an object with all arguments. It refuses unknown names, unless the function has **kwargs."""
     output_schema: Schema | None
-    """The schema of the result, of any type. None if the result has no schema."""
+    """The schema of the result, or None. The type of the result need not be an object."""
     context_parameter: str | None
-    """The name of the parameter for the context, if the function has one."""
+    """The name of the parameter for the context object, or None."""
     is_async: bool
-    """True for an `async def`. A plain function that returns an awaitable does not count."""
+    """True for an `async def`. False for a plain function that returns an awaitable."""
     reserved_names: frozenset[str] = field(repr=False)
-    """Names that a caller must not send: the context, and arguments that functools.partial has fixed."""
+    """Names that a caller must not send: the context parameter, and the arguments that a functools.partial sets."""
     readers: dict[str, Reader] = field(repr=False)
-    """The readers of the arguments that need one, by name."""
+    """The functions that convert arguments, by name. An argument without a conversion is absent."""
     read_extra: Reader | None = field(repr=False)
-    """The reader of further arguments (**kwargs), if they need one."""
+    """The function that converts each further argument (**kwargs), or None."""
 
     def bind(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the keyword arguments of a call: `arguments` itself, or a copy with converted values.
+        """Return the arguments for a function call: `arguments` itself, or a copy with converted values.
 
         Args:
             arguments: JSON that satisfies `input_schema`.
@@ -81,13 +81,13 @@ def signature_of(
     """Return the signature of a function, from its annotations and its docstring.
 
     Args:
-        function: A function, method, callable object or functools.partial. Named arguments of a partial are fixed.
-        context_type: The annotation of a parameter that callers cannot send. The program supplies this parameter.
+        function: A function, method, callable object or functools.partial. Callers cannot send arguments of a partial.
+        context_type: The class of the context object. The program, not the caller, passes this object to a function.
         schemaless_types: Types without a JSON Schema. A function whose return annotation contains one of these types
             gets no `output_schema`. None (the default): no function gets one.
 
     Raises:
-        UnsupportedType: An annotation has no JSON Schema. Or a parameter has no name. Or two parameters are contexts.
+        UnsupportedType: An annotation has no JSON Schema, a parameter is positional-only, or two are contexts.
     """
     plain, name, doc = _plain_function(function)
     scope = AnnotationScope(f"{name}()", _closure_names(plain))
@@ -108,7 +108,7 @@ def signature_of(
         elif each.kind is each.VAR_KEYWORD:
             rest = conversion_of(annotation, at)
         elif each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL):
-            raise at.error("a parameter without a name", "cannot be sent: all arguments have names")
+            raise at.error("a positional-only parameter", "is not supported, because callers send arguments by name")
         else:
             conversion = conversion_of(annotation, at)
             parameters.append(_parameter(each, annotation, conversion, docs.get(each.name, "")))
@@ -131,7 +131,7 @@ def signature_of(
 
 
 def _plain_function(function: Any) -> tuple[Any, str, str | None]:
-    """Return the `def` behind a callable, its name and its docstring. A callable object has the name of its class."""
+    """Return the `def` behind a callable, its name and its docstring. An object has the name of its class."""
     name, doc = "", None
     while not inspect.isfunction(function) or hasattr(function, "__wrapped__"):
         if isinstance(function, functools.partial):
@@ -149,7 +149,7 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
 
 
 def _closure_names(plain: Any) -> dict[str, object]:
-    """Return the local names of enclosing functions that a function uses."""
+    """Return the variables of enclosing functions that a function uses, by name."""
     names: dict[str, object] = {}
     for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
         try:

@@ -1,7 +1,7 @@
-"""Unions: one schema for `A | B`, and a reader that decides which member of the union a JSON value belongs to.
+"""The JSON Schema of a union `A | B`, and its reader: a function that converts JSON to a member of the union.
 
-The value belongs to the **first member, in the order of the annotation, whose schema fits** and whose reader accepts
-the value. So the narrower type must come first: `UUID | str` can read a UUID, `str | UUID` reads only strings.
+The reader chooses the **first member of the union whose schema fits the value** and whose own reader accepts the value.
+So write the narrower type first: `UUID | str` can return a UUID, but `str | UUID` always returns a string.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .values import JSON, ConversionError
 
 Schema: TypeAlias = dict[str, JSON]
 Reader: TypeAlias = Callable[[Any], object]
-"""A function from a JSON value that satisfies a schema to the Python value."""
+"""A function that converts a JSON value to a Python value. The JSON value must satisfy the schema."""
 
 _NULL: Final[Schema] = {"type": "null"}
 
@@ -24,11 +24,11 @@ _SINGLE_TYPE_KEYWORDS: Final = {
     *("items", "prefixItems", "minItems", "maxItems", "uniqueItems"),
     *("properties", "required", "additionalProperties", "propertyNames", "minProperties", "maxProperties"),
 }
-"""Keywords that constrain only values of one type, or no values at all."""
+"""Keywords that constrain only values of one type, or no values."""
 
 
 def union_schema(schemas: list[Schema]) -> Schema:
-    """Return a schema that admits everything that one of the schemas admits, in the simplest form."""
+    """Return the simplest schema for all values that satisfy at least one of the schemas."""
     schemas = [schema for index, schema in enumerate(schemas) if schema not in schemas[:index]]
     if {} in schemas:
         return {}
@@ -38,7 +38,7 @@ def union_schema(schemas: list[Schema]) -> Schema:
 
 
 def _merge_enums(schemas: list[Schema]) -> Schema | None:
-    """Return one `enum` with the values of all schemas, if each of them is an `enum` or null."""
+    """Return one `enum` with the values of all schemas, if each schema is an `enum` or null."""
     if not all(schema.keys() == {"type", "enum"} or schema == _NULL for schema in schemas):
         return None
     values = [value for schema in schemas for value in _as_list(schema.get("enum", [None]))]
@@ -47,7 +47,7 @@ def _merge_enums(schemas: list[Schema]) -> Schema | None:
 
 
 def _merge_types(schemas: list[Schema]) -> Schema | None:
-    """Return one schema with a list of types, if at most one of the schemas has keywords beside `type`."""
+    """Return one schema with a list of types, if at most one of the schemas has other keywords than `type`."""
     types = _types(schemas)
     detailed = [schema for schema in schemas if len(schema) > 1]
     if len(detailed) > 1 or not all("type" in schema and schema.keys() <= _SINGLE_TYPE_KEYWORDS for schema in schemas):
@@ -75,7 +75,7 @@ def type_keyword(names: Sequence[JSON]) -> JSON:
 
 
 def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader | None:
-    """Return the reader of a union, or None if no member needs one."""
+    """Return the reader of a union, or None if all JSON values are also the Python values."""
     if not any(readers):
         return None
     members = list(zip(schemas, readers, strict=True))
@@ -91,13 +91,13 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
                     return value if read_member is None else read_member(value)
                 except ConversionError as unfit:
                     refused = refused or unfit
-        raise refused or ConversionError("fits no member of the union")
+        raise refused or ConversionError("expected a value of one of the types in the union")
 
     return read
 
 
 def fits_roughly(schema: Any, value: Any) -> bool:
-    """Return True if a value has the types and names of a schema of this package. Bounds and formats are ignored."""
+    """Return True if a value has the types and names of a schema from `schema_of`. Ignore bounds and formats."""
     if "anyOf" in schema:
         return any(fits_roughly(option, value) for option in schema["anyOf"])
     if "enum" in schema:

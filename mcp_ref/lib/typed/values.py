@@ -1,7 +1,7 @@
 """Conversion of Python values to JSON, and the Python types that become strings in JSON (dates, UUIDs, bytes, ...).
 
-`to_json` looks at the value and not at an annotation. So it also converts the result of a function whose annotation is
-missing or wrong. `json.dumps` accepts every result of `to_json`.
+`to_json` reads only the value. So it can convert the result of a function whose return annotation is missing or wrong.
+`json.dumps` accepts every result of `to_json`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MAX_VALUE_DEPTH: Final = 100
 """Maximum nesting of arrays and objects, in levels. A value that contains itself exceeds this limit."""
 
 MAX_INTEGER_BITS: Final = 14_000
-"""Maximum size of an integer, in bits: about 4,200 decimal digits. Python's JSON parser accepts up to 4,300."""
+"""Maximum size of an integer, in bits: about 4,200 decimal digits. Python's JSON parser accepts up to 4,300 digits."""
 
 
 class ConversionError(ValueError):
-    """A value that cannot be converted: from JSON to its annotated type, or from Python to JSON.
+    """The error for a value that cannot be converted from JSON to the annotated type, or from Python to JSON.
 
     Args:
-        why: The fault, or the expected value.
+        why: The text of the error, without the path.
         path: Location of the value, such as `.stops[2].name`. Default: the outermost value.
     """
 
@@ -35,10 +35,10 @@ class ConversionError(ValueError):
         self.why, self.path = why, path
 
     def with_prefix(self, step: str) -> ConversionError:
-        """Return a new error with `step` put before the path.
+        """Return a new error whose path begins with `step`.
 
         Args:
-            step: The step that leads from the parent to the value: `.name` or `[index]`.
+            step: The step from the parent to the value: `.name` or `[index]`.
         """
         return ConversionError(self.why, step + self.path)
 
@@ -49,20 +49,20 @@ class ConversionError(ValueError):
 
 @dataclass(frozen=True)
 class StringType:
-    """A class whose values are strings in JSON. Only code that uses the class imports its module."""
+    """A Python class whose values become strings in JSON. This package does not import the module of the class."""
 
     module: str
     name: str
     expected: str
-    """The expected string, for error messages."""
+    """A description of the string, for error messages."""
     keywords: dict[str, JSON]
     """The keywords of the JSON Schema of this type, in addition to `type`."""
     read: Callable[[Any, str], object] = lambda cls, text: cls(text)
-    """The conversion from a string to the class or a subclass. Raises ValueError or ArithmeticError if it fails."""
+    """The conversion from a string. Raises ValueError or ArithmeticError if the string is wrong."""
     write: Callable[[Any], str] = str
 
     def class_if_imported(self) -> type | tuple[()]:
-        """Return the class, or () if the module of the class is not imported. `isinstance(x, ())` is always False."""
+        """Return the class, or () if its module is not imported. `isinstance(x, ())` is always False."""
         return getattr(sys.modules.get(self.module), self.name, ())
 
 
@@ -72,13 +72,13 @@ def _read_iso(cls: Any, text: str) -> object:
 
 def _read_datetime(cls: Any, text: str) -> object:
     moment = cls.fromisoformat(text)
-    if moment.tzinfo is None:  # RFC 3339 5.6: a date-time has an offset
+    if moment.tzinfo is None:  # RFC 3339 5.6: a date-time must have an offset
         raise ValueError("no offset")
     return moment
 
 
 def _write_datetime(moment: Any) -> str:
-    """Return a date-time with its offset. A datetime without an offset is local time, as in Python's own methods."""
+    """Return a datetime as text with its UTC offset. Python takes a datetime without an offset as local time."""
     return str((moment if moment.tzinfo else moment.astimezone()).isoformat())
 
 
@@ -92,12 +92,12 @@ def _write_base64(data: bytes) -> str:
 
 def _write_decimal(number: Any) -> str:
     if not number.is_finite():
-        raise ConversionError(f"{number} cannot be JSON")
+        raise ConversionError(f"expected a finite number, got {number}")
     return format(number, "f")
 
 
 _DATE_TIME: Final = "a date-time with an offset, such as 2025-01-31T09:30:00Z"
-# The format "time" would require an offset, which a time of day seldom has.
+# A pattern, because the format "time" requires a UTC offset, and most times of day do not have one.
 _TIME_OF_DAY: Final = r"^[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?$"
 _DECIMAL_KEYWORDS: Final[dict[str, JSON]] = {"pattern": r"^-?[0-9]+(\.[0-9]+)?$"}
 
@@ -112,7 +112,7 @@ STRING_TYPES: Final = (
     StringType("pathlib", "PurePath", "a file path", {}),
     StringType("builtins", "bytes", "base64, such as aGk=", {"contentEncoding": "base64"}, _read_base64, _write_base64),
 )
-"""All types that become strings in JSON. `datetime` is before its base class `date`: the first match is used."""
+"""All types that become strings in JSON. `datetime` comes before its base class, because the first match is used."""
 
 
 def to_json(value: object) -> JSON:
@@ -120,7 +120,7 @@ def to_json(value: object) -> JSON:
 
     Args:
         value: A dataclass, named tuple or mapping becomes an object, a sequence or set becomes an array, and an Enum
-            member becomes its value. Dates, UUIDs, paths, bytes and the like become strings.
+            member becomes its value. A value of one of the STRING_TYPES becomes a string.
 
     Raises:
         ConversionError: JSON cannot express the value. Examples are NaN and Infinity, half of a surrogate pair, a dict
@@ -140,7 +140,7 @@ def _write(value: Any, depth: int) -> JSON:
     if kind is float:
         if isfinite(value):
             return value  # type: ignore[no-any-return]
-        raise ConversionError(f"{value} cannot be JSON")
+        raise ConversionError(f"expected a finite number, got {value}")
     if kind is dict:
         return _write_object(value.items(), depth - 1)
     if kind is list or kind is tuple:
@@ -149,7 +149,7 @@ def _write(value: Any, depth: int) -> JSON:
 
 
 def _write_instance(value: Any, depth: int) -> JSON:
-    """Convert a value whose class is not exactly one of JSON's own types. More specific classes come first."""
+    """Convert a value of a subclass, or of another class. Check the more specific classes first."""
     if isinstance(value, Enum):
         return _write(value.value, depth)
     if isinstance(value, str):
@@ -165,14 +165,14 @@ def _write_instance(value: Any, depth: int) -> JSON:
     if isinstance(value, Mapping):
         return _write_object(value.items(), depth - 1)
     if isinstance(value, (bytearray, memoryview)):
-        value = bytes(value)  # otherwise the value would become an array of integers
+        value = bytes(value)  # `bytes` becomes a string; the others would become arrays
     for text in STRING_TYPES:
         if isinstance(value, text.class_if_imported()):
             return _checked_text(text.write(value))
     if isinstance(value, (Sequence, Set)):
         return _write_array(value, depth - 1)
     name = type(value).__qualname__
-    raise ConversionError(f"an object of {name} has no JSON form; make it a dataclass, dict, list or string")
+    raise ConversionError(f"an object of {name} has no JSON form; use a dataclass, dict, list or string instead")
 
 
 def _write_array(items: Iterable[object], depth: int) -> JSON:
@@ -193,7 +193,7 @@ def _write_object(members: Iterable[tuple[object, object]], depth: int) -> JSON:
     try:
         for name, member in members:
             if not isinstance(name, str):
-                raise ConversionError(f"the names in a JSON object are strings, not {type(name).__qualname__}")
+                raise ConversionError(f"expected a string as the key of an object, got {type(name).__qualname__}")
             name = _checked_text(str.__str__(name))
             written[name] = _write(member, depth)
     except ConversionError as unfit:
@@ -208,7 +208,7 @@ def _check_depth(depth: int) -> None:
 
 def _checked_integer(number: int) -> int:
     if number.bit_length() > MAX_INTEGER_BITS:
-        raise ConversionError(f"an integer of more than {MAX_INTEGER_BITS} bits, which many JSON parsers refuse")
+        raise ConversionError(f"expected an integer of at most {MAX_INTEGER_BITS} bits, as JSON parsers demand")
     return number
 
 
@@ -217,5 +217,5 @@ def _checked_text(text: str) -> str:
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise ConversionError("a string with half of a surrogate pair cannot be JSON") from None
+            raise ConversionError("expected Unicode text, got a string with half of a surrogate pair") from None
     return text
